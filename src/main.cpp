@@ -6,6 +6,7 @@
 #include "cli/commands.hpp"
 #include "net/internal_error.hpp"
 #include "telemetry/log.hpp"
+#include "tls/record_memory.hpp"
 
 namespace {
 
@@ -26,6 +27,7 @@ int main(int argc, char** argv) {
     // A client that leaves in the middle of an answer is an error code, not the end.
     std::signal(SIGPIPE, SIG_IGN);
     tidegate::set_tell_end(tell_end_in_log);
+    tidegate::use_record_memory();
     int exit_code = 1;
     try {
         exit_code = tidegate::cli::run_command_line(argc, argv);

@@ -156,7 +156,7 @@ bool Connection::has_spoken_over_tls() {
 
 void Connection::on_events(std::uint32_t events) {
     const ConnectionPtr self(this);
-    if ((events & kEnd) != 0) hung_up_ = true;
+    if ((events & kEnd) != 0) hung_up_ = socket_ended_ = true;
     // After an end, the kernel reports a reset by this event alone: reading goes on to find the
     // end.
     if ((events & (EPOLLHUP | EPOLLERR)) != 0) broken_ = true;

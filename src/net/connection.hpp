@@ -91,6 +91,9 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     bool has_hung_up() const { return hung_up_; }
     // The peer has finished sending, and its end was read. It may still take what is sent to it.
     bool has_ended() const { return ended_; }
+    // The peer's socket sends nothing any more, and all of it has come. Over TLS an end comes
+    // before that of the socket.
+    bool has_socket_ended() const { return socket_ended_; }
     // Reset, or closed on either side for both directions: nothing that is sent arrives.
     bool is_broken() const { return broken_; }
     // Has the kernel ask from time to time whether the peer is still there: for a wait in which
@@ -131,6 +134,7 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     bool writable_ = false;
     bool hung_up_ = false;
     bool ended_ = false;
+    bool socket_ended_ = false;
     bool broken_ = false;
     bool has_finished_ = false;  // sending
 };

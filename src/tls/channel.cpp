@@ -24,6 +24,12 @@ namespace {
 // Where pieces become one record.
 thread_local std::array<char, TlsChannel::kRecordBytesMax> record_scratch;
 
+// SSL_get_error() is right only if nothing was there before. Asked first, as clearing an empty
+// queue goes through all of it: 800 instructions for each record.
+void clear_errors() {
+    if (ERR_peek_error() != 0) ERR_clear_error();
+}
+
 bool is_full_or_empty(int error) {
     return error == EAGAIN || error == EWOULDBLOCK;
 }
@@ -139,7 +145,7 @@ TlsChannel::~TlsChannel() {
 }
 
 TlsChannel::Status TlsChannel::shake_hands() {
-    ERR_clear_error();
+    clear_errors();
     const Status status = status_of(SSL_do_handshake(tls_.get()));
     // No message of the handshake is a good end.
     return status == Status::end ? Status::cut_off : status;
@@ -156,7 +162,7 @@ TlsChannel::Outcome TlsChannel::read(std::span<char> into) {
     Status status = Status::ok;
     do {
         std::size_t bytes = 0;
-        ERR_clear_error();
+        clear_errors();
         status = status_of_reading(
             SSL_read_ex(tls_.get(), into.data() + total, into.size() - total, &bytes));
         if (status == Status::ok) {
@@ -178,7 +184,7 @@ TlsChannel::Status TlsChannel::probe() {
     if (ended_ != Status::ok || descriptor_ < 0) return end_of_reading();
     char byte = 0;
     std::size_t bytes = 0;
-    ERR_clear_error();
+    clear_errors();
     const Status status = status_of_reading(SSL_peek_ex(tls_.get(), &byte, 1, &bytes));
     note_end(status);
     return status;
@@ -205,19 +211,19 @@ TlsChannel::Outcome TlsChannel::write(std::span<const iovec> parts) {
     const std::span<const char> record = next_record(parts);
     if (record.empty()) return {descriptor_ < 0 ? Status::failed : Status::ok};
     std::size_t bytes = 0;
-    ERR_clear_error();
+    clear_errors();
     const Status status = status_of(SSL_write_ex(tls_.get(), record.data(), record.size(), &bytes));
     return {status, bytes};
 }
 
 bool TlsChannel::finish() {
     if (!is_shaken_ || is_broken_ || descriptor_ < 0) return true;
-    ERR_clear_error();
+    clear_errors();
     has_more_to_send_ = true;  // the socket's end, in the same segment
     const int result = SSL_shutdown(tls_.get());
     has_more_to_send_ = false;
     const bool has_room = result >= 0 || SSL_get_error(tls_.get(), result) != SSL_ERROR_WANT_WRITE;
-    ERR_clear_error();
+    clear_errors();
     return has_room;
 }
 

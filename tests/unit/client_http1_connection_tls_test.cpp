@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -130,8 +131,10 @@ TEST_CASE("http1_connection over tls: requests of one record, and of many, are a
 }
 
 TEST_CASE("http1_connection over tls: an answer that the end delimits ends as TLS says it") {
-    for (const bool is_small : {false, true}) {
+    for (const auto& [is_small, has_ended] :
+         {std::pair(false, false), std::pair(true, false), std::pair(false, true)}) {
         CAPTURE(is_small);
+        CAPTURE(has_ended);
         World world(is_small);
         const std::string content(100'000, 'x');
         world.on_request = [&](Stream& stream) -> Task<> {
@@ -149,7 +152,10 @@ TEST_CASE("http1_connection over tls: an answer that the end delimits ends as TL
             }
             CHECK(status == IoStatus::ok);
         };
-        world.say("GET / HTTP/1.0\r\n\r\n");
+        world.peer->write("GET / HTTP/1.0\r\n\r\n");
+        if (has_ended) SSL_shutdown(world.peer->native());
+        world.peer->flush();
+        if (has_ended) ::shutdown(world.peer->wire(), SHUT_WR);
         std::string heard;
         for (int i = 0; i < 1'000 && !world.peer->was_told_the_end(); ++i) heard += world.got();
         CHECK(world.peer->was_told_the_end());
@@ -173,6 +179,25 @@ TEST_CASE("http1_connection over tls: an end between requests is none of them, h
         CHECK_FALSE(world.is_open());
         CHECK(world.heads.size() == 1);
         CHECK_FALSE(world.failure);
+    }
+}
+
+TEST_CASE(
+    "http1_connection over tls: an end is answered unless the client's socket has ended, too") {
+    for (const bool has_socket_ended : {false, true}) {
+        CAPTURE(has_socket_ended);
+        World world;
+        world.say(kGet);
+        CHECK(world.got() == kOk);
+        SSL_shutdown(world.peer->native());
+        const std::string end = world.peer->to_send();
+        world.peer->put(end);
+        if (has_socket_ended) ::shutdown(world.peer->wire(), SHUT_WR);
+        CHECK(world.got().empty());
+        CHECK(world.peer->was_told_the_end() == !has_socket_ended);
+        char byte = 0;
+        CHECK(::recv(world.peer->wire(), &byte, 1, 0) == 0);
+        CHECK_FALSE(world.is_open());
     }
 }
 

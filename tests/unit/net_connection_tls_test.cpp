@@ -166,6 +166,14 @@ TEST_CASE("tls connection: an end is one, and a cut is a failure") {
     CHECK(good.ours->readable());
     CHECK(good.read().status == IoStatus::end);
     CHECK(good.ours->has_ended());
+    CHECK(good.ours->has_socket_ended());
+
+    Encrypted half;
+    half.shake_hands();
+    half.peer->say_end();
+    half.settle();
+    CHECK(half.read().status == IoStatus::end);
+    CHECK_FALSE(half.ours->has_socket_ended());
 
     Encrypted cut;
     cut.shake_hands();
