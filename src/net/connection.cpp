@@ -89,6 +89,7 @@ IoResult Connection::write_some(std::span<const iovec> parts) {
 
 void Connection::begin_tls(TlsPtr tls, TlsSide side) {
     tls_ = std::make_unique<TlsChannel>(std::move(tls), side, descriptor_);
+    tls_->note_arrival(hung_up_);
     // The socket may hold data that no read has tried for.
     readable_ = true;
 }
@@ -150,16 +151,19 @@ IoStatus Connection::note_unread(TlsChannel::Status status) {
 }
 
 bool Connection::has_spoken_over_tls() {
+    if (readiness_.has_news(*this)) tls_->note_arrival(false);
     const TlsChannel::Status status = tls_->probe();
     return status == TlsChannel::Status::ok || note_unread(status) != IoStatus::would_block;
 }
 
 void Connection::on_events(std::uint32_t events) {
     const ConnectionPtr self(this);
-    if ((events & kEnd) != 0) hung_up_ = socket_ended_ = true;
+    const bool is_end = (events & kEnd) != 0;
+    if (is_end) hung_up_ = socket_ended_ = true;
     // After an end, the kernel reports a reset by this event alone: reading goes on to find the
     // end.
     if ((events & (EPOLLHUP | EPOLLERR)) != 0) broken_ = true;
+    if (tls_ && (events & kReadEvents) != 0) tls_->note_arrival(is_end);
     if ((events & read_events_) != 0) {
         readable_ = true;
         if (Wakeup* woken = std::exchange(read_sleeper_, nullptr)) woken->wake_now();

@@ -70,7 +70,7 @@ struct TlsChannel::Bio {
             self.kernel_error_ = EPROTO;
             return -1;
         }
-        if (self.is_kernel_shut_) {
+        if (self.is_kernel_shut_ || self.is_dry_) {
             BIO_set_retry_read(bio);
             return -1;
         }
@@ -78,10 +78,12 @@ struct TlsChannel::Bio {
         do {
             bytes = ::recv(self.descriptor_, into, static_cast<std::size_t>(size), 0);
         } while (bytes < 0 && errno == EINTR);
-        self.is_dry_ = bytes < size;
         if (bytes == 0) self.saw_end_ = true;
         if (bytes < 0) self.kernel_error_ = errno;
-        if (bytes < 0 && is_full_or_empty(errno)) BIO_set_retry_read(bio);
+        const bool is_empty = bytes < 0 && is_full_or_empty(errno);
+        if (is_empty) BIO_set_retry_read(bio);
+        // Behind the last bytes there is an end to be found.
+        self.is_dry_ = !self.is_all_here_ && (is_empty || (bytes > 0 && bytes < size));
         return static_cast<int>(bytes);
     }
 
@@ -156,7 +158,6 @@ bool TlsChannel::speaks_http2() const {
 }
 
 TlsChannel::Outcome TlsChannel::read(std::span<char> into) {
-    is_dry_ = false;
     if (ended_ != Status::ok || descriptor_ < 0) return {end_of_reading()};
     std::size_t total = 0;
     Status status = Status::ok;
@@ -173,9 +174,8 @@ TlsChannel::Outcome TlsChannel::read(std::span<char> into) {
         is_kernel_shut_ = true;
     } while (status == Status::ok && total < into.size() && SSL_has_pending(tls_.get()) == 1);
     is_kernel_shut_ = false;
-    if (total == into.size() && SSL_has_pending(tls_.get()) == 1) is_dry_ = false;
+    has_unread_ = total == into.size() && SSL_has_pending(tls_.get()) == 1;
     note_end(status);
-    if (ended_ != Status::ok) is_dry_ = false;
     if (total > 0) return {Status::ok, total};
     return {status};
 }

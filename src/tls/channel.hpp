@@ -1,5 +1,6 @@
 // One side of a TLS connection over the descriptor of a non-blocking stream socket. Reads, writes
 // and handshakes are tried at once and never wait; what a try needs before the next one is said.
+// Once the kernel had nothing more, it is asked again only after note_arrival().
 //
 // The channel borrows the descriptor: its owner closes it. One thread. An idle channel holds no
 // buffer.
@@ -24,7 +25,7 @@ class TlsChannel {
   public:
     enum class Status : unsigned char {
         ok,           // `bytes` were moved; a short write is ok too
-        wants_read,   // try again when the descriptor is readable
+        wants_read,   // try again after note_arrival()
         wants_write,  // try again when it is writable, also where the try was to read
         end,          // the peer says that it has finished sending
         cut_off,      // the peer's end came without such a word: an attacker may have cut it
@@ -54,10 +55,16 @@ class TlsChannel {
     // handshake is over.
     bool speaks_http2() const;
 
+    // The descriptor is readable; `is_end`: all that will come has come.
+    void note_arrival(bool is_end) {
+        is_dry_ = false;
+        is_all_here_ |= is_end;
+    }
+
     // As much as fits and has come.
     Outcome read(std::span<char> into);
     // The last read() got all that the kernel had, and so a further one would be in vain.
-    bool is_dry() const { return is_dry_; }
+    bool is_dry() const { return is_dry_ && !has_unread_ && ended_ == Status::ok; }
     // Part of a record has come that read() could not return yet.
     bool has_begun_record() const;
     // Takes in what is no data, such as tickets. ok: data are there to read.
@@ -110,7 +117,9 @@ class TlsChannel {
     Status ended_ = Status::ok;      // reading; ok: not yet
     bool is_shaken_ = false;         // the handshake is over
     bool is_broken_ = false;         // OpenSSL gave the connection up
-    bool is_dry_ = false;            // the kernel had no more at the last read
+    bool is_dry_ = false;            // the kernel had no more, and note_arrival() was not called
+    bool is_all_here_ = false;       // no arrival is noted any more
+    bool has_unread_ = false;        // more than fitted the last read()
     bool has_more_to_send_ = false;  // the kernel need not send at once
     bool is_kernel_shut_ = false;    // a try may only use what was received before
     bool saw_end_ = false;           // the kernel told the peer's end

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <memory>
 #include <string>
@@ -48,10 +49,19 @@ struct Ends {
         ours = pair.ends[0];
         open(session);
     }
+    // As a connection does that was woken.
+    Status step() const {
+        channel->note_arrival(false);
+        return channel->shake_hands();
+    }
+    Status probe() const {
+        channel->note_arrival(false);
+        return channel->probe();
+    }
     void shake_hands() {
         Status status = Status::wants_read;
         for (int i = 0; i < 10 && status == Status::wants_read; ++i) {
-            status = channel->shake_hands();
+            status = step();
             peer->receive();
             peer->flush();
         }
@@ -60,6 +70,7 @@ struct Ends {
     }
     TlsChannel::Outcome read(std::size_t room = 20'000) {
         text.assign(room, '\0');
+        channel->note_arrival(false);
         const auto outcome = channel->read(text);
         text.resize(outcome.bytes);
         return outcome;
@@ -100,14 +111,14 @@ TEST_CASE("tls channel: a handshake that comes byte by byte wants to read until 
     for (const int newest : {TLS1_2_VERSION, TLS1_3_VERSION}) {
         CAPTURE(newest);
         Ends ends(false, newest);
-        Status status = ends.channel->shake_hands();
+        Status status = ends.step();
         int waits = 0;
         while (status == Status::wants_read && waits < 20'000) {
             ends.peer->receive();
             for (const char byte : ends.peer->to_send()) {
                 if (status != Status::wants_read) break;
                 ends.peer->put({&byte, 1});
-                status = ends.channel->shake_hands();
+                status = ends.step();
                 ++waits;
             }
         }
@@ -157,7 +168,7 @@ TEST_CASE("tls channel: a read that has to write reports that") {
     while (::send(ends.ours, "x", 1, MSG_NOSIGNAL) > 0) {
     }
     CHECK(ends.read().status == Status::wants_write);
-    CHECK(ends.channel->shake_hands() == Status::wants_write);
+    CHECK(ends.step() == Status::wants_write);
     std::string drained(1'000'000, '\0');
     while (::recv(ends.peer->wire(), drained.data(), drained.size(), 0) > 0) {
     }
@@ -209,7 +220,7 @@ TEST_CASE("tls channel: bytes that did not fit are there for the next read") {
     ends.peer->say("hello");
     CHECK(ends.read(2).bytes == 2);
     CHECK_FALSE(ends.channel->is_dry());
-    CHECK(ends.channel->probe() == Status::ok);
+    CHECK(ends.probe() == Status::ok);
     CHECK(ends.read(2).bytes == 2);
     CHECK_FALSE(ends.channel->is_dry());
     CHECK(ends.read(2).bytes == 1);
@@ -258,7 +269,7 @@ TEST_CASE("tls channel: an end with close_notify is a good end, and can be answe
     CHECK(ends.read().bytes == 4);
     CHECK_FALSE(ends.channel->is_dry());
     CHECK(ends.read().status == Status::end);
-    CHECK(ends.channel->probe() == Status::end);
+    CHECK(ends.probe() == Status::end);
     CHECK(ends.write({"answer"}).bytes == 6);
     ends.channel->finish();
     CHECK(ends.peer->heard() == "answer");
@@ -314,10 +325,10 @@ TEST_CASE("tls channel: a record that has begun is distinguished from silence, a
 
 TEST_CASE("tls channel: an end inside the handshake is a cut") {
     Ends ends;
-    CHECK(ends.channel->shake_hands() == Status::wants_read);
+    CHECK(ends.step() == Status::wants_read);
     ends.peer->receive();
     ends.peer->hang_up();
-    CHECK(ends.channel->shake_hands() == Status::cut_off);
+    CHECK(ends.step() == Status::cut_off);
 }
 
 TEST_CASE("tls channel: bytes that were changed on the way end the connection") {
@@ -378,13 +389,37 @@ TEST_CASE("tls channel: data that came with too many key updates is not read") {
     CHECK(outcome.bytes == 0);
 }
 
+TEST_CASE("tls channel: what found nothing more asks the kernel only after an arrival") {
+    Ends ends;
+    ends.shake_hands();
+    CHECK(ends.read().status == Status::wants_read);
+    ends.peer->say("x");
+    std::array<char, 10> bytes{};
+    CHECK(ends.channel->read(bytes).status == Status::wants_read);
+    ends.channel->note_arrival(false);
+    CHECK(ends.channel->read(bytes).bytes == 1);
+    CHECK(ends.channel->is_dry());
+}
+
+TEST_CASE("tls channel: behind the last bytes the end is found, and noted no more") {
+    Ends ends;
+    ends.shake_hands();
+    ends.peer->say("x");
+    ends.peer->hang_up();
+    ends.channel->note_arrival(true);
+    std::array<char, 10> bytes{};
+    CHECK(ends.channel->read(bytes).bytes == 1);
+    CHECK_FALSE(ends.channel->is_dry());
+    CHECK(ends.channel->read(bytes).status == Status::cut_off);
+}
+
 TEST_CASE("tls channel: tickets are no data") {
     Ends ends;
     ends.shake_hands();
-    CHECK(ends.channel->probe() == Status::wants_read);
+    CHECK(ends.probe() == Status::wants_read);
     ends.peer->say("x");
-    CHECK(ends.channel->probe() == Status::ok);
-    CHECK(ends.channel->probe() == Status::ok);
+    CHECK(ends.probe() == Status::ok);
+    CHECK(ends.probe() == Status::ok);
     CHECK(ends.read().bytes == 1);
 }
 
@@ -413,7 +448,7 @@ TEST_CASE("tls channel: after it was closed calls fail, and touch no descriptor"
     ends.channel->close();
     CHECK(ends.read().status == Status::failed);
     CHECK(ends.write({"x"}).status == Status::failed);
-    CHECK(ends.channel->probe() == Status::failed);
+    CHECK(ends.probe() == Status::failed);
     ends.channel->finish();
 }
 

@@ -148,6 +148,7 @@ class Meeting {
         for (int i = 0; i < 10 && status_ == TlsChannel::Status::wants_read; ++i) {
             client_->receive();
             client_->flush();
+            channel_->note_arrival(false);
             status_ = channel_->shake_hands();
         }
         ERR_clear_error();
