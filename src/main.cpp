@@ -1,3 +1,4 @@
+#include <cassert>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -27,7 +28,9 @@ int main(int argc, char** argv) {
     // A client that leaves in the middle of an answer is an error code, not the end.
     std::signal(SIGPIPE, SIG_IGN);
     tidegate::set_tell_end(tell_end_in_log);
-    tidegate::use_record_memory();
+    // First: OpenSSL takes an allocator only before it has allocated anything.
+    [[maybe_unused]] const bool is_used = tidegate::use_record_memory();
+    assert(is_used);
     int exit_code = 1;
     try {
         exit_code = tidegate::cli::run_command_line(argc, argv);

@@ -96,10 +96,10 @@ Task<> Http1Connection::run(std::unique_ptr<Http1Connection> self) {
     }
     if (next == Next::reset) {
         self->connection().reset();
-    } else if (next == Next::left && self->connection().has_socket_ended()) {
-        // A close_notify (RFC 8446 section 6.1) would take a record and two system calls, and find
-        // the socket of such a client closed.
-    } else {
+    } else if (next != Next::ended || !self->connection().has_socket_ended()) {
+        // A client that has ended TLS and its socket has nearly always closed both directions: a
+        // close_notify (RFC 8446 section 6.1) would take a record and two system calls, and be
+        // answered by a reset.
         co_await linger(self->connection(), self->link_.sleeper, self->context_.buffers,
                         self->context_.config->timeouts.client_write, self->link_.is_cut_off);
     }
@@ -166,7 +166,7 @@ Task<Http1Connection::Next> Http1Connection::read_head() {
         }
         if (head == Http1Input::Head::end) {
             // A client that closes between requests is no fault.
-            if (!link_.input.has_bytes()) co_return Next::left;
+            if (!link_.input.has_bytes()) co_return Next::ended;
             state = Http1Stream::Head::left;
             break;
         }

@@ -36,7 +36,7 @@ class Http1Connection final : public ServedConnection {
         request,
         idle,   // what came was of TLS itself
         http2,  // that is what the client speaks
-        left,   // the client has ended, and waits for no answer
+        ended,  // by the client, between two requests: every answer was sent
         close,
         reset,
     };

@@ -150,20 +150,27 @@ IoStatus Connection::note_unread(TlsChannel::Status status) {
     return IoStatus::would_block;
 }
 
-bool Connection::has_spoken_over_tls() {
-    if (readiness_.has_news(*this)) tls_->note_arrival(false);
+bool Connection::has_spoken() {
+    const std::uint32_t fetched = readiness_.undelivered(*this);
+    if (!readable_ && (fetched & kReadEvents) == 0) return false;
+    if (!tls_) return true;
+    tell_tls(fetched);
     const TlsChannel::Status status = tls_->probe();
     return status == TlsChannel::Status::ok || note_unread(status) != IoStatus::would_block;
 }
 
+// Requires begin_tls().
+void Connection::tell_tls(std::uint32_t events) {
+    if ((events & kReadEvents) != 0) tls_->note_arrival((events & kEnd) != 0);
+}
+
 void Connection::on_events(std::uint32_t events) {
     const ConnectionPtr self(this);
-    const bool is_end = (events & kEnd) != 0;
-    if (is_end) hung_up_ = socket_ended_ = true;
+    if ((events & kEnd) != 0) hung_up_ = socket_ended_ = true;
     // After an end, the kernel reports a reset by this event alone: reading goes on to find the
     // end.
     if ((events & (EPOLLHUP | EPOLLERR)) != 0) broken_ = true;
-    if (tls_ && (events & kReadEvents) != 0) tls_->note_arrival(is_end);
+    if (tls_) tell_tls(events);
     if ((events & read_events_) != 0) {
         readable_ = true;
         if (Wakeup* woken = std::exchange(read_sleeper_, nullptr)) woken->wake_now();

@@ -75,10 +75,7 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     bool writable() const { return writable_; }
     // Readable, or the kernel has said so already and no sleeper was woken. For who must not take
     // what is there for something that is still to come. What TLS itself has to say does not count.
-    bool has_spoken() {
-        const bool is_ready = readable_ || readiness_.has_news(*this);
-        return is_ready && (!tls_ || has_spoken_over_tls());
-    }
+    bool has_spoken();
 
     // Wakes `sleeper`, once, when that changes; null: none. Look first, then sleep.
     void watch_read(Wakeup* sleeper) { read_sleeper_ = sleeper; }
@@ -91,8 +88,8 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     bool has_hung_up() const { return hung_up_; }
     // The peer has finished sending, and its end was read. It may still take what is sent to it.
     bool has_ended() const { return ended_; }
-    // The peer's socket sends nothing any more, and all of it has come. Over TLS an end comes
-    // before that of the socket.
+    // epoll has reported the end of the peer's socket, or an error: no more bytes come, but some
+    // may be unread. Over TLS has_ended() may be true before: a close_notify ends only TLS.
     bool has_socket_ended() const { return socket_ended_; }
     // Reset, or closed on either side for both directions: nothing that is sent arrives.
     bool is_broken() const { return broken_; }
@@ -117,10 +114,10 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     friend class Readiness;
     IoResult receive(std::span<char> into, int flags);
     void on_events(std::uint32_t events);
+    void tell_tls(std::uint32_t events);
     IoResult read_over_tls(std::span<char> into);
     IoResult write_over_tls(std::span<const iovec> parts);
     IoStatus note_unread(TlsChannel::Status status);
-    bool has_spoken_over_tls();
 
     Readiness& readiness_;
     Wakeup* read_sleeper_ = nullptr;

@@ -15,7 +15,6 @@ namespace {
 
 // Then the other work of the loop gets its turn: timers, new connections, answers of Redis.
 constexpr int kTurnsInARow = 4;
-constexpr std::uint32_t kToRead = EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 
 int new_epoll() {
     const int descriptor = ::epoll_create1(EPOLL_CLOEXEC);
@@ -55,11 +54,11 @@ void Readiness::release(int descriptor, const Connection& connection) {
     remove(connection);
 }
 
-bool Readiness::has_news(const Connection& connection) const {
+std::uint32_t Readiness::undelivered(const Connection& connection) const {
     for (std::size_t i = next_; i < count_; ++i) {
-        if (events_[i].data.ptr == &connection) return (events_[i].events & kToRead) != 0;
+        if (events_[i].data.ptr == &connection) return events_[i].events;
     }
-    return false;
+    return 0;
 }
 
 void Readiness::stop() {

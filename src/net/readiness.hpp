@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include <boost/asio/posix/basic_stream_descriptor.hpp>
 
@@ -37,9 +38,9 @@ class Readiness final : private Turn::Source {
     // The same for a descriptor that stays open.
     void release(int descriptor, const Connection& connection);
 
-    // Whether something to read was fetched for `connection` and has not been told yet: what is
-    // ready in one turn is fetched at once and told one by one.
-    bool has_news(const Connection& connection) const;
+    // The events that were fetched for `connection` and not delivered yet, or 0: what is ready in
+    // one turn is fetched at once and delivered one by one.
+    std::uint32_t undelivered(const Connection& connection) const;
 
     // The event loop need not go on for our sake.
     void stop();

@@ -1,6 +1,7 @@
 // One side of a TLS connection over the descriptor of a non-blocking stream socket. Reads, writes
 // and handshakes are tried at once and never wait; what a try needs before the next one is said.
-// Once the kernel had nothing more, it is asked again only after note_arrival().
+// Once the kernel had no more bytes, it is asked again only after note_arrival(): the owner has to
+// pass on each edge that epoll reports, or reading stops.
 //
 // The channel borrows the descriptor: its owner closes it. One thread. An idle channel holds no
 // buffer.
@@ -55,16 +56,17 @@ class TlsChannel {
     // handshake is over.
     bool speaks_http2() const;
 
-    // The descriptor is readable; `is_end`: all that will come has come.
+    // epoll has reported the descriptor readable; `is_end`: with the end or an error, after which
+    // it may report nothing more.
     void note_arrival(bool is_end) {
-        is_dry_ = false;
-        is_all_here_ |= is_end;
+        is_kernel_empty_ = false;
+        is_end_reported_ |= is_end;
     }
 
     // As much as fits and has come.
     Outcome read(std::span<char> into);
-    // The last read() got all that the kernel had, and so a further one would be in vain.
-    bool is_dry() const { return is_dry_ && !has_unread_ && ended_ == Status::ok; }
+    // Right after a read(): it got all there was, and so a further one would be in vain.
+    bool is_dry() const { return is_kernel_empty_ && !has_unread_ && ended_ == Status::ok; }
     // Part of a record has come that read() could not return yet.
     bool has_begun_record() const;
     // Takes in what is no data, such as tickets. ok: data are there to read.
@@ -117,8 +119,8 @@ class TlsChannel {
     Status ended_ = Status::ok;      // reading; ok: not yet
     bool is_shaken_ = false;         // the handshake is over
     bool is_broken_ = false;         // OpenSSL gave the connection up
-    bool is_dry_ = false;            // the kernel had no more, and note_arrival() was not called
-    bool is_all_here_ = false;       // no arrival is noted any more
+    bool is_kernel_empty_ = false;   // it had no more bytes, and no arrival was noted since
+    bool is_end_reported_ = false;   // so reading goes on until it is found
     bool has_unread_ = false;        // more than fitted the last read()
     bool has_more_to_send_ = false;  // the kernel need not send at once
     bool is_kernel_shut_ = false;    // a try may only use what was received before

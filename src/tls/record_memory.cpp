@@ -16,19 +16,27 @@ namespace tidegate {
 namespace {
 
 // The largest record with its head and its tag (RFC 8446 section 5.2), and what OpenSSL has before
-// it for the alignment.
-constexpr std::size_t kBufferBytes = 17'408;
+// it for the alignment: 16,716 bytes where it reads.
+constexpr std::size_t kBufferBytes = 16'896;
+// An asio::ssl::stream has two blocks of 17 KiB for as long as it lives.
+static_assert(kBufferBytes < 17 * 1024);
 
-struct Buffer {
-    alignas(64) std::array<std::byte, kBufferBytes> bytes;
-    std::atomic<bool> is_taken;
-};
 // One for a record that is read, one for a record that is written.
 constexpr std::size_t kOfThread = 2;
 constexpr std::size_t kThreads = 64;
+constexpr std::size_t kBuffers = kOfThread * kThreads;
+using Buffer = std::array<std::byte, kBufferBytes>;
+static_assert(sizeof(Buffer) % 64 == 0);
+
 // In static memory, so that an address alone tells a buffer from a block of malloc()'s: nearly all
 // that is given back is such a block. A page that was never used takes no memory.
-std::array<Buffer, kOfThread * kThreads> buffers;
+alignas(64) constinit std::array<Buffer, kBuffers> buffers{};
+
+// Each in a cache line of its own, as it is written for each record.
+struct alignas(64) Slot {
+    std::atomic<bool> is_taken{false};
+};
+constinit std::array<Slot, kBuffers> slots{};  // by buffer
 
 // The first of this thread's. With more threads, some share theirs.
 std::size_t first_of_thread() {
@@ -37,56 +45,54 @@ std::size_t first_of_thread() {
     return first;
 }
 
-// Null: all are taken.
+// Null: both of this thread's are taken.
 void* take_buffer() {
     const std::size_t first = first_of_thread();
     for (std::size_t i = first; i < first + kOfThread; ++i) {
-        if (!buffers[i].is_taken.exchange(true, std::memory_order_acquire)) {
-            return buffers[i].bytes.data();
-        }
+        if (!slots[i].is_taken.exchange(true, std::memory_order_acquire)) return buffers[i].data();
     }
     return nullptr;
 }
 
-// Null: it is none of them.
-Buffer* buffer_at(const void* block) {
+// kBuffers or more: it is none of them. Lower addresses wrap around to large numbers.
+std::size_t index_of(const void* block) {
     const auto offset =
         reinterpret_cast<std::uintptr_t>(block) - reinterpret_cast<std::uintptr_t>(buffers.data());
-    return offset < sizeof buffers ? &buffers[offset / sizeof(Buffer)] : nullptr;
+    return offset / sizeof(Buffer);
 }
 
 }  // namespace
 
-void use_record_memory() {
-    CRYPTO_set_mem_functions(&take_openssl_memory, &resize_openssl_memory, &give_openssl_memory);
+bool use_record_memory() {
+    return CRYPTO_set_mem_functions(&openssl_malloc, &openssl_realloc, &openssl_free) == 1;
 }
 
-void* take_openssl_memory(std::size_t size, const char*, int) {
+void* openssl_malloc(std::size_t size, const char*, int) {
     if (size >= TlsChannel::kRecordBytesMax && size <= kBufferBytes) [[unlikely]] {
         if (void* const buffer = take_buffer()) return buffer;
     }
     return size != 0 ? std::malloc(size) : nullptr;
 }
 
-void* resize_openssl_memory(void* block, std::size_t size, const char*, int) {
+void* openssl_realloc(void* block, std::size_t size, const char*, int) {
     if (size == 0) {
-        give_openssl_memory(block, nullptr, 0);
+        openssl_free(block, nullptr, 0);
         return nullptr;
     }
-    if (buffer_at(block) == nullptr) return std::realloc(block, size);
+    if (index_of(block) >= kBuffers) return std::realloc(block, size);
     if (size <= kBufferBytes) return block;
     void* const larger = std::malloc(size);
     if (larger == nullptr) return nullptr;
     std::memcpy(larger, block, kBufferBytes);
-    give_openssl_memory(block, nullptr, 0);
+    openssl_free(block, nullptr, 0);
     return larger;
 }
 
-void give_openssl_memory(void* block, const char*, int) {
-    Buffer* const buffer = buffer_at(block);
-    if (buffer == nullptr) [[likely]]
+void openssl_free(void* block, const char*, int) {
+    const std::size_t index = index_of(block);
+    if (index >= kBuffers) [[likely]]
         return std::free(block);
-    buffer->is_taken.store(false, std::memory_order_release);
+    slots[index].is_taken.store(false, std::memory_order_release);
 }
 
 }  // namespace tidegate

@@ -189,9 +189,7 @@ TEST_CASE(
         World world;
         world.say(kGet);
         CHECK(world.got() == kOk);
-        SSL_shutdown(world.peer->native());
-        const std::string end = world.peer->to_send();
-        world.peer->put(end);
+        world.peer->say_end();
         if (has_socket_ended) ::shutdown(world.peer->wire(), SHUT_WR);
         CHECK(world.got().empty());
         CHECK(world.peer->was_told_the_end() == !has_socket_ended);

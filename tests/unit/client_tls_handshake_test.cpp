@@ -104,6 +104,7 @@ TEST_CASE("tls_handshake: afterwards the connection speaks TLS, and the arrival 
     const ConnectionPtr connection = world.handshake->take_connection();
     REQUIRE(connection->tls() != nullptr);
     world.peer->say("GET");
+    world.settle();
     std::string into(100, '\0');
     CHECK(connection->read_some(into).bytes == 3);
 }

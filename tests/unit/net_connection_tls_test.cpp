@@ -155,6 +155,33 @@ TEST_CASE("tls connection: tickets and key updates are no speech; data and an en
     CHECK(both.ours->has_ended());
 }
 
+TEST_CASE(
+    "tls connection: has_spoken() finds a cut behind a key update before its event is delivered") {
+    Encrypted both;
+    both.shake_hands();
+    both.drain();
+    const StreamPair other_pair;
+    const ConnectionPtr other(new Connection(both.readiness, other_pair.ends[0]));
+    Wakeup wakeup(both.io.get_executor());
+    bool is_heard = false;
+    spawn_vital(both.io.get_executor(),
+                [](Wakeup& woken, Connection& connection, bool& heard) -> Task<> {
+                    co_await woken.wait();
+                    CHECK_FALSE(connection.readable());
+                    heard = connection.has_spoken();
+                }(wakeup, *both.ours, is_heard));
+    both.settle();
+    // Both are fetched in one turn, and the other is delivered first.
+    other->watch_read(&wakeup);
+    REQUIRE(::send(other_pair.ends[1], "x", 1, MSG_NOSIGNAL) == 1);
+    both.peer->update_key();
+    both.peer->flush();
+    both.peer->hang_up();
+    both.settle();
+    CHECK(is_heard);
+    ::close(other_pair.ends[1]);
+}
+
 TEST_CASE("tls connection: an end is one, and a cut is a failure") {
     Encrypted good;
     good.shake_hands();
@@ -168,13 +195,6 @@ TEST_CASE("tls connection: an end is one, and a cut is a failure") {
     CHECK(good.ours->has_ended());
     CHECK(good.ours->has_socket_ended());
 
-    Encrypted half;
-    half.shake_hands();
-    half.peer->say_end();
-    half.settle();
-    CHECK(half.read().status == IoStatus::end);
-    CHECK_FALSE(half.ours->has_socket_ended());
-
     Encrypted cut;
     cut.shake_hands();
     cut.peer->receive();
@@ -185,6 +205,15 @@ TEST_CASE("tls connection: an end is one, and a cut is a failure") {
     CHECK(cut.ours->readable());
     CHECK(cut.read().status == IoStatus::failed);
     CHECK(cut.ours->is_broken());
+}
+
+TEST_CASE("tls connection: a close_notify alone does not end the socket") {
+    Encrypted both;
+    both.shake_hands();
+    both.peer->say_end();
+    both.settle();
+    CHECK(both.read().status == IoStatus::end);
+    CHECK_FALSE(both.ours->has_socket_ended());
 }
 
 TEST_CASE("tls connection: a reader that has to write first is woken when it can") {

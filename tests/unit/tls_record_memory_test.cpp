@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -18,15 +19,15 @@ namespace {
 constexpr std::size_t kRecordBuffer = TlsChannel::kRecordBytesMax + 300;
 
 void* take(std::size_t size) {
-    return take_openssl_memory(size, __FILE__, __LINE__);
+    return openssl_malloc(size, __FILE__, __LINE__);
 }
 
 void* resize(void* block, std::size_t size) {
-    return resize_openssl_memory(block, size, __FILE__, __LINE__);
+    return openssl_realloc(block, size, __FILE__, __LINE__);
 }
 
 void give(void* block) {
-    give_openssl_memory(block, __FILE__, __LINE__);
+    openssl_free(block, __FILE__, __LINE__);
 }
 
 void* take_filled(std::size_t size, char filling = 'x') {
@@ -42,15 +43,23 @@ std::string_view bytes_of(const void* block, std::size_t size) {
 
 }  // namespace
 
-TEST_CASE("The buffer of a record serves the next record, which may be a little longer") {
+TEST_CASE("record memory: a thread has two buffers for records, used again at once") {
     void* const first = take_filled(kRecordBuffer);
+    void* const second = take_filled(kRecordBuffer);
+    CHECK(first != second);
     give(first);
-    void* const second = take_filled(kRecordBuffer + 500);
-    CHECK(second == first);
     give(second);
+    // malloc() would have given these what was freed.
+    void* const others[] = {std::malloc(kRecordBuffer), std::malloc(kRecordBuffer)};
+    for (int i = 0; i < 3; ++i) {
+        void* const again = take_filled(kRecordBuffer + 200);
+        CHECK(again == first);
+        give(again);
+    }
+    for (void* const other : others) std::free(other);
 }
 
-TEST_CASE("However many buffers of records are taken at once, none is lent twice") {
+TEST_CASE("record memory: however many buffers are taken at once, none is lent twice") {
     std::vector<void*> taken;
     for (char filling = 'a'; filling <= 'z'; ++filling) {
         taken.push_back(take_filled(kRecordBuffer, filling));
@@ -62,23 +71,21 @@ TEST_CASE("However many buffers of records are taken at once, none is lent twice
     }
 }
 
-TEST_CASE("What is no buffer of a record never gets one") {
+TEST_CASE("record memory: other sizes come from malloc") {
     void* const buffer = take_filled(kRecordBuffer);
     give(buffer);
-    for (const std::size_t size : {1UL, 200UL, 16'000UL, 18'000UL, 100'000UL}) {
+    for (const std::size_t size : {1UL, 200UL, 16'000UL, 17'408UL, 100'000UL}) {
         void* const other = take_filled(size);
         CHECK(other != buffer);
         give(other);
     }
 }
 
-TEST_CASE("Another thread may give a buffer back, and has buffers of its own") {
+TEST_CASE("record memory: another thread has its own buffers, and may free this one's") {
     void* const ours = take_filled(kRecordBuffer);
+    std::thread([ours] { give(ours); }).join();
     void* theirs = nullptr;
-    std::thread([&theirs, ours] {
-        theirs = take_filled(kRecordBuffer);
-        give(ours);
-    }).join();
+    std::thread([&theirs] { theirs = take_filled(kRecordBuffer); }).join();
     CHECK(theirs != ours);
     void* const again = take_filled(kRecordBuffer);
     CHECK(again == ours);
@@ -86,7 +93,7 @@ TEST_CASE("Another thread may give a buffer back, and has buffers of its own") {
     give(theirs);
 }
 
-TEST_CASE("OpenSSL's memory keeps its bytes when it is resized") {
+TEST_CASE("record memory: bytes are kept when a block is reallocated") {
     for (const std::size_t size : {100UL, kRecordBuffer, 40'000UL}) {
         for (const std::size_t resized : {50UL, 300UL, kRecordBuffer, 50'000UL}) {
             void* const block = resize(take_filled(size, 'y'), resized);
@@ -99,7 +106,7 @@ TEST_CASE("OpenSSL's memory keeps its bytes when it is resized") {
     }
 }
 
-TEST_CASE("No bytes of OpenSSL's memory are no block") {
+TEST_CASE("record memory: a size of 0 returns null, and to reallocate to 0 frees") {
     CHECK(take(0) == nullptr);
     give(nullptr);
     CHECK(resize(nullptr, 0) == nullptr);
