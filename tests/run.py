@@ -275,8 +275,9 @@ def some(report, begin_others=lambda: None):
     step(report, "install", "python3", "tests/package/install.py", "build/sanitize",
          counted="^ok  ")
     step(report, "plots", "scripts/plots", "--check", "build/sanitize/arrivals")
-    step(report, "performance", "scripts/bench", "--document", "docs/performance/measured.json",
-         "--check")
+    for figures in ("measured", "transport"):
+        step(report, f"performance-{figures}", "scripts/bench", "--document",
+             f"docs/performance/{figures}.json", "--check")
 
 
 def begin_builds(beside):

@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""Makes docs/performance.md and its drawings of measured figures: document.py [--check] FILE"""
+"""Makes a page of measured figures, and its drawings: document.py [--check] FILE
+
+docs/performance.md; or docs/performance-transport.md, where FILE has rounds of `--tls`, `--http2`,
+`--grpc` and `--tunnels` only.
+"""
 
 import argparse
 import functools
@@ -18,15 +22,28 @@ from machine import ROOT
 from measure import UNASKED_SECONDS
 from peers import BATCH, CHECKED_EVERY, SERVERS
 
-PAGE = ROOT / "docs" / "performance.md"
-DRAWINGS = ROOT / "docs" / "performance"
+DOCS = ROOT / "docs"
+DRAWINGS = DOCS / "performance"
 
 HEAD = """# Performance
 
 See what a request costs in Tidegate, and beside nginx, HAProxy and others under the same load.
 `scripts/bench` measured the figures, and `scripts/bench --document` wrote this page of them. The figures
 of every round are in [`performance/measured.json`](performance/measured.json). They are of one machine
-and one day: run it on yours.
+and one day: run it on yours. TLS, HTTP/2, gRPC and WebSockets have [a page of their
+own](performance-transport.md).
+
+| | |
+| --- | --- |
+"""
+
+HEAD_OF_TRANSPORT = """# Performance of TLS, HTTP/2, gRPC and WebSockets
+
+See what they cost in Tidegate, and beside nginx and HAProxy under the same load. `scripts/bench` with
+`--tls`, `--http2`, `--grpc` and `--tunnels` measured the figures, and `scripts/bench --document` wrote
+this page of them. The figures of every round are in
+[`performance/transport.json`](performance/transport.json). They are of one machine and one day: run it
+on yours.
 
 | | |
 | --- | --- |
@@ -86,6 +103,11 @@ Load as in the first table. One row has `telemetry: {top: off}` and no `tracing`
 most frequent identifiers, the last denials, and spans of 1% of the requests, sent to a collector.
 """
 
+CPU = """- **CPU** is what the kernel says all threads of the proxy had (`/proc/PID/task/*/schedstat`,
+  system calls included), divided by the requests. Over loopback, sending includes most of what
+  the receiver costs the kernel. Memory is RSS of all processes at the end of the load.
+"""
+
 METHOD = f"""
 ## How it was measured
 
@@ -100,10 +122,7 @@ METHOD = f"""
   admitted, have run a script or written two values for each (of one hot user, many share one).
 - **Load** is `wrk`, or `bench/rate_client.cpp` at a constant rate and with one connection. A row
   is warmed up with {USERS + 2_000:,} requests, each user at least once.
-- **CPU** is what the kernel says all threads of the proxy had (`/proc/PID/task/*/schedstat`,
-  system calls included), divided by the requests. Over loopback, sending includes most of what
-  the receiver costs the kernel. Memory is RSS of all processes at the end of the load.
-- **All proxies alike**: one worker, 256 kept connections to the upstream, no access log but where
+{CPU}- **All proxies alike**: one worker, 256 kept connections to the upstream, no access log but where
   it says so, the address added to `X-Forwarded-For`. Tidegate's metrics are always on. The access
   log of Tidegate goes to a file, as JSON, every request. The upstream is nginx with 100 bytes.
 - **Limits**: per second, minute and hour, for the address and for the user; they admit all, or
@@ -114,23 +133,41 @@ METHOD = f"""
   is lua-resty-redis), with the driver's pool of connections. Each window is one sub-bucket there,
   as such lists are mostly written. With "as fine" it has the 50 to 60 sub-buckets a window that
   Tidegate has in every row.
-{{transport}}- **What it cannot say**: how all this is over a network, or on many cores. Loopback
+- **What it cannot say**: how all this is over a network, or on many cores. Loopback
   makes the kernel's part smaller than a network card would; with two CPUs, clients, proxy, Redis
   and upstream get into each other's way.
 - The cost of a charge in process is for `bench/`'s micro-benchmarks.
 """
 
-# Where rows of TLS, HTTP/2 or tunnels were measured.
-METHOD_OF_TRANSPORT = """- **TLS** is 1.3 with an ECDSA certificate (P-256) and X25519. No session is kept but where it says
-  so. Memory of an idle connection is what the proxy's processes share with no other, divided by the
-  number of connections. Each of them is shown to be open afterwards.
+METHOD_OF_TRANSPORT = f"""
+## How it was measured
+
+- **Rounds that take turns.** Each round starts every row afresh, one after the other. Figures are
+  medians over the rounds, ratios medians of the ratios within a round.
+{CPU}- **All proxies alike**: one worker, connections to the upstream are kept, no access log.
+- **TLS** is 1.3 with an ECDSA certificate (P-256) and X25519. Sessions are resumed only in the rows
+  that say so. The memory of an idle connection is the proxy's private memory, divided by the number
+  of connections. After the measurement each of them was still open.
 - **HTTP/2** is between client and proxy; but for gRPC, all proxies speak HTTP/1.1 with the
-  upstream. Of gRPC, the upstream is `nghttpd`. `h2load`
+  upstream. For gRPC, the upstream is `nghttpd`. `h2load`
   begins anew every half second, as servers end connections that have had many streams. Its
   handshakes and first 100 ms are not in the figures.
 - **Tunnels** are WebSockets, from `bench/tunnel_client.cpp` to `bench/tunnel_echo.cpp`. Each frame
-  of the client has a mask of its own, and each message is held against what was sent. What opens
-  the tunnels is not in the figures.
+  of the client has a mask of its own, and each message is compared with what was sent. The opening
+  handshakes are not in the figures.
+- **What it cannot say**: how all this is over a network, or on many cores. Loopback makes the
+  kernel's part smaller than a network card would.
+
+## What to expect of more cores
+
+Not measured: a profile of new connections with two cores (`perf`, OpenSSL 3.0) says it.
+
+- About half of the CPU of a new connection is key exchange and signature. Threads do these side by
+  side, so new connections a second grow with the cores until threads contend for OpenSSL's own
+  locks: version 3.0 takes them some 600 times in a handshake, for reading.
+- Resuming a session spares the signature, not the key exchange. RSA costs more than
+  [ECDSA](tls.md#certificates-by-name).
+- Then memory bounds the number of idle connections: the tables above say what each takes.
 """
 
 TLS_NEW = """
@@ -140,8 +177,7 @@ TLS_RESUMED = """
 The same, each connection with the ticket of the one before.
 """
 TLS_KEPT = f"""
-`wrk` as in the first table, over {CONNECTIONS} connections that stay. Their handshakes are in the
-figures.
+`wrk` over {CONNECTIONS} connections that stay. Their handshakes are in the figures.
 """
 TLS_IDLE = """
 Clients that asked once and then sit there.
@@ -366,28 +402,36 @@ def drawn(report):
     return found
 
 
-def page(report, drawings):
-    rounds = max((len(rounds_of(report, "saturated", row))
-                  for row in rows_in(report, "saturated")), default=0)
-    parts = [HEAD, machine_table(report),
-             f"| Rounds | {rounds}, of {report['seconds']} s for each row |\n",
+WORDS = {"saturated": SATURATED, "steady": STEADY, "single": SINGLE, "pinned": PINNED,
+         "calls": CALLS, "idle": IDLE, "faces": FACES, "checks": CHECKS,
+         "observation": OBSERVATION, "tls-new": TLS_NEW,
+         "tls-resumed": TLS_RESUMED, "tls-kept": TLS_KEPT, "tls-idle": TLS_IDLE, **H2,
+         "h2-idle": H2_IDLE, **GRPC, "rls": RLS, "tunnel-echo": TUNNEL_ECHO,
+         "tunnel-idle": TUNNEL_IDLE}
+TABLES = {"calls": calls_table, "idle": idle_table, "checks": checks_table,
+          **{part: functools.partial(idle_each_table, part=part) for part in IDLE_EACH}}
+# Parts that need no more than a round.
+ONCE = ("calls", "idle", "checks", *IDLE_EACH)
+TRANSPORT_PREFIXES = ("tls-", "h2-", "grpc-", "rls", "tunnel-")
+
+
+def rounds(report, parts):
+    """How many rounds the rows had, but for those that are measured once."""
+    made = [max(len(rounds_of(report, part, row)) for row in rows_in(report, part))
+            for part in parts if part not in ONCE]
+    least, most = min(made, default=0), max(made, default=0)
+    return str(most) if least == most else f"{least} to {most}"
+
+
+def page(report, drawings, head, method):
+    measured = [part for part in TITLES if rows_in(report, part)]
+    parts = [head, machine_table(report),
+             f"| Rounds | {rounds(report, measured)}, of {report['seconds']} s for each row |\n",
              "\n## What was to be reached\n\nRatios within one run, Tidegate's figure in parts of "
              "the other's.\n\n", goals_table(report)]
-    words = {"saturated": SATURATED, "steady": STEADY, "single": SINGLE, "pinned": PINNED,
-             "calls": CALLS, "idle": IDLE, "faces": FACES, "checks": CHECKS,
-             "observation": OBSERVATION, "tls-new": TLS_NEW,
-             "tls-resumed": TLS_RESUMED, "tls-kept": TLS_KEPT, "tls-idle": TLS_IDLE, **H2,
-             "h2-idle": H2_IDLE, **GRPC, "rls": RLS, "tunnel-echo": TUNNEL_ECHO,
-             "tunnel-idle": TUNNEL_IDLE}
-    tables = {"calls": calls_table, "idle": idle_table, "checks": checks_table,
-              **{part: functools.partial(idle_each_table, part=part) for part in IDLE_EACH}}
-    has_transport = any(rows_in(report, part) for part in TITLES
-                        if part.startswith(("tls-", "h2-", "grpc-", "rls", "tunnel-")))
-    method = METHOD.replace("{transport}", METHOD_OF_TRANSPORT if has_transport else "")
-    for part, title in TITLES.items():
-        if rows_in(report, part):
-            made = tables[part](report) if part in tables else figures_table(report, part)
-            parts += [f"\n## {title}\n", words[part], "\n", made]
+    for part in measured:
+        made = TABLES[part](report) if part in TABLES else figures_table(report, part)
+        parts += [f"\n## {TITLES[part]}\n", WORDS[part], "\n", made]
     parts += [growth_section(report, drawings),
               "\n## Where peers are better\n\nEvery figure in which a peer is ahead of Tidegate's "
               "row that does the same, or more, by\nmore than 3 in 100:\n\n", peers_better(report),
@@ -401,23 +445,39 @@ def left_out(report):
     return "".join(rows) or "Nothing: every peer was there, and every row was as it must be.\n"
 
 
+def files(figures):
+    """Contents by path of the page that is made of `figures`, a report's text."""
+    report = json.loads(figures)
+    kinds = {found["part"].startswith(TRANSPORT_PREFIXES) for found in report["rounds"]}
+    if kinds == {True, False}:
+        sys.exit("scripts/bench: the figures are of two pages: measure --tls, --http2, --grpc and "
+                 "--tunnels into a file of their own")
+    if kinds == {True}:
+        return {DRAWINGS / "transport.json": figures,
+                DOCS / "performance-transport.md": page(report, {}, HEAD_OF_TRANSPORT,
+                                                        METHOD_OF_TRANSPORT)}
+    drawings = drawn(report)
+    return {DRAWINGS / "measured.json": figures,
+            DOCS / "performance.md": page(report, drawings, HEAD, METHOD),
+            **{DRAWINGS / name: svg for name, svg in drawings.items()}}
+
+
 def main():
     parser = argparse.ArgumentParser(prog="scripts/bench --document")
     parser.add_argument("file", type=pathlib.Path)
     parser.add_argument("--check", action="store_true")
     chosen = parser.parse_args()
-    figures = chosen.file.read_text()
-    report = json.loads(figures)
-    drawings = drawn(report)
-    wanted = {PAGE: page(report, drawings), DRAWINGS / "measured.json": figures,
-              **{DRAWINGS / name: svg for name, svg in drawings.items()}}
+    wanted = files(chosen.file.read_text())
     if not chosen.check:
         DRAWINGS.mkdir(parents=True, exist_ok=True)
         for path, content in wanted.items():
             path.write_text(content)
     stale = [path.name for path, content in wanted.items()
              if not path.exists() or path.read_text() != content]
-    stale += sorted({path.name for path in DRAWINGS.glob("*")} - {path.name for path in wanted})
+    # The other page has none.
+    if any(path.suffix == ".svg" for path in wanted):
+        stale += sorted({path.name for path in DRAWINGS.glob("*.svg")}
+                        - {path.name for path in wanted})
     if stale:
         sys.exit("docs/performance is not what scripts/bench makes: " + ", ".join(stale))
 
