@@ -19,7 +19,7 @@ namespace {
 // it for the alignment: 16,716 bytes where it reads.
 constexpr std::size_t kBufferBytes = 16'896;
 // An asio::ssl::stream has two blocks of 17 KiB for as long as it lives.
-static_assert(kBufferBytes < 17 * 1024);
+static_assert(kBufferBytes < 17'408);
 
 // One for a record that is read, one for a record that is written.
 constexpr std::size_t kOfThread = 2;
