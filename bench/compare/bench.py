@@ -30,8 +30,6 @@ BUILD = ROOT / "build" / "bench"
 NODE = BUILD / "node"
 # What may be measured instead: each has PARTS and all_rows().
 INSTEAD = {"tls": tls, "http2": http2, "grpc": grpc_calls, "tunnels": tunnels}
-# Parts of one round: memory is the same in each.
-ONCE = ("calls", "idle", "checks", "tls-idle", "h2-idle", "tunnel-idle")
 
 
 def names(text):
@@ -82,7 +80,7 @@ def run_parts(chosen, measuring, rows, report):
     """Rounds of all rows take turns; after each the report is written. A row that fails twice
     in a round is left out from then on."""
     for part in chosen.parts:
-        rounds = 1 if part in ONCE else chosen.rounds
+        rounds = 1 if part in figures.ONCE else chosen.rounds
         done = max((found["round"] for found in report["rounds"] if found["part"] == part),
                    default=0)
         for number in range(done + 1, done + rounds + 1):

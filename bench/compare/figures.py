@@ -227,6 +227,8 @@ def shown(column, value):
 
 # Parts that have one figure, the memory of one that is idle.
 IDLE_EACH = ("tls-idle", "h2-idle", "tunnel-idle")
+# Parts of one round: memory is the same in each.
+ONCE = ("calls", "idle", "checks", *IDLE_EACH)
 
 TITLES = {
     "saturated": f"{CONNECTIONS} connections, as fast as answers come",
