@@ -1,6 +1,7 @@
 // FieldBlock: the heads of answers.
 #include "base/numbers.hpp"
 #include "h2/fields.hpp"
+#include "http/problem.hpp"
 
 namespace tidegate::h2 {
 
@@ -27,6 +28,8 @@ bool FieldBlock::end_response(http::ResponseHead& head) {
         return false;
     }
     head.status = *status;
+    // HTTP/2 has no phrases, and some clients of HTTP/1 take a line without one for a fault.
+    head.reason = http::status_title(head.status);
     fill(head.fields);
     return true;
 }

@@ -50,6 +50,7 @@ TEST_CASE("h2 client: an answer with body and trailers") {
     CHECK(world.has(ClientKind::head, stream));
     REQUIRE(stream.next_head() != nullptr);
     CHECK(stream.next_head()->status == 200);
+    CHECK(stream.next_head()->reason == "OK");
     CHECK(stream.framing().body == http::BodyKind::chunked);
     CHECK(world.body(stream) == "abc");
     CHECK_FALSE(stream.has_ended());
