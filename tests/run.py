@@ -301,6 +301,7 @@ def optimised(report, beside):
             (["package", "scripts/package", "--build", "build/release"], {"counted": "^ok "}),
             (["provider", "scripts/provider"], {"counted": "^ok "}),
             (["models", "scripts/models"], {}),
+            (["training", "python3", "bench/compare/training.py", "build/release/tidegate"], {}),
             (["helm", "scripts/helm"], {"counted": "^ok "}),
             (["alerts", "scripts/alerts"], {"counted": "^ok "}),
             (["http2", "scripts/http2"], {"counted": "^ok "}),
