@@ -96,16 +96,37 @@ bool is_v4_mapped(const std::array<std::uint8_t, 16>& bytes) {
            bytes[10] == 0xff && bytes[11] == 0xff;
 }
 
-// Writes at most 15 characters. Not to_chars(): every forwarded request has such texts.
-char* write_v4(const std::uint8_t* bytes, char* out) {
-    for (int i = 0; i < 4; ++i) {
-        const unsigned byte = bytes[i];
-        if (i > 0) *out++ = '.';
-        if (byte >= 100) *out++ = static_cast<char>('0' + byte / 100);
-        if (byte >= 10) *out++ = static_cast<char>('0' + byte / 10 % 10);
-        *out++ = static_cast<char>('0' + byte % 10);
+// A byte as text with the dot behind it.
+struct ByteText {
+    std::array<char, 4> characters;
+    std::uint8_t size;
+};
+
+constexpr std::array<ByteText, 256> byte_texts() {
+    std::array<ByteText, 256> texts{};
+    for (unsigned byte = 0; byte < texts.size(); ++byte) {
+        ByteText& text = texts[byte];
+        const auto add = [&](unsigned character) {
+            text.characters[text.size++] = static_cast<char>(character);
+        };
+        if (byte >= 100) add('0' + byte / 100);
+        if (byte >= 10) add('0' + byte / 10 % 10);
+        add('0' + byte % 10);
+        add('.');
     }
-    return out;
+    return texts;
+}
+
+// Writes at most 16 characters, of which 15 are the text. From a table, for every forwarded request
+// has such texts.
+char* write_v4(const std::uint8_t* bytes, char* out) {
+    static constexpr auto kTexts = byte_texts();
+    for (int i = 0; i < 4; ++i) {
+        const ByteText& text = kTexts[bytes[i]];
+        std::memcpy(out, text.characters.data(), text.characters.size());
+        out += text.size;
+    }
+    return out - 1;
 }
 
 struct ZeroRun {

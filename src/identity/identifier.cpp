@@ -1,5 +1,7 @@
 #include "identity/identifier.hpp"
 
+#include <algorithm>
+
 #include "base/hex.hpp"
 #include "base/numbers.hpp"
 #include "identity/sha256.hpp"
@@ -14,10 +16,16 @@ bool must_be_encoded(char c) {
     return c < ' ' || c > '~' || c == '{' || c == '}' || c == '%';
 }
 
-// Appends `text` encoded; a `#` at the position `body` is encoded, too. False once `out` grows
-// beyond `end`, at the latest by three bytes: a long text is not encoded in vain.
+// Appends `text` encoded; a `#` at the position `body` is encoded, too. False where `out` would grow
+// beyond `end`: a long text is not encoded in vain.
 bool append_encoded_value(std::string_view text, std::size_t body, std::size_t end,
                           std::string& out) {
+    // Nearly all texts are appended as they are, in one piece.
+    if (out.size() + text.size() > end) return false;
+    if (std::none_of(text.begin(), text.end(), must_be_encoded) && !text.starts_with('#')) {
+        out += text;
+        return true;
+    }
     for (const char c : text) {
         if (must_be_encoded(c) || (c == '#' && out.size() == body)) {
             append_percent_encoded(c, out);

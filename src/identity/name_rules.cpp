@@ -12,18 +12,23 @@ bool is_tier_character(char c) {
            c == '_' || c == '.';
 }
 
+bool is_visible_ascii(char c) {
+    return c > ' ' && c <= '~';
+}
+
 }  // namespace
 
 bool is_plain_name(std::string_view text) {
+    // As nearly all names are: none of their characters needs to be decoded.
+    if (std::all_of(text.begin(), text.end(), is_visible_ascii)) return !text.empty();
     bool may_be_blank = false;  // neither the first nor the last
     while (!text.empty()) {
         const std::size_t length = utf8_length(text);
         if (length == 0) return false;
         const char32_t character = code_point(text.substr(0, length));
         text.remove_prefix(length);
-        const bool is_plain = character > ' ' && character < 0x7f;  // as nearly all are
-        if (!is_plain && is_hidden(character)) return false;
-        if (!is_plain && is_blank(character) && (!may_be_blank || text.empty())) return false;
+        if (is_hidden(character)) return false;
+        if (is_blank(character) && (!may_be_blank || text.empty())) return false;
         may_be_blank = true;
     }
     return may_be_blank;

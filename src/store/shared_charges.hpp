@@ -82,7 +82,7 @@ class SharedCharges {
     using Era = std::uint32_t;
 
     // `free`: with fewer charges under way none wait.
-    explicit SharedCharges(int free = 16) : free_(free) {}
+    explicit SharedCharges(int free = 8) : free_(free) {}
 
     // Whether a charge should be lent. Only a hint: the answer may be another by now.
     bool is_busy() const {
