@@ -16,8 +16,8 @@ bool must_be_encoded(char c) {
     return c < ' ' || c > '~' || c == '{' || c == '}' || c == '%';
 }
 
-// Appends `text` encoded; a `#` at the position `body` is encoded, too. False where `out` would grow
-// beyond `end`: a long text is not encoded in vain.
+// Appends `text` encoded; a `#` at the position `body` is encoded, too. False where `out` would
+// grow beyond `end`: a long text is not encoded in vain.
 bool append_encoded_value(std::string_view text, std::size_t body, std::size_t end,
                           std::string& out) {
     // Nearly all texts are appended as they are, in one piece.
