@@ -228,7 +228,12 @@ bool makes(const limit::KeyPart& part, std::string_view text) {
         const std::string begin = std::string(kind) + ":";
         if (!text.starts_with(begin)) return false;
         if (is_hash(text.substr(begin.size()))) return true;
-        identity::append_named_identifier(kind, part.name, "", expected);
+        if (part.secret) {
+            identity::append_secret_identifier(kind, part.name, "", expected);
+            expected.resize(expected.rfind('#'));
+        } else {
+            identity::append_named_identifier(kind, part.name, "", expected);
+        }
         return text.starts_with(expected);
     };
     switch (part.kind) {

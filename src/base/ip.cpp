@@ -96,7 +96,7 @@ bool is_v4_mapped(const std::array<std::uint8_t, 16>& bytes) {
            bytes[10] == 0xff && bytes[11] == 0xff;
 }
 
-// A byte as text with the dot behind it.
+// A byte in decimal, and a dot.
 struct ByteText {
     std::array<char, 4> characters;
     std::uint8_t size;
@@ -117,8 +117,8 @@ constexpr std::array<ByteText, 256> byte_texts() {
     return texts;
 }
 
-// Writes at most 16 characters, of which 15 are the text. From a table, for every forwarded request
-// has such texts.
+// Returns the end of the text; needs room for 16 characters, of which the text takes 15 at most.
+// From a table, since every forwarded request has such texts.
 char* write_v4(const std::uint8_t* bytes, char* out) {
     static constexpr auto kTexts = byte_texts();
     for (int i = 0; i < 4; ++i) {

@@ -28,7 +28,8 @@ bool FieldBlock::end_response(http::ResponseHead& head) {
         return false;
     }
     head.status = *status;
-    // HTTP/2 has no phrases, and some clients of HTTP/1 take a line without one for a fault.
+    // HTTP/2 has no reason phrase. Some clients of HTTP/1, such as h2load, take an answer without
+    // one for a failure.
     head.reason = http::status_title(head.status);
     fill(head.fields);
     return true;

@@ -16,12 +16,13 @@ bool must_be_encoded(char c) {
     return c < ' ' || c > '~' || c == '{' || c == '}' || c == '%';
 }
 
-// Appends `text` encoded; a `#` at the position `body` is encoded, too. False where `out` would
-// grow beyond `end`: a long text is not encoded in vain.
+// Appends `text` encoded; a `#` at the position `body` is encoded, too. False if it would end
+// beyond `end`: then `out` has a part of it, which the caller takes away.
 bool append_encoded_value(std::string_view text, std::size_t body, std::size_t end,
                           std::string& out) {
-    // Nearly all texts are appended as they are, in one piece.
+    // No text is shorter when it is encoded.
     if (out.size() + text.size() > end) return false;
+    // Nearly all texts need no encoding. A `#` may be at `body`, which the loop looks at.
     if (std::none_of(text.begin(), text.end(), must_be_encoded) && !text.starts_with('#')) {
         out += text;
         return true;

@@ -19,7 +19,7 @@ bool is_visible_ascii(char c) {
 }  // namespace
 
 bool is_plain_name(std::string_view text) {
-    // As nearly all names are: none of their characters needs to be decoded.
+    // Nearly all names are, and need no decoding.
     if (std::all_of(text.begin(), text.end(), is_visible_ascii)) return !text.empty();
     bool may_be_blank = false;  // neither the first nor the last
     while (!text.empty()) {

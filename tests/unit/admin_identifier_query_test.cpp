@@ -162,6 +162,15 @@ TEST_CASE("identifier_query: a secret is counted by its hash, and never repeated
     identity::append_secret_identifier("query", "Token", "a b", spaced);
     CHECK(one("query:Token=a+b") == spaced);
     CHECK(items_of(one("query:token=a+b"), *config).size() == 1);
+    // Encoded, the name alone is longer than other identifiers may be.
+    for (const std::size_t encoded : {36, 37, 38, 48}) {
+        const std::string name = std::string(encoded, '%') + std::string(48 - encoded, 'a');
+        CAPTURE(name);
+        const auto long_name = loaded("  keys: {key: [\"cookie:" + name + "\"], limits: [5/s]}\n");
+        const auto identifiers = identifiers_meant("cookie:" + name + "=abc", *long_name);
+        REQUIRE_FALSE(identifiers.has_error());
+        CHECK(items_of(identifiers->at(0), *long_name).size() == 1);
+    }
     CHECK(one("20:header:x-api-key=abc+12:route:search") ==
           std::to_string(header.size()) + ":" + header + "+12:route:search");
     for (const std::string text :
