@@ -2,7 +2,7 @@
 //
 // While few charges are under way a thread sends its own at once. Else it lends them: they wait
 // here until enough others are answered, or until a command is full of them, and the thread that
-// sees that sends them all. So commands are as full with many threads as with one.
+// sees that sends them all. So many threads fill their commands, too (docs/redis.md has figures).
 #pragma once
 
 #include <atomic>
@@ -81,8 +81,9 @@ class SharedCharges {
     // Commands under way are counted anew after each stall.
     using Era = std::uint32_t;
 
-    // `free`: with fewer charges under way none wait.
-    explicit SharedCharges(int free = 8) : free_(free) {}
+    // `free`: with fewer charges under way none wait. With half as many Redis takes 6 % less at 32
+    // threads, and charges wait for part of a round trip at half the load.
+    explicit SharedCharges(int free = 16) : free_(free) {}
 
     // Whether a charge should be lent. Only a hint: the answer may be another by now.
     bool is_busy() const {
