@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Sends a program that counts its own branches the traffic that it is then compiled for:
-training.py TIDEGATE (`scripts/build profiled` says the rest)
+"""The training of profile-guided optimisation: training.py TIDEGATE
 
-Each kind of request that a busy proxy has, through each protocol, face and store, and some of what
-goes wrong: limits that are reached, paths that nothing is for, servers that are gone. It is not the
-load of scripts/bench, or those figures would say more of the training than of the program.
+Starts TIDEGATE once with its limits in process and once in Redis, and sends both the same traffic:
+HTTP/1.1 and HTTP/2 in the clear and over TLS, gRPC, bodies, WebSockets, each face, requests over a
+limit, paths without a route, a server that is gone. Fails where fewer than nine of ten answers have
+the status that they should. `scripts/build profiled` runs it between its two builds.
+
+It is not the load of scripts/bench: a program trained for that would do better there than in use.
 """
 
 import base64
@@ -23,20 +25,22 @@ import threading
 import peers
 import tls
 from grpc_calls import FIELDS, SERVICE, question
-from machine import Missing, World, Wrong, accepts, free_port, need, until
+from machine import Missing, World, Wrong, accepts, need, until
 
 CLIENTS = 4  # programs that ask at the same time, each as a user of its own
 REQUESTS = 4_000  # of each of them
 TUNNELS = 16
 MESSAGES = 1_500  # in each
-PAYLOAD = b"x" * 100  # of each
+PAYLOAD = b"x" * 100  # of each message
 FRAME = bytes([0x82, 0x80 | len(PAYLOAD), *bytes(4)]) + PAYLOAD  # of a client; its mask is zeros
 KEY = base64.b64encode(bytes(16)).decode()
-OPENING = (f"GET /sockets HTTP/1.1\r\nHost: {tls.NAME}\r\nUpgrade: websocket\r\nConnection: upgrade\r\n"
+OPENING = (f"GET /sockets HTTP/1.1\r\nHost: {tls.NAME}\r\n"
+           "Upgrade: websocket\r\nConnection: upgrade\r\n"
            f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\n\r\n")
 OPENED = ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n"
           "Sec-WebSocket-Accept: ")
 BODY_BYTES = (1_000, 100_000)
+BODY_BYTES_SENT = 2_000_000  # by each client, in bodies of each of these sizes
 
 LISTENERS = ("clear", "tls", "auth", "check", "envoy", "admin")
 SETTINGS = """
@@ -48,6 +52,7 @@ listen:
   - {address: "127.0.0.1:{envoy}", face: envoy_grpc}
 admin: "127.0.0.1:{admin}"
 threads: 1
+timeouts: {shutdown_delay: 0s}
 log: {access: {path: access.log}}
 rls: {files: [limits.yaml]}
 identity:
@@ -73,11 +78,12 @@ routes:
   - {name: sockets, match: {path: "/sockets"}, upgrade: [websocket], upstream: sockets,
      policies: [plenty]}
 """
-# Behind the other, for its calls over HTTP/2.
-BEHIND = """
+# A second Tidegate, the server of the first that speaks HTTP/2.
+HTTP2_UPSTREAM = """
 listen: {address: "127.0.0.1:{h2}", http: [h2]}
 admin: off
 threads: 1
+timeouts: {shutdown_delay: 0s}
 upstreams: {http1: {servers: ["http://127.0.0.1:{http1}"]}}
 routes: [{name: all, match: {path: "/**"}, upstream: http1, policies: []}]
 """
@@ -90,16 +96,17 @@ descriptors:
 
 
 class Traffic:
-    """What one Tidegate, with the store that it has, is asked."""
+    """What one Tidegate is sent."""
 
     def __init__(self, folder, ports):
         self.folder, self.ports = folder, ports
 
-    def ask(self, listener, path, *options, answers="2xx", requests=REQUESTS, connections=16):
-        """CLIENTS of h2load. `answers`: what nine of ten must be."""
+    def run_clients(self, listener, path, *options, answers="2xx", requests=REQUESTS,
+                    connections=16):
+        """CLIENTS of h2load at once, each as another user. Nine of ten answers must be `answers`."""
         scheme = "https" if listener == "tls" else "http"
 
-        def one(user):
+        def run_h2load(user):
             command = [need("h2load"), "--threads=1", f"--requests={requests}",
                        f"--clients={connections}", f"--header=x-user-id: user-{user}",
                        f"--header=x-forwarded-for: 10.0.0.{user}", *options,
@@ -110,10 +117,10 @@ class Traffic:
             if done.returncode != 0 or not found or int(found[1]) < 0.9 * requests:
                 raise Wrong(f"h2load {path}: {done.stdout[-1500:]}{done.stderr[-500:]}")
         with concurrent.futures.ThreadPoolExecutor(CLIENTS) as clients:
-            list(clients.map(one, range(CLIENTS)))
+            list(clients.map(run_h2load, range(CLIENTS)))
 
-    def body(self, content):
-        """The option that sends it."""
+    def data_option(self, content):
+        """The option of h2load that sends `content` as the body."""
         file = self.folder / f"{hashlib.sha256(content).hexdigest()[:16]}.body"
         file.write_bytes(content)
         return f"--data={file}"
@@ -123,41 +130,44 @@ class Traffic:
         for listener, how in (("clear", ["--h1"]), ("tls", ["--h1"]), ("clear", ["-m8"]),
                               ("tls", ["-m8"])):
             for path in ("/open/a?b=c", "/limited/7", "/h2/a"):
-                self.ask(listener, path, *how)
+                self.run_clients(listener, path, *how)
             for size in BODY_BYTES:
-                data = self.body(b"x" * size)
-                self.ask(listener, "/limited/7", *how, data, requests=20_000_000 // size // 10)
-                self.ask(listener, f"/open/a?bytes={size}", *how, requests=200)
-            self.ask(listener, "/open/a", *how, requests=100, connections=100)
+                self.run_clients(listener, "/limited/7", *how, self.data_option(b"x" * size),
+                                 requests=BODY_BYTES_SENT // size)
+                self.run_clients(listener, f"/open/a?bytes={size}", *how, requests=200)
+            self.run_clients(listener, "/open/a", *how, requests=100, connections=100)
+        self.run_clients("clear", "/h2/Service/Method", *FIELDS, self.data_option(question("any")),
+                         "-m8")
 
     def limits(self):
         for path, answers in (("/limited/7", "2xx"), ("/bucket/a", "2xx"), ("/few/a", "4xx"),
                               ("/nowhere", "4xx")):
-            self.ask("clear", path, "--h1", answers=answers)
-        self.ask("clear", "/gone/a", "--h1", answers="5xx", requests=200)
+            self.run_clients("clear", path, "--h1", answers=answers)
+        self.run_clients("clear", "/gone/a", "--h1", answers="5xx", requests=200)
 
     def faces(self):
-        self.ask("auth", "/", "--h1", "--header=x-forwarded-method: GET",
-                 "--header=x-forwarded-uri: /limited/7", f"--header=x-forwarded-host: {tls.NAME}")
+        self.run_clients("auth", "/", "--h1", "--header=x-forwarded-method: GET",
+                         "--header=x-forwarded-uri: /limited/7",
+                         f"--header=x-forwarded-host: {tls.NAME}")
         call = {"policy": "plenty", "identifiers": {"ip": "10.0.0.1", "user": "someone"}, "cost": 1}
         for content, requests in ((call, REQUESTS), ({"each": [call] * 50}, REQUESTS // 50)):
-            self.ask("check", "/v1/check", "--h1", "--header=content-type: application/json",
-                     self.body(json.dumps(content).encode()), requests=requests)
-        self.ask("envoy", SERVICE, *FIELDS, self.body(question("limited")), "-m8")
-        self.ask("clear", "/h2/Service/Method", *FIELDS, self.body(question("any")), "-m8")
+            self.run_clients("check", "/v1/check", "--h1",
+                             "--header=content-type: application/json",
+                             self.data_option(json.dumps(content).encode()), requests=requests)
+        self.run_clients("envoy", SERVICE, *FIELDS, self.data_option(question("limited")), "-m8")
 
     def tunnels(self):
-        def one(_):
-            with socket.create_connection(("127.0.0.1", self.ports["clear"]), timeout=30) as server:
-                server.sendall(OPENING.encode())
-                if b" 101 " not in until_blank_line(server):
+        def run_tunnel(_):
+            with socket.create_connection(("127.0.0.1", self.ports["clear"]), timeout=30) as tunnel:
+                tunnel.sendall(OPENING.encode())
+                if b" 101 " not in until_blank_line(tunnel):
                     raise Wrong("a WebSocket was not opened")
                 for _ in range(MESSAGES):
-                    server.sendall(FRAME)
-                    if exactly(server, 2 + len(PAYLOAD))[2:] != PAYLOAD:
+                    tunnel.sendall(FRAME)
+                    if exactly(tunnel, 2 + len(PAYLOAD))[2:] != PAYLOAD:
                         raise Wrong("a WebSocket did not answer")
         with concurrent.futures.ThreadPoolExecutor(TUNNELS) as clients:
-            list(clients.map(one, range(TUNNELS)))
+            list(clients.map(run_tunnel, range(TUNNELS)))
 
 
 def exactly(peer, count):
@@ -192,10 +202,7 @@ def echo_messages(client):
 
 def accept_sockets(listener):
     while True:
-        try:
-            client, _ = listener.accept()
-        except OSError:
-            return  # closed: the end
+        client, _ = listener.accept()
         threading.Thread(target=echo_messages, args=(client,), daemon=True).start()
 
 
@@ -205,46 +212,80 @@ def filled(text, ports):
     return text
 
 
-def start_behind(world, program):
-    """What Tidegate forwards to and counts in, and the ports of these."""
-    sockets = socket.create_server(("127.0.0.1", 0))
-    threading.Thread(target=accept_sockets, args=(sockets,), daemon=True).start()
-    ports = {"sockets": sockets.getsockname()[1], "gone": free_port(),
-             **{name: free_port() for name in ("http1", "other", "h2")}}
-    for name in ("http1", "other"):
-        world.start(name, [program, "echo", "--listen", f"127.0.0.1:{ports[name]}"], ports[name])
-    config = world.file("behind.yaml", filled(BEHIND, ports))
-    world.start("behind", [program, "run", "-c", config], ports["h2"])
-    return ports, peers.start_redis(world)
+def free_ports(names):
+    """Different ones."""
+    probes = {name: socket.create_server(("127.0.0.1", 0)) for name in names}
+    ports = {name: probe.getsockname()[1] for name, probe in probes.items()}
+    for probe in probes.values():
+        probe.close()
+    return ports
 
 
-def traffic_of(world, program, behind, store):
-    """To a Tidegate with these settings for its store."""
-    ports = {**behind, **{name: free_port() for name in LISTENERS}}
-    config = world.file(f"tidegate-{ports['clear']}.yaml", filled(SETTINGS, ports) + store)
-    world.start("tidegate", [program, "run", "-c", config], ports["clear"])
-    until(lambda: all(accepts(ports[name]) for name in LISTENERS), 10, "its listeners")
-    return Traffic(world.folder, ports)
+class Training:
+    def __init__(self, world, program):
+        self.world, self.program = world, program
+        self.started = []
+        self.sockets = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=accept_sockets, args=(self.sockets,), daemon=True).start()
+        # Bound, so that no other program gets it, and not listening.
+        self.gone = socket.socket()
+        self.gone.bind(("127.0.0.1", 0))
+        self.ports = {"sockets": self.sockets.getsockname()[1],
+                      "gone": self.gone.getsockname()[1], **free_ports(("http1", "other", "h2"))}
+
+    def start(self, name, port, *words):
+        self.started.append(self.world.start(name, [self.program, *words], port))
+
+    def start_upstreams(self):
+        for name in ("http1", "other"):
+            self.start(name, self.ports[name], "echo", "--listen", f"127.0.0.1:{self.ports[name]}")
+        config = self.world.file("h2.yaml", filled(HTTP2_UPSTREAM, self.ports))
+        self.start("h2", self.ports["h2"], "run", "-c", config)
+
+    def start_tidegate(self, store):
+        """With these settings of its store. What sends it traffic."""
+        ports = {**self.ports, **free_ports(LISTENERS)}
+        config = self.world.file(f"tidegate-{ports['clear']}.yaml", filled(SETTINGS, ports) + store)
+        self.start("tidegate", ports["clear"], "run", "-c", config)
+        until(lambda: all(accepts(ports[name]) for name in LISTENERS), 10, "its listeners")
+        return Traffic(self.world.folder, ports)
+
+    def end(self):
+        """A program that does not end by itself has written no counts."""
+        for server in self.started:
+            server.process.terminate()
+        for server in self.started:
+            code = server.process.wait(timeout=60)
+            if code != 0:
+                raise Wrong(f"{server.process.args} ended with {code}: {server.errors()}")
 
 
 def train(program):
     with tempfile.TemporaryDirectory(prefix="tidegate-training-") as folder, \
             World(pathlib.Path(folder)) as world:
         _, key = tls.make_certificate(world)
-        key.chmod(0o600)
+        key.chmod(0o600)  # Tidegate takes no key that others can read
         world.file("limits.yaml", DESCRIPTORS)
-        behind, redis = start_behind(world, program)
-        for store in ("", f"store: {{redis: {{url: 'redis://127.0.0.1:{redis.port}'}}}}\nreplicas: 1\n"):
-            traffic = traffic_of(world, program, behind, store)
+        redis = peers.start_redis(world)
+        training = Training(world, program)
+        training.start_upstreams()
+        in_redis = f"store: {{redis: {{url: 'redis://127.0.0.1:{redis.port}'}}}}\nreplicas: 1\n"
+        for store in ("", in_redis):
+            traffic = training.start_tidegate(store)
             traffic.protocols()
             traffic.limits()
             traffic.faces()
             traffic.tunnels()
+        training.end()
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: training.py TIDEGATE")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         train(str(pathlib.Path(sys.argv[1]).resolve()))
-    except (Missing, Wrong) as fault:
-        sys.exit(f"training: {fault}")
+    except Missing as fault:
+        sys.exit(f"training: {fault}: `scripts/deps --profile` installs it")
+    except (Wrong, EOFError, OSError, subprocess.TimeoutExpired) as fault:
+        sys.exit(f"training: {fault or type(fault).__name__}")
