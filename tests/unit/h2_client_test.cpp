@@ -88,9 +88,11 @@ TEST_CASE("h2 client: interim answers come one by one before the final one") {
     CHECK(stream.next_head()->status == 100);
     stream.drop_interim();
     CHECK(stream.next_head()->status == 103);
+    CHECK(stream.next_head()->reason == "Early Hints");
     CHECK(stream.next_head()->fields[0].value == "</a-style-sheet-of-some-length>");
     stream.drop_interim();
     CHECK(stream.next_head()->status == 204);
+    CHECK(stream.next_head()->reason == "No Content");
     CHECK(stream.framing().body == http::BodyKind::none);
     CHECK(stream.has_ended());
 }
