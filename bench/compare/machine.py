@@ -29,6 +29,15 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def free_ports(names):
+    """By name, all of them different: they are held until each is chosen."""
+    probes = {name: socket.create_server(("127.0.0.1", 0)) for name in names}
+    ports = {name: probe.getsockname()[1] for name, probe in probes.items()}
+    for probe in probes.values():
+        probe.close()
+    return ports
+
+
 def need(program):
     found = shutil.which(program)
     if not found:

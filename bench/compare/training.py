@@ -25,7 +25,7 @@ import threading
 import peers
 import tls
 from grpc_calls import FIELDS, SERVICE, question
-from machine import Missing, World, Wrong, accepts, need, until
+from machine import Missing, World, Wrong, accepts, free_ports, need, until
 
 CLIENTS = 4  # programs that ask at the same time, each as a user of its own
 REQUESTS = 4_000  # of each of them
@@ -96,7 +96,7 @@ descriptors:
 
 
 class Traffic:
-    """What one Tidegate is sent."""
+    """Sends one Tidegate each kind of request."""
 
     def __init__(self, folder, ports):
         self.folder, self.ports = folder, ports
@@ -212,15 +212,6 @@ def filled(text, ports):
     return text
 
 
-def free_ports(names):
-    """Different ones."""
-    probes = {name: socket.create_server(("127.0.0.1", 0)) for name in names}
-    ports = {name: probe.getsockname()[1] for name, probe in probes.items()}
-    for probe in probes.values():
-        probe.close()
-    return ports
-
-
 class Training:
     def __init__(self, world, program):
         self.world, self.program = world, program
@@ -243,7 +234,7 @@ class Training:
         self.start("h2", self.ports["h2"], "run", "-c", config)
 
     def start_tidegate(self, store):
-        """With these settings of its store. What sends it traffic."""
+        """Starts one with these settings of its store, and returns what sends it requests."""
         ports = {**self.ports, **free_ports(LISTENERS)}
         config = self.world.file(f"tidegate-{ports['clear']}.yaml", filled(SETTINGS, ports) + store)
         self.start("tidegate", ports["clear"], "run", "-c", config)
