@@ -156,8 +156,10 @@ GROWTH = (
     ("limits-redis", "redis_us", "linear", "CPU of Redis a request, by limits"),
     ("downloads-tidegate", "proxy_us", "linear", "CPU a body, by its bytes, from upstream"),
     ("downloads-haproxy", "proxy_us", "linear", "the same of HAProxy"),
+    ("downloads-haproxy-splice", "proxy_us", "linear", "the same of HAProxy with splice"),
     ("uploads-tidegate", "proxy_us", "linear", "CPU a body, by its bytes, to upstream"),
     ("uploads-haproxy", "proxy_us", "linear", "the same of HAProxy"),
+    ("uploads-haproxy-splice", "proxy_us", "linear", "the same of HAProxy with splice"),
     ("threads-memory", "proxy_us", "flat", "CPU a request, in process, by threads"),
     ("threads-redis", "proxy_us", "flat", "CPU a request, with Redis, by threads"),
 )

@@ -140,16 +140,20 @@ DRAWINGS = {
     "bodies": (
         Panel("CPU microseconds a megabyte, from upstream", "bytes", (
             ("Tidegate", "downloads-tidegate", "us_per_mb", 1),
-            ("HAProxy", "downloads-haproxy", "us_per_mb", 1)), log_y=True),
+            ("HAProxy", "downloads-haproxy", "us_per_mb", 1),
+            ("HAProxy with splice", "downloads-haproxy-splice", "us_per_mb", 1)), log_y=True),
         Panel("CPU microseconds a megabyte, to upstream", "bytes", (
             ("Tidegate", "uploads-tidegate", "us_per_mb", 1),
-            ("HAProxy", "uploads-haproxy", "us_per_mb", 1)), log_y=True),
+            ("HAProxy", "uploads-haproxy", "us_per_mb", 1),
+            ("HAProxy with splice", "uploads-haproxy-splice", "us_per_mb", 1)), log_y=True),
         Panel("ms, median, from upstream", "bytes", (
             ("Tidegate", "downloads-tidegate", "p50_us", 1e-3),
-            ("HAProxy", "downloads-haproxy", "p50_us", 1e-3)), log_y=True),
+            ("HAProxy", "downloads-haproxy", "p50_us", 1e-3),
+            ("HAProxy with splice", "downloads-haproxy-splice", "p50_us", 1e-3)), log_y=True),
         Panel("ms, median, to upstream", "bytes", (
             ("Tidegate", "uploads-tidegate", "p50_us", 1e-3),
-            ("HAProxy", "uploads-haproxy", "p50_us", 1e-3)), log_y=True)),
+            ("HAProxy", "uploads-haproxy", "p50_us", 1e-3),
+            ("HAProxy with splice", "uploads-haproxy-splice", "p50_us", 1e-3)), log_y=True)),
 }
 
 

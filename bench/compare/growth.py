@@ -163,7 +163,8 @@ def series(growth):
     for name, start in (("tidegate", no_limits), ("nginx", peers.nginx_plain),
                         ("haproxy", peers.haproxy_plain)):
         found[f"idle-{name}"] = (growth.idle, start, IDLE, False)
-    for name, start in (("tidegate", no_limits), ("haproxy", peers.haproxy_plain)):
+    for name, start in (("tidegate", no_limits), ("haproxy", peers.haproxy_plain),
+                        ("haproxy-splice", peers.haproxy_splice)):
         found[f"downloads-{name}"] = (growth.downloads, start, BODIES, False)
         found[f"uploads-{name}"] = (growth.uploads, start, BODIES, False)
     found["routes"] = (growth.routes, None, ROUTES, True)

@@ -384,13 +384,14 @@ def nginx_lua_redis(quotas, windows=COARSE_US):
 
 # ---- HAProxy
 
-def haproxy(world, frontend="", tables="", bind=""):
+def haproxy(world, frontend="", tables="", bind="", more_global=""):
     upstream = start_upstream(world)
     port = free_port()
     config = world.file("haproxy.cfg", f"""
 global
     nbthread 1
     maxconn 9950
+    {more_global}
     stats socket {world.folder}/haproxy.sock level admin
 defaults
     mode http
@@ -414,6 +415,11 @@ backend api
 
 def haproxy_plain(world):
     return haproxy(world)
+
+
+def haproxy_splice(world):
+    return haproxy(world, "option splice-request\n    option splice-response",
+                   more_global="maxpipes 16")
 
 
 def haproxy_stick_table(quota):

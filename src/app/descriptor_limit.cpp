@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "client/refused_connections.hpp"
+#include "net/splice_pipe.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::app {
@@ -14,8 +15,9 @@ namespace {
 
 // Connections of the admin listener; files.
 constexpr std::size_t kOwnDescriptors = 64 + 64;
-// Connections that the workers are refusing; listeners, the event loop and Redis.
-constexpr std::size_t kDescriptorsOfWorker = client::RefusedConnections::kKeptMax + 16;
+// Connections that the workers are refusing; pipes; listeners, the event loop and Redis.
+constexpr std::size_t kDescriptorsOfWorker =
+    client::RefusedConnections::kKeptMax + 2 * SplicePipe::kPipesMax + 16;
 
 }  // namespace
 

@@ -102,6 +102,17 @@ BodyInput Http1Input::read_body(std::uint64_t left, Wakeup& wakeup) {
     return BodyInput::nothing;
 }
 
+BodyInput Http1Input::read_body(std::uint64_t bytes_max, SplicePipe& pipe, Wakeup& wakeup) {
+    if (connection_->readable()) {
+        body_buffer_.release();
+        const IoResult read = pipe.fill(*connection_, bytes_max);
+        if (read.status == IoStatus::ok) return BodyInput::more;
+        if (read.status != IoStatus::would_block) return BodyInput::left;
+    }
+    connection_->watch_read(&wakeup);
+    return BodyInput::nothing;
+}
+
 bool Http1Input::has_left(Wakeup& wakeup) {
     connection_->watch_read(&wakeup);
     if (connection_->readable()) {

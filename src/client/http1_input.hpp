@@ -11,6 +11,7 @@
 #include "http/head.hpp"
 #include "net/buffer.hpp"
 #include "net/connection.hpp"
+#include "net/splice_pipe.hpp"
 #include "net/wakeup.hpp"
 
 namespace tidegate::client {
@@ -46,6 +47,10 @@ class Http1Input {
     void drop_body(std::size_t bytes);
     // Reads at most `left` bytes more.
     BodyInput read_body(std::uint64_t left, Wakeup& wakeup);
+    // The connection is in the clear, and nothing that was read of the body is left.
+    bool can_splice() const { return connection_->tls() == nullptr && body().empty(); }
+    // Reads at most `bytes_max` bytes more into `pipe`, which is empty. Requires can_splice().
+    BodyInput read_body(std::uint64_t bytes_max, SplicePipe& pipe, Wakeup& wakeup);
 
     // Whether nothing that is sent reaches the client; else `wakeup` is woken by a sign of it. A
     // client that has only finished sending waits for its answer; one that has closed looks the

@@ -41,6 +41,12 @@ void Http1Stream::begin_body() {
     keep_alive_ = framing_.keep_alive;
 }
 
+BodyInput Http1Stream::read_body(SplicePipe& pipe, Wakeup& wakeup) {
+    const BodyInput input = link_->input.read_body(body_.spliceable(), pipe, wakeup);
+    body_.skip(pipe.size());
+    return input;
+}
+
 void Http1Stream::keep_alive_if(bool may_go_on) {
     keep_alive_ =
         keep_alive_ && may_go_on && !is_draining() && !(body_.done() && link_->input.is_at_end());
@@ -109,6 +115,12 @@ IoStatus Http1Stream::send(const http::BodyBatch& batch, const http::Fields& tra
     if (std::exchange(head_sent_, true)) out_head_.clear();
     outbox_.clear();
     http::gather(out_body_, batch, trailers, out_head_, out_tail_, outbox_);
+    return outbox_.flush(link_->input.connection());
+}
+
+IoStatus Http1Stream::send(SplicePipe& pipe) {
+    outbox_.clear();
+    outbox_.add(pipe);
     return outbox_.flush(link_->input.connection());
 }
 

@@ -43,6 +43,8 @@ class Http1Stream : public StreamBase {
     bool has_whole_body() const { return body_.left() <= link_->input.body().size(); }
     http::Fields& trailers() { return body_.trailers(); }
     BodyInput read_body(Wakeup& wakeup) { return link_->input.read_body(body_.left(), wakeup); }
+    std::uint64_t spliceable() const { return link_->input.can_splice() ? body_.spliceable() : 0; }
+    BodyInput read_body(SplicePipe& pipe, Wakeup& wakeup);
 
     // The client.
 
@@ -62,6 +64,10 @@ class Http1Stream : public StreamBase {
     IoStatus send_interim();
     void end_head(http::BodyKind body, std::optional<std::uint64_t> length);
     IoStatus send(const http::BodyBatch& batch, const http::Fields& trailers);
+    bool takes_spliced() const {
+        return out_body_ == http::BodyKind::length && link_->input.connection().tls() == nullptr;
+    }
+    IoStatus send(SplicePipe& pipe);
     IoStatus send_all(std::string_view content);
     Task<IoStatus> send_rest(std::chrono::milliseconds patience);
     void break_off() { is_broken_off_ = true; }

@@ -57,6 +57,12 @@ bool BodyReader::end_of_input() {
     return true;
 }
 
+std::uint64_t BodyReader::spliceable() const {
+    // Less than any buffer takes: a read that fills the buffer shows that there is more behind.
+    constexpr std::uint64_t kEnd = 4'096;
+    return kind_ == BodyKind::length && left_ > kEnd ? left_ - kEnd : 0;
+}
+
 std::uint64_t BodyReader::left() const {
     return kind_ == BodyKind::length ? left_ : std::numeric_limits<std::uint64_t>::max();
 }

@@ -36,6 +36,10 @@ class BodyReader {
     // Takes what `input` has. An empty batch that is neither done nor bad wants more input than
     // there is.
     BodyBatch take(std::string_view input, const TrailerBounds& bounds);
+    // How much more may go on without take(), to be told to skip(): of a body of known length, all
+    // but the end, which take() finds.
+    std::uint64_t spliceable() const;
+    void skip(std::uint64_t bytes) { left_ -= bytes; }
     // The sender has closed. True when that is how this body ends.
     bool end_of_input();
 

@@ -1,5 +1,6 @@
 #include "net/connection.hpp"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -18,6 +19,12 @@ constexpr std::uint16_t kWriteEvents = EPOLLOUT | EPOLLHUP | EPOLLERR;
 
 bool is_would_block(int error) {
     return error == EAGAIN || error == EWOULDBLOCK;
+}
+
+// By the kernel, or by rules about which system calls a program may make.
+bool is_refused(int error) {
+    return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP || error == EPERM ||
+           error == EACCES;
 }
 
 }  // namespace
@@ -54,6 +61,11 @@ IoResult Connection::receive(std::span<char> into, int flags) {
     do {
         bytes = ::recv(descriptor_, into.data(), into.size(), flags);
     } while (bytes < 0 && errno == EINTR);
+    return note_received(bytes);
+}
+
+// What a system call to read has returned.
+IoResult Connection::note_received(ssize_t bytes) {
     if (bytes > 0) return {IoStatus::ok, static_cast<std::size_t>(bytes)};
     if (bytes == 0) {
         hung_up_ = ended_ = true;
@@ -81,10 +93,34 @@ IoResult Connection::write_some(std::span<const iovec> parts) {
             bytes = ::sendmsg(descriptor_, &message, MSG_NOSIGNAL);
         }
     } while (bytes < 0 && errno == EINTR);
+    return note_sent(bytes);
+}
+
+// What a system call to write has returned.
+IoResult Connection::note_sent(ssize_t bytes) {
     if (bytes >= 0) return {IoStatus::ok, static_cast<std::size_t>(bytes)};
     if (!is_would_block(errno)) return {IoStatus::failed};
     writable_ = false;
     return {IoStatus::would_block};
+}
+
+// A splice that the system refuses has moved nothing, and is no fault of the connection.
+IoResult Connection::splice_into(int pipe, std::size_t bytes_max) {
+    ssize_t bytes = 0;
+    do {
+        bytes = ::splice(descriptor_, nullptr, pipe, nullptr, bytes_max, SPLICE_F_NONBLOCK);
+    } while (bytes < 0 && errno == EINTR);
+    if (bytes < 0 && is_refused(errno)) return {IoStatus::ok};
+    return note_received(bytes);
+}
+
+// splice() has no MSG_NOSIGNAL: the program ignores SIGPIPE.
+IoResult Connection::splice_from(int pipe, std::size_t bytes) {
+    ssize_t sent = 0;
+    do {
+        sent = ::splice(pipe, nullptr, descriptor_, nullptr, bytes, SPLICE_F_NONBLOCK);
+    } while (sent < 0 && errno == EINTR);
+    return note_sent(sent);
 }
 
 void Connection::begin_tls(TlsPtr tls, TlsSide side) {

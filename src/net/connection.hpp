@@ -61,6 +61,11 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     // again.
     IoResult write_some(std::span<const iovec> parts);
 
+    // The same without a copy, between the connection and an end of a pipe that does not block: for
+    // SplicePipe, which says what they return. Not after begin_tls().
+    IoResult splice_into(int pipe, std::size_t bytes_max);
+    IoResult splice_from(int pipe, std::size_t bytes);
+
     // From now on everything goes over `tls`, which is not null. shake_hands() comes first.
     void begin_tls(TlsPtr tls, TlsSide side);
     // would_block: again once `readable`, which then also means that the handshake can write.
@@ -113,6 +118,8 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
   private:
     friend class Readiness;
     IoResult receive(std::span<char> into, int flags);
+    IoResult note_received(ssize_t bytes);
+    IoResult note_sent(ssize_t bytes);
     void on_events(std::uint32_t events);
     void tell_tls(std::uint32_t events);
     IoResult read_over_tls(std::span<char> into);

@@ -5,7 +5,12 @@
 namespace tidegate {
 
 IoStatus Outbox::flush(Connection& connection) {
-    while (!empty()) {
+    if (pipe_ != nullptr) [[unlikely]] {
+        const IoStatus status = pipe_->drain(connection);
+        if (status != IoStatus::would_block) pipe_ = nullptr;
+        if (status != IoStatus::ok) return status;
+    }
+    while (first_ != count_) {
         const IoResult result = connection.write_some({pieces_->data() + first_, count_ - first_});
         if (result.status != IoStatus::ok) return result.status;
         std::size_t left = result.bytes;
@@ -30,7 +35,10 @@ Task<IoStatus> Outbox::flush_all(Connection& connection, Sleeper& sleeper,
         sleeper.allow(patience);
         connection.watch_write(&sleeper.wakeup());
         while (!connection.writable() && !sleeper.expired()) co_await sleeper.sleep();
-        if (!connection.writable()) co_return IoStatus::failed;
+        if (!connection.writable()) {
+            clear();
+            co_return IoStatus::failed;
+        }
         sleeper.allow_forever();
     }
 }

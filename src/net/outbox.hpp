@@ -1,4 +1,5 @@
-// Pieces of bytes on their way into a connection, gathered into as few system calls as it takes.
+// Pieces of bytes on their way into a connection, gathered into as few system calls as it takes;
+// or what a pipe holds.
 #pragma once
 
 #include <sys/uio.h>
@@ -12,6 +13,7 @@
 
 #include "net/connection.hpp"
 #include "net/sleeper.hpp"
+#include "net/splice_pipe.hpp"
 
 namespace tidegate {
 
@@ -26,8 +28,16 @@ class Outbox {
         if (!pieces_) pieces_ = std::make_unique_for_overwrite<Pieces>();
         (*pieces_)[count_++] = {const_cast<char*>(piece.data()), piece.size()};  // only read
     }
-    bool empty() const { return first_ == count_; }
-    void clear() { first_ = count_ = 0; }
+    // All that is in `pipe`, which stays as well. Requires empty().
+    void add(SplicePipe& pipe) {
+        assert(empty());
+        pipe_ = &pipe;
+    }
+    bool empty() const { return first_ == count_ && pipe_ == nullptr; }
+    void clear() {
+        first_ = count_ = 0;
+        pipe_ = nullptr;
+    }
     // Gives back the memory for pieces, which else stays for the next ones. Requires empty().
     void release() { pieces_.reset(); }
 
@@ -45,6 +55,7 @@ class Outbox {
     std::unique_ptr<Pieces> pieces_;
     std::size_t first_ = 0;
     std::size_t count_ = 0;
+    SplicePipe* pipe_ = nullptr;  // in place of pieces
 };
 
 }  // namespace tidegate

@@ -65,7 +65,9 @@ class Forwarding {
     void note_answered();
     void note_grpc_status();
     Task<Fault> relay_answer();
-    Task<Fault> more_of_answer();
+    Task<Fault> splice_answer();
+    // Into `pipe` if there is one, else into the stream's buffer.
+    Task<Fault> more_of_answer(SplicePipe* pipe = nullptr);
     Task<IoStatus> send_rest();
     void finish();
     static void on_evicted(void* self);

@@ -179,6 +179,12 @@ Task<Fault> Upload::send_body() {
         if (client_.is_body_done()) co_return Fault::none;
         x_.upstream->forget_held_body();  // was the first portion
         if (portions % kPortionsATurn == 0) co_await x_.upstream->upload_sleeper.step_aside();
+        // No pipe for a client that waits for 100 Continue.
+        if (may_send_ && client_.spliceable() >= SplicePipe::kBytesMin &&
+            x_.upstream->stream.takes_spliced()) {
+            const Fault fault = co_await splice_body();
+            if (fault != Fault::none) co_return fault;
+        }
         for (;;) {
             Fault fault = Fault::none;
             batch = take_body(fault);
@@ -193,19 +199,46 @@ Task<Fault> Upload::send_body() {
     }
 }
 
+// All but the end of a long body, past our memory; nothing where there is no pipe. The announced
+// length was held to its bound before.
+Task<Fault> Upload::splice_body() {
+    Sleeper& sleeper = x_.upstream->upload_sleeper;
+    SplicePipe pipe(worker_.pipes);
+    std::size_t bytes_of_turn = 0;
+    while (pipe.is_open() && client_.spliceable() > 0) {
+        const Fault fault = co_await more_of_body(sleeper, &pipe);
+        if (rate_.is_waiting()) rate_.end_wait(steady_now());
+        if (fault != Fault::none) co_return fault;
+        const std::size_t bytes = pipe.size();
+        if (pipe.empty()) break;
+        x_.relay.bytes_received += bytes;
+        IoStatus status = x_.upstream->stream.send(pipe);
+        if (status == IoStatus::would_block) {
+            status = co_await x_.upstream->stream.send_rest(sleeper, response_timeout_);
+        }
+        if (status != IoStatus::ok) co_return why_unsent();
+        bytes_of_turn += bytes;
+        if (bytes_of_turn < kBytesATurn) continue;
+        bytes_of_turn = 0;
+        co_await sleeper.step_aside();
+    }
+    co_return Fault::none;
+}
+
 Fault Upload::why_unsent() {
     if (!x_.upstream->stream.is_too_large()) return Fault::upstream_broken;
     x_.decision.fault_detail = "The header or trailer section is larger than the upstream takes.";
     return Fault::head_too_large;
 }
 
-Task<Fault> Upload::more_of_body(Sleeper& sleeper) {
+Task<Fault> Upload::more_of_body(Sleeper& sleeper, SplicePipe* pipe) {
     // The client waits for 100 Continue: the upstream has to send that, or an answer.
     if (!may_send_) sleeper.allow(response_timeout_);
     bool is_conversing = false;
     for (;;) {
         if (cancelled_) co_return Fault::client_left;
-        switch (client_.read_body(sleeper.wakeup())) {
+        switch (pipe != nullptr ? client_.read_body(*pipe, sleeper.wakeup())
+                                : client_.read_body(sleeper.wakeup())) {
             case client::BodyInput::more:
                 may_send_ = true;  // RFC 9110 section 10.1.1: clients may give up waiting
                 co_return Fault::none;

@@ -18,6 +18,8 @@ namespace tidegate::proxy {
 
 // A stream that never has to wait lets others have their turn after so many portions.
 inline constexpr unsigned kPortionsATurn = 16;
+// The same where portions are of many sizes.
+inline constexpr std::size_t kBytesATurn = 1'048'576;
 
 // Each thread holds bodies of so many bytes at a time. What is beyond is sent as it comes.
 inline constexpr std::uint64_t kHeldBytesMax = std::uint64_t{128} * 1024 * 1024;
@@ -81,7 +83,9 @@ class Upload {
     http::BodyBatch take_body(ask::Fault& fault);
     static Task<> run(Upload& self);
     Task<ask::Fault> send_body();
-    Task<ask::Fault> more_of_body(Sleeper& sleeper);
+    Task<ask::Fault> splice_body();
+    // Into `pipe` if there is one, else into the stream's buffer.
+    Task<ask::Fault> more_of_body(Sleeper& sleeper, SplicePipe* pipe = nullptr);
     bool begin_wait(Sleeper& sleeper);
     bool is_conversation() const;
     ask::Fault why_unsent();

@@ -10,6 +10,7 @@
 #include "http/date_field.hpp"
 #include "net/asio.hpp"
 #include "net/deadline.hpp"
+#include "net/splice_pipe.hpp"
 #include "proxy/exchange_pool.hpp"
 #include "proxy/generation.hpp"
 #include "proxy/metrics.hpp"
@@ -37,6 +38,7 @@ struct WorkerContext {
     telemetry::Activity activity{};
     std::string client_text{};     // of record(): the client's address, while the log takes it
     std::uint64_t held_bytes = 0;  // that bodies may take which are read before they are sent
+    SplicePipes pipes{};           // for long bodies
 };
 
 }  // namespace tidegate::proxy

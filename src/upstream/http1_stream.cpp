@@ -81,6 +81,12 @@ IoStatus Http1Stream::send(const http::BodyBatch& batch, const http::Fields& tra
     return outbox_.flush(*connection_);
 }
 
+IoStatus Http1Stream::send(SplicePipe& pipe) {
+    outbox_.clear();
+    outbox_.add(pipe);
+    return outbox_.flush(*connection_);
+}
+
 Task<IoStatus> Http1Stream::send_rest(Sleeper& sleeper, std::chrono::milliseconds patience) {
     return outbox_.flush_all(*connection_, sleeper, patience);
 }
@@ -159,6 +165,22 @@ Http1Stream::Body Http1Stream::read_body(Wakeup& wakeup) {
             break;
     }
     return Body::cut_off;
+}
+
+std::uint64_t Http1Stream::spliceable() const {
+    return connection_->tls() == nullptr && input_.empty() ? body_.spliceable() : 0;
+}
+
+Http1Stream::Body Http1Stream::read_body(SplicePipe& pipe, Wakeup& wakeup) {
+    if (connection_->readable()) {
+        const IoResult result = pipe.fill(*connection_, spliceable());
+        body_.skip(result.bytes);
+        input_.release();
+        if (result.status == IoStatus::ok) return Body::more;
+        if (result.status != IoStatus::would_block) return Body::cut_off;
+    }
+    connection_->watch_read(&wakeup);
+    return Body::nothing;
 }
 
 Http1Stream::Input Http1Stream::read(Wakeup& wakeup) {

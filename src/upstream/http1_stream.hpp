@@ -21,6 +21,7 @@
 #include "net/connection.hpp"
 #include "net/outbox.hpp"
 #include "net/sleeper.hpp"
+#include "net/splice_pipe.hpp"
 #include "upstream/server.hpp"
 
 namespace tidegate::upstream {
@@ -45,6 +46,13 @@ class Http1Stream {
     void end_head(http::BodyKind body, std::optional<std::uint64_t> length);
     // Begins to send `batch`, the first time behind the head; would_block: send_rest() goes on.
     IoStatus send(const http::BodyBatch& batch, const http::Fields& trailers);
+    // The body is sent without a frame and in the clear.
+    bool takes_spliced() const {
+        return out_body_ == http::BodyKind::length && connection_->tls() == nullptr;
+    }
+    // Begins to send what `pipe` holds of the body. Requires takes_spliced(), and that the head was
+    // sent.
+    IoStatus send(SplicePipe& pipe);
     // Each wait within `patience`; failed, too, when that was not enough.
     Task<IoStatus> send_rest(Sleeper& sleeper, std::chrono::milliseconds patience);
 
@@ -75,6 +83,12 @@ class Http1Stream {
         cut_off,  // the server has closed or reset inside the body
     };
     Body read_body(Wakeup& wakeup);
+    // How much more of the body may go through a pipe, without take_body(): none of a body in
+    // chunks or over TLS, or while bytes of it are here; and never its end.
+    std::uint64_t spliceable() const;
+    // The same into `pipe`, which is empty. More with an empty pipe: this system does not splice.
+    // Requires spliceable().
+    Body read_body(SplicePipe& pipe, Wakeup& wakeup);
 
     // A byte of an answer has come.
     bool has_answered() const { return has_answered_; }

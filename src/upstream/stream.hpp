@@ -52,6 +52,10 @@ class Stream {
     IoStatus send(const http::BodyBatch& batch, const http::Fields& trailers) {
         return is_http2_ ? http2_->send(batch, trailers) : http1_.send(batch, trailers);
     }
+    // The body is sent without a frame and in the clear: once the head was sent, send() takes a
+    // pipe, too.
+    bool takes_spliced() const { return !is_http2_ && http1_.takes_spliced(); }
+    IoStatus send(SplicePipe& pipe) { return http1_.send(pipe); }
     // Each wait within `patience`; failed, too, when that was not enough.
     Task<IoStatus> send_rest(Sleeper& sleeper, std::chrono::milliseconds patience) {
         return is_http2_ ? http2_->send_rest(sleeper, patience)
@@ -88,6 +92,10 @@ class Stream {
     Body read_body(Wakeup& wakeup) {
         return is_http2_ ? http2_->read_body(wakeup) : http1_.read_body(wakeup);
     }
+    // How much more of the body may go through a pipe, without take_body(); then read_body() takes
+    // one, and says more with an empty pipe if this system does not splice.
+    std::uint64_t spliceable() const { return is_http2_ ? 0 : http1_.spliceable(); }
+    Body read_body(SplicePipe& pipe, Wakeup& wakeup) { return http1_.read_body(pipe, wakeup); }
     // Anything of an answer has come.
     bool has_answered() const { return is_http2_ ? http2_->has_answered() : http1_.has_answered(); }
     // The server says that it has not looked at the request: any request may be sent again.

@@ -69,6 +69,29 @@ TEST_CASE("body: none is done before it begins") {
     CHECK_FALSE(reader.end_of_input());
 }
 
+TEST_CASE("body: of known length all but the end may go past the reader") {
+    BodyReader reader;
+    reader.start(framing(BodyKind::length, 1'000'000));
+    const std::uint64_t middle = reader.spliceable();
+    CHECK(middle > 990'000);
+    CHECK(middle < 1'000'000);
+    reader.skip(middle);
+    CHECK(reader.spliceable() == 0);
+    CHECK_FALSE(reader.done());
+    const std::string end(reader.left() + 1, 'x');
+    CHECK(reader.take(end, {}).consumed == end.size() - 1);
+    CHECK(reader.done());
+}
+
+TEST_CASE("body: one that is short, in chunks or ended by a close has to be read") {
+    BodyReader reader;
+    for (const Framing& read : {framing(BodyKind::length, 100), framing(BodyKind::chunked),
+                                framing(BodyKind::until_close), framing(BodyKind::none)}) {
+        reader.start(read);
+        CHECK(reader.spliceable() == 0);
+    }
+}
+
 TEST_CASE("body: one of known length ends at its last byte, however it is cut") {
     for (std::size_t portion = 1; portion < 16; ++portion) {
         CAPTURE(portion);

@@ -157,6 +157,49 @@ TEST_CASE("outbox: flush_all gives up when the peer takes nothing for as long as
     wire.settle();
 }
 
+TEST_CASE("outbox: sends what is in a pipe, and forgets the pipe with the last of it") {
+    const Wire from;
+    Wire to;
+    SplicePipes pipes;
+    const std::string bytes = much().substr(0, 50'000);
+    iovec part{const_cast<char*>(bytes.data()), bytes.size()};
+    REQUIRE(from.peer->write_some({&part, 1}).bytes == bytes.size());
+    Outbox outbox;
+    {
+        SplicePipe pipe(pipes);
+        std::size_t filled = 0;
+        while (filled < bytes.size()) {
+            const IoResult result = pipe.fill(*from.ours, bytes.size());
+            REQUIRE(result.status == IoStatus::ok);
+            filled += result.bytes;
+            outbox.add(pipe);
+            CHECK_FALSE(outbox.empty());
+            REQUIRE(outbox.flush(*to.ours) == IoStatus::ok);
+        }
+    }
+    CHECK(outbox.empty());
+    outbox.add("behind");
+    CHECK(outbox.flush(*to.ours) == IoStatus::ok);
+    CHECK((to.received() == bytes + "behind"));
+}
+
+TEST_CASE("outbox: what a peer did not take in time is forgotten") {
+    Wire wire;
+    const std::string bytes = much();
+    Outbox outbox;
+    outbox.add(bytes);
+    IoStatus status = IoStatus::ok;
+    bool done = false;
+    spawn_vital(wire.io.get_executor(), send_all(outbox, wire, milliseconds{1'000}, status, done));
+    wire.settle();
+    wire.wheel.advance(SteadyTime{} + milliseconds{1'150});
+    wire.settle();
+    CHECK(done);
+    CHECK(outbox.empty());
+    wire.ours->close();  // ends the watch
+    wire.settle();
+}
+
 TEST_CASE("outbox: flush_all whose connection is cut off meanwhile fails when it is woken") {
     Wire wire;
     const std::string bytes = much();
