@@ -34,8 +34,8 @@ local values, states = call('MGET', unpack(keys)), unbytes('<I1', policies)
 -- These tables have a size from the start, as each step of their growth costs as much as a limit.
 -- The parts of the answer: for each request a head, then for each of its states how it stood.
 local answers, answered = {'', '', '', ''}, 0
--- What is written to each state, and after that for each state how: a TTL in milliseconds, 'KEEPTTL', or
--- the offset for SETRANGE ('8' for units alone, '0').
+-- What is written to each state; after that for each state how (a TTL in milliseconds, 'KEEPTTL', or false for
+-- SETRANGE); after that the offset for SETRANGE.
 local writes = {0, 0, 0, 0, 0, 0, 0, 0}
 -- Of several requests: the keys that an earlier request has written. They are read again, with MGET, as
 -- the proxy's user in Redis needs no right to GET.
@@ -68,80 +68,93 @@ for first = 0, #keys - 1, states do
         local held = values[first + i]
         if written and written[keys[first + i]] then held = call('MGET', keys[first + i])[1] end
         -- A state that is not there is one of zeros.
-        local value = held or rep('\0', head) .. sub(policies, next_policy - 5 * limits, next_policy - 1)
-        if #value < head then understood = false break end
+        local value = held or sub(policies, next_policy - 5 * limits, next_policy - 1) .. rep('\0', head)
+        -- Where its head begins.
+        local head_at = #value - head + 1
+        if head_at <= 5 * limits then understood = false break end
         -- MGET answers nothing for a key of another type, too. PTTL distinguishes them.
         if not held and call('PTTL', keys[first + i]) ~= -2 then understood = false break end
 
         -- Whether nothing but units changes; when the last of the new sub-buckets stops counting.
         local same, last = true, 0
-        -- `from` is where the marks of the limit at hand begin in the value, `till` where the value ends.
-        -- `made` is what has become of the bytes between the head and `copied`.
-        local from, till, copied, made = head + 5 * limits + 1, #value + 1, head + 1, ''
+        -- `from` is where the marks of the limit at hand begin in the value. `made` is what has become of the
+        -- bytes before `copied`. `appended` are new marks that come after all marks of the value: one
+        -- SETRANGE writes them and the head, and leaves the rest of a long state as it is. SETRANGE may
+        -- double the memory of a value that it lengthens. So only states of identifiers that are busy now
+        -- are written so: long ones, for sub-buckets of less than a second.
+        local from, copied, made, appended = 5 * limits + 1, 1, '', ''
+        local may_append = head_at > 128  -- bytes of names and marks
 
         if limits > LIMITS then
             if is_new_policy then
-                head_format = '<I4I4' .. rep('I4', limits) .. 'd' .. rep('ddI4I2I2', limits)
+                head_format = '<' .. rep('I4', limits) .. 'I4d' .. rep('ddI4I2I2', limits) .. 'I4'
                 units_format, told_format = '<' .. rep('I4', limits), '<d' .. rep('dd', limits)
                 terms = {unbytes('<' .. rep('I4dd', limits), policies, next_policy - 25 * limits)}
                 told = {unpack(terms, 1, 1 + 2 * limits)}  -- for its size
             end
-            local state = {unbytes(head_format, value)}
-            if not held then state[1], state[2] = layout, now % 4294967295 + 1 end
-            if state[1] ~= layout then understood = false break end
-            local term, record = 3 * limits, 6 * limits - 1
+            local state = {unbytes(head_format, value, head_at)}
+            local layout_at, generation_at, expiry_at = 6 * limits + 3, limits + 1, limits + 2
+            if not held then state[layout_at], state[generation_at] = layout, now % 4294967295 + 1 end
+            if state[layout_at] ~= layout then understood = false break end
+            local term, record = 3 * limits, 6 * limits - 2
             for k = limits, 1, -1 do
                 local quota, width, span = terms[term - 2], terms[term - 1], terms[term]
-                local units, ends, oldest = state[2 + k], state[record], state[record + 1]
+                local units, ends, oldest = state[k], state[record], state[record + 1]
                 local base, marks, gone = state[record + 2], state[record + 3], state[record + 4]
                 local before
                 --window
-                state[2 + k], told[2 * k], told[1 + 2 * k] = units, before, oldest
+                state[k], told[2 * k], told[1 + 2 * k] = units, before, oldest
                 if not same then
                     state[record], state[record + 1] = ends, oldest
                     state[record + 2], state[record + 3], state[record + 4] = base, marks, gone
                 end
                 term, record = term - 3, record - 5
             end
-            if not understood or from ~= till then understood = false break end
-            told[1] = state[2]
+            if not understood or from ~= head_at then understood = false break end
+            told[1] = state[generation_at]
             answers[answered + 1 + i] = bytes_of(told_format, unpack(told))
             if not denied and same then
-                writes[i], writes[states + i] = bytes_of(units_format, unpack(state, 3, 2 + limits)), '8'
+                writes[i], writes[states + i] = bytes_of(units_format, unpack(state, 1, limits)), false
             elseif not denied then
-                local ttl = copied > head + 1 and 'KEEPTTL' or '0'
-                if last >= state[3 + limits] then
-                    state[3 + limits] = last + 1000001
+                local ttl = copied > 1 and 'KEEPTTL'
+                if last >= state[expiry_at] then
+                    state[expiry_at] = last + 1000001
                     ttl = string.format('%.0f', (last + 1000001 - now) / 1000 + 1)
                 end
-                writes[i], writes[states + i] = bytes_of(head_format, unpack(state)), ttl
-                if ttl ~= '0' then writes[i] = writes[i] .. made .. sub(value, copied) end
+                local bytes = bytes_of(head_format, unpack(state))
+                if ttl then bytes = made .. sub(value, copied, head_at - 1) .. appended .. bytes
+                elseif appended ~= '' then bytes = appended .. bytes end
+                writes[i], writes[states + i] = bytes, ttl
             end
+            writes[2 * states + i] = head_at - 1
         --each number of limits
         elseif limits == LIMITS then
             if is_new_policy then
                 {{quota$, width$, span$}} = unbytes('<{{I4dd}}', policies, next_policy - 25 * LIMITS)
             end
-            local held_layout, generation, {{units$}}, expiry, {{ends$, oldest$, base$, marks$, gone$}} =
-                unbytes('<I4I4{{I4}}d{{ddI4I2I2}}', value)
+            local {{units$}}, generation, expiry, {{ends$, oldest$, base$, marks$, gone$}}, held_layout =
+                unbytes('<{{I4}}I4d{{ddI4I2I2}}I4', value, head_at)
             if not held then held_layout, generation = layout, now % 4294967295 + 1 end
             if held_layout ~= layout then understood = false break end
             local {{before$}}
             --each window
-            if from ~= till then understood = false break end
+            if from ~= head_at then understood = false break end
             answers[answered + 1 + i] = bytes_of('<d{{dd}}', generation, {{before$, oldest$}})
             if not denied and same then
-                writes[i], writes[states + i] = bytes_of('<{{I4}}', {{units$}}), '8'
+                writes[i], writes[states + i] = bytes_of('<{{I4}}', {{units$}}), false
             elseif not denied then
-                local ttl = copied > head + 1 and 'KEEPTTL' or '0'
+                local ttl = copied > 1 and 'KEEPTTL'
                 if last >= expiry then
                     expiry = last + 1000001
                     ttl = string.format('%.0f', (expiry - now) / 1000 + 1)
                 end
-                writes[i], writes[states + i] = bytes_of('<I4I4{{I4}}d{{ddI4I2I2}}', layout, generation,
-                    {{units$}}, expiry, {{ends$, oldest$, base$, marks$, gone$}}), ttl
-                if ttl ~= '0' then writes[i] = writes[i] .. made .. sub(value, copied) end
+                local bytes = bytes_of('<{{I4}}I4d{{ddI4I2I2}}I4', {{units$}}, generation, expiry,
+                    {{ends$, oldest$, base$, marks$, gone$}}, layout)
+                if ttl then bytes = made .. sub(value, copied, head_at - 1) .. appended .. bytes
+                elseif appended ~= '' then bytes = appended .. bytes end
+                writes[i], writes[states + i] = bytes, ttl
             end
+            writes[2 * states + i] = head_at - 1
         --end
         end
     end
@@ -149,8 +162,9 @@ for first = 0, #keys - 1, states do
     if understood then
         for i = 1, denied and 0 or states do
             local key, ttl = keys[first + i], writes[states + i]
-            if ttl == '0' or ttl == '8' then
-                call('SETRANGE', key, ttl, writes[i])
+            if not ttl then
+                -- Redis turns a number into text at twice the price.
+                call('SETRANGE', key, string.format('%d', writes[2 * states + i]), writes[i])
             elseif ttl ~= 'KEEPTTL' then
                 call('SET', key, writes[i], 'PX', ttl)
             elseif not protected_call('SET', key, writes[i], ttl).ok then
@@ -165,6 +179,7 @@ for first = 0, #keys - 1, states do
     elseif written then
         answers[answered + 1] = bytes_of('<dI1', now, 4)
         answered = answered + 1
+        policy_states = 0  -- this request may not have come to read all of its policy
     end
     if (understood or written) and first + states == #keys then
         return table.concat(answers, '', 1, answered)

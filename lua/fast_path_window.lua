@@ -8,7 +8,7 @@
                 -- Sub-buckets have ended: their units count no more.
                 if units$ > 0 and now >= oldest$ then
                     same = false
-                    if gone$ > marks$ or gone$ == marks$ and now < ends$ or after > till then
+                    if gone$ > marks$ or gone$ == marks$ and now < ends$ or after > head_at then
                         understood = false
                         break
                     end
@@ -56,12 +56,16 @@
                         -- The newest sub-bucket has ended and another begins. It leaves a mark, unless
                         -- its units were given back.
                         same = false
-                        if after > till then understood = false break end
+                        if after > head_at then understood = false break end
                         local total = (base$ + units$) % 4294967296
                         if marks$ == gone$ or unbytes('<I4', value, after - 6) ~= total then
-                            made = made .. sub(value, copied, after - 1) ..
-                                bytes_of('<I4I2', total, (ends$ - span$) / width$ % 65536)
-                            copied, marks$ = after, marks$ + 1
+                            local mark = bytes_of('<I4I2', total, (ends$ - span$) / width$ % 65536)
+                            marks$ = marks$ + 1
+                            if may_append and width$ < 1000000 and after == head_at and made == '' then
+                                appended = appended .. mark
+                            else
+                                made, copied = made .. sub(value, copied, after - 1) .. mark, after
+                            end
                         end
                         ends$ = now - now % width$ + span$
                         if ends$ > last then last = ends$ end

@@ -1,15 +1,16 @@
 -- The state: what Redis keeps for one identifier under one policy, packed into one string. A record of
 -- the state is one limit. docs/scripts.md shows the bytes of an example. All scripts include this file.
 --
---   layout      I4: which records, in which order (256 * hash + number of records)
---   generation  I4: drawn when the state is made. Units are given back only to the state that they were
---               taken from
---   units       I4 for each record. They are side by side, as most requests change nothing else
---   expiry      d: until when the TTL of the key lets the state live
---   records     for each: ends d, oldest d, base I4, marks I2, gone I2
---   names       for each: id of the limit I4, bytes of a mark I1
+--   names       for each record: id of the limit I4, bytes of a mark I1
 --   marks       of the last record, then of the one before, ...; the oldest mark first: total I4, label
 --               (I2; in a log d)
+-- The head follows. It comes last so that one SETRANGE can add a mark and replace the head:
+--   units       I4 for each record. They are side by side, as most requests change nothing else
+--   generation  I4: drawn when the state is made. Units are given back only to the state that they were
+--               taken from
+--   expiry      d: until when the TTL of the key lets the state live
+--   records     for each: ends d, oldest d, base I4, marks I2, gone I2
+--   layout      I4: which records, in which order (256 * hash + number of records)
 --
 -- d is a double, I4 an unsigned integer of four bytes; little-endian, as `<` in struct.pack. Times are
 -- microseconds since 1970.
@@ -34,20 +35,20 @@ end
 local function opened(value)
     local unbytes, sub = struct.unpack, string.sub
     if #value < 16 then return nil end
-    local layout, generation = unbytes('<I4I4', value)
+    local layout = unbytes('<I4', value, #value - 3)
     local n = layout % 256
-    local from = 17 + 33 * n
-    if #value < from - 1 then return nil end
-    local expiry = unbytes('<d', value, 9 + 4 * n)
+    local from, head = 5 * n + 1, #value - 28 * n - 15
+    if n == 0 or head < from then return nil end
+    local generation, expiry = unbytes('<I4d', value, head + 4 * n)
     if not (expiry >= 0 and expiry < 9007199254740992) then return nil end
     local state = {layout = layout, generation = generation, expiry = expiry}
     for k = n, 1, -1 do
-        local units = unbytes('<I4', value, 5 + 4 * k)
-        local ends, oldest, base, count, gone = unbytes('<ddI4I2I2', value, 4 * n + 24 * k - 7)
-        local id, size = unbytes('<I4I1', value, 12 + 28 * n + 5 * k)
+        local units = unbytes('<I4', value, head + 4 * k - 4)
+        local ends, oldest, base, count, gone = unbytes('<ddI4I2I2', value, head + 4 * n + 24 * k - 12)
+        local id, size = unbytes('<I4I1', value, 5 * k - 4)
         local till = from + size * count
         if not (ends >= 0 and ends < 9007199254740992 and math.abs(oldest) < 9007199254740992) or
-            gone > count or till > #value + 1 then
+            gone > count or till > head then
             return nil
         end
         state[k] = {
@@ -56,7 +57,7 @@ local function opened(value)
         }
         from = till
     end
-    return from == #value + 1 and state or nil
+    return from == head and state or nil
 end
 
 -- Writes a state. Its key lives at least until no record holds anything. The TTL stays where it is long
@@ -64,7 +65,6 @@ end
 -- that not every new sub-bucket needs a new one.
 local function store(key, state, now)
     local bytes_of, n = struct.pack, #state
-    -- Marks come last, those of the last record first.
     local units, records, names, marks, last = {}, {}, {}, {}, 0
     for k = 1, n do
         -- A record that the request took nothing from is written as it was read: units that have
@@ -80,9 +80,10 @@ local function store(key, state, now)
     local keep = last <= state.expiry and not state.moved
     if not keep then state.expiry = last + 1000000 end
     for k = 1, n / 2 do marks[k], marks[n + 1 - k] = marks[n + 1 - k], marks[k] end
+    units[n + 1], units[n + 2] = state.generation, state.expiry
     local value = table.concat({
-        bytes_of('<I4I4' .. string.rep('I4', n), state.layout, state.generation, unpack(units)),
-        bytes_of('<d', state.expiry), table.concat(records), table.concat(names), table.concat(marks),
+        table.concat(names), table.concat(marks), bytes_of('<' .. string.rep('I4', n) .. 'I4d', unpack(units)),
+        table.concat(records), bytes_of('<I4', state.layout),
     })
     -- Redis 5 has no KEEPTTL and refuses; there the TTL is set each time.
     if keep and redis.pcall('SET', key, value, 'KEEPTTL').ok then return end

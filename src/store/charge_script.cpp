@@ -22,7 +22,7 @@ using limit::Micros;
 
 // The version of the layout of states. It is part of each key, so proxies of different versions
 // never read each other's states.
-constexpr std::string_view kStateVersion = "3";
+constexpr std::string_view kStateVersion = "4";
 constexpr std::size_t kPoliciesHeadBytes = 2;
 constexpr std::size_t kRunBytes = 7;
 constexpr std::size_t kLimitBytes = 26;  // kind, three numbers, name

@@ -88,7 +88,7 @@ TEST_CASE("periods: a key in Redis lives until its period ends") {
             upstream,
             "{key: [ip], limits: [{quota: 3, algorithm: fixed_window, anchor: utc_month}]}"));
     CHECK(tidegate.get().status() == 200);
-    const std::string ttl = counted.redis->text({"TTL", "tg:3:p:{ip:127.0.0.1}"});
+    const std::string ttl = counted.redis->text({"TTL", "tg:4:p:{ip:127.0.0.1}"});
     CHECK(is_end_of_month(std::stoll(ttl)));
 }
 

@@ -97,7 +97,7 @@ TEST_CASE("redis local: a report is sent once, and the local share is not grante
     std::this_thread::sleep_for(milliseconds{300});
     CHECK(reports(tidegate) == told);
     // Lost twice, reported once: the second Redis knows of nothing.
-    CHECK(redis.command({"KEYS", "tg:3:*"})->elements == 0);
+    CHECK(redis.command({"KEYS", "tg:4:*"})->elements == 0);
 }
 
 TEST_CASE("redis local: under load a window holds no more than the bound, whatever Redis does") {

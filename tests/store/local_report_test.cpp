@@ -138,7 +138,7 @@ TEST_CASE("local report: the state is that of the same charges asked of Redis") 
         const Ask last(some, {"user:a"});
         CHECK(written(charge_as(redis, last, "parts:", now)) ==
               written(charge_as(redis, last, "whole:", now)));
-        const std::string key = "3:" + some.name + ":{user:a}";
+        const std::string key = "4:" + some.name + ":{user:a}";
         CHECK(counted(redis, "parts:" + key) == counted(redis, "whole:" + key));
         CHECK(ttl_ms(redis, "parts:" + key) > 0);
     }
@@ -307,7 +307,7 @@ TEST_CASE("local report: counts never pass what fits, and a log keeps its last t
         Alone alone;
         REQUIRE(alone.charge(Ask(some, {"user:a"}, most), kStart + 1s));
         report_all(redis, alone, kStart + 1s);
-        const State state = taken_apart(value_of(redis, "t:3:p:{user:a}"));
+        const State state = taken_apart(value_of(redis, "t:4:p:{user:a}"));
         CHECK(state.records[0].units == most);
         CHECK_FALSE(redis.charge(Ask(some, {"user:a"}), kStart + 1s).admitted);
         CHECK(redis.charge(Ask(some, {"user:a"}, most - 5), kStart + 10s).admitted);
@@ -321,7 +321,7 @@ TEST_CASE("local report: counts never pass what fits, and a log keeps its last t
             REQUIRE(alone.charge(ask, kStart + i * 3ms + 1ms));
         }
         report_all(redis, alone, kStart + 3s);
-        const State state = taken_apart(value_of(redis, "t:3:p:{user:a}"));
+        const State state = taken_apart(value_of(redis, "t:4:p:{user:a}"));
         CHECK(state.records[0].marks.size() == 1'000);
         CHECK(state.records[0].units == 1'001);
         CHECK_FALSE(redis.charge(ask, kStart + 3s).admitted);
@@ -334,11 +334,11 @@ TEST_CASE("local report: records of other limits stay, and no key's life is shor
     const auto hourly = policy("p", {sliding(100, 1h)});
     auto other = policy("p", {sliding(100, 10s, {.precision = 1s})});
     REQUIRE(redis.charge(Ask(hourly, {"user:a"}, 7), kStart).admitted);
-    const std::int64_t life = ttl_ms(redis, "t:3:p:{user:a}");
+    const std::int64_t life = ttl_ms(redis, "t:4:p:{user:a}");
     Alone alone;
     REQUIRE(alone.charge(Ask(other, {"user:a"}, 3), kStart + 1s));
     report_all(redis, alone, kStart + 1s);
-    CHECK(ttl_ms(redis, "t:3:p:{user:a}") > life - 60'000);
+    CHECK(ttl_ms(redis, "t:4:p:{user:a}") > life - 60'000);
     CHECK(redis.charge(Ask(hourly, {"user:a"}, 0), kStart + 1s).limits[0].remaining == 93);
     CHECK(redis.charge(Ask(other, {"user:a"}, 0), kStart + 1s).limits[0].remaining == 97);
 }
@@ -356,7 +356,7 @@ TEST_CASE(
     REQUIRE(taken.size() == 1);
     std::string command;
     store::append_report_command(taken[0], kStart + 2s, "t:", kStart + 2s, command);
-    const std::string before = value_of(redis, "t:3:p:{user:a}");
+    const std::string before = value_of(redis, "t:4:p:{user:a}");
 
     // The report is the last string but one: 8 bytes, two portions, then a bucket.
     constexpr std::size_t kReportBytes = 8 + 2 + 2 * 12 + 2 + 7 * 8;
@@ -371,15 +371,15 @@ TEST_CASE(
         const std::string answer = reported(redis, cut);
         CAPTURE(size);
         CHECK(answer.find("data string too short") != std::string::npos);
-        REQUIRE(value_of(redis, "t:3:p:{user:a}") == before);
+        REQUIRE(value_of(redis, "t:4:p:{user:a}") == before);
     }
-    redis.connection().command({"SET", "t:3:p:{user:a}", "no state"});
+    redis.connection().command({"SET", "t:4:p:{user:a}", "no state"});
     CHECK(reported(redis, command).starts_with("TIDEGATE unreadable state"));
-    CHECK(value_of(redis, "t:3:p:{user:a}") == "no state");
-    redis.connection().command({"DEL", "t:3:p:{user:a}"});
-    redis.connection().command({"LPUSH", "t:3:p:{user:a}", "1"});
+    CHECK(value_of(redis, "t:4:p:{user:a}") == "no state");
+    redis.connection().command({"DEL", "t:4:p:{user:a}"});
+    redis.connection().command({"LPUSH", "t:4:p:{user:a}", "1"});
     CHECK(reported(redis, command).starts_with("TIDEGATE unreadable state"));
-    CHECK(redis.text({"TYPE", "t:3:p:{user:a}"}) == "list");
+    CHECK(redis.text({"TYPE", "t:4:p:{user:a}"}) == "list");
 }
 
 }  // namespace tidegate::test

@@ -226,7 +226,7 @@ TEST_CASE("redis: the server's clock decides which period it is, and a key lives
         } else {
             CHECK(ends.count() == period_end(anchor, verdict.receipt.at.count()));
         }
-        const Micros left = Micros{1'000 * ttl_ms(redis, "t:3:p:{" + name + "}")};
+        const Micros left = Micros{1'000 * ttl_ms(redis, "t:4:p:{" + name + "}")};
         CHECK(left > ends - verdict.receipt.at);
         CHECK(left < ends - verdict.receipt.at + 2s);
         REQUIRE(redis.charge_by_server_clock(ask).admitted);
@@ -255,7 +255,7 @@ TEST_CASE("redis: a clock that was months ahead locks no client out, and one per
         CHECK(moved.receipt.at + moved.retry_after ==
               Micros{period_end(anchor, moved.receipt.at.count())});
         CHECK(redis.charge(Ask(some, {other}), moved.receipt.at + moved.retry_after).admitted);
-        const Micros left = Micros{1'000 * ttl_ms(redis, "t:3:p:{" + other + "}")};
+        const Micros left = Micros{1'000 * ttl_ms(redis, "t:4:p:{" + other + "}")};
         CHECK(left < 32 * kDay);
     }
 }

@@ -1,5 +1,6 @@
 #include "store/redis_asking.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <sstream>
 #include <stdexcept>
@@ -129,21 +130,28 @@ void renew(RedisSubject& redis, const limit::Charge& charge, std::optional<Micro
 }
 
 State taken_apart(std::string_view value) {
-    Bytes bytes(value);
+    constexpr std::size_t kLayoutBytes = 4;
+    constexpr std::size_t kHeadBytes = 16;  // and of each record:
+    constexpr std::size_t kRecordBytes = 28;
     State state;
-    state.layout = bytes.next<std::uint32_t>();
-    state.generation = bytes.next<std::uint32_t>();
+    state.layout = Bytes(value.substr(std::max(value.size(), kLayoutBytes) - kLayoutBytes))
+                       .next<std::uint32_t>();
     state.records.resize(state.layout & 0xff);
-    for (StateRecord& record : state.records) record.units = bytes.next<std::uint32_t>();
-    state.expiry = bytes.next<double>();
+    const std::size_t head_bytes = kHeadBytes + kRecordBytes * state.records.size();
+    if (value.size() < head_bytes) throw std::runtime_error("a state that is cut");
+    Bytes head(value.substr(value.size() - head_bytes));
+    for (StateRecord& record : state.records) record.units = head.next<std::uint32_t>();
+    state.generation = head.next<std::uint32_t>();
+    state.expiry = head.next<double>();
     std::vector<std::pair<std::uint16_t, std::uint16_t>> counts;  // marks, and how many are gone
     for (StateRecord& record : state.records) {
-        record.ends = bytes.next<double>();
-        record.oldest = bytes.next<double>();
-        record.base = bytes.next<std::uint32_t>();
-        const auto marks = bytes.next<std::uint16_t>();
-        counts.emplace_back(marks, bytes.next<std::uint16_t>());
+        record.ends = head.next<double>();
+        record.oldest = head.next<double>();
+        record.base = head.next<std::uint32_t>();
+        const auto marks = head.next<std::uint16_t>();
+        counts.emplace_back(marks, head.next<std::uint16_t>());
     }
+    Bytes bytes(value.substr(0, value.size() - head_bytes));
     std::vector<std::uint8_t> sizes;
     for (StateRecord& record : state.records) {
         record.id = bytes.next<std::uint32_t>();
@@ -157,7 +165,7 @@ State taken_apart(std::string_view value) {
             if (mark >= counts[k].second) state.records[k].marks.emplace_back(total, label);
         }
     }
-    if (!bytes.at_end()) throw std::runtime_error("a state with more behind it");
+    if (!bytes.at_end()) throw std::runtime_error("a state with more than its marks");
     return state;
 }
 

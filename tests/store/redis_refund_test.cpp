@@ -97,7 +97,7 @@ TEST_CASE("redis: nothing is given back to a state that was made anew") {
         const auto some = policy("p", {limit});
         const Ask ask(some, {"user:a"}, 2);
         const Verdict lost = redis.charge(ask, kRound);
-        redis.text({"DEL", "t:3:p:{user:a}"});
+        redis.text({"DEL", "t:4:p:{user:a}"});
         redis.give_back({ask, &lost.receipt, Refund::Of::all, 0}, kRound + 1ms);
         CHECK(redis.text({"DBSIZE"}) == "0");  // and none is made
         REQUIRE(redis.charge(ask, kRound + 1ms).admitted);
@@ -152,7 +152,7 @@ TEST_CASE("redis: a moment is given back once, and a state that was made anew ke
     redis.give_back({charge, &first.receipt, Refund::Of::all, 0}, kRound);
     CHECK(redis.charge(charge, kRound).admitted);
     CHECK_FALSE(redis.charge(charge, kRound).admitted);
-    redis.text({"DEL", "t:3:p:{user:a}"});
+    redis.text({"DEL", "t:4:p:{user:a}"});
     REQUIRE(redis.charge({{&item, 1}, 1, {}, kRound + 3h}, kRound + 1us).admitted);
     redis.give_back({charge, &first.receipt, Refund::Of::all, 0}, kRound + 1us);
     CHECK_FALSE(redis.charge(charge, kRound + 1us).admitted);
@@ -165,10 +165,10 @@ TEST_CASE("redis: giving back shortens no expiry, and leaves none without one") 
         const auto some = policy("p", {limit, fixed(9, 240h)});
         const Ask ask(some, {"user:a"}, 2);
         const Verdict taken = redis.charge(ask, kRound);
-        const std::int64_t before = ttl_ms(redis, "t:3:p:{user:a}");
+        const std::int64_t before = ttl_ms(redis, "t:4:p:{user:a}");
         redis.give_back({ask, &taken.receipt, Refund::Of::all, 0}, kRound + 1ms);
-        CHECK(ttl_ms(redis, "t:3:p:{user:a}") > before - 5'000);
-        CHECK(ttl_ms(redis, "t:3:p:{user:a}") <= before);
+        CHECK(ttl_ms(redis, "t:4:p:{user:a}") > before - 5'000);
+        CHECK(ttl_ms(redis, "t:4:p:{user:a}") <= before);
     }
 }
 
@@ -177,16 +177,16 @@ TEST_CASE("redis: a value that is no state gets nothing back") {
     const auto some = policy("p", {sliding(4, 20s)});
     const Ask ask(some, {"user:a"});
     const Verdict taken = redis.charge(ask, kRound);
-    const std::string good = redis.text({"GET", "t:3:p:{user:a}"});
+    const std::string good = redis.text({"GET", "t:4:p:{user:a}"});
     for (std::size_t size = 0; size < good.size(); ++size) {
-        redis.text({"SET", "t:3:p:{user:a}", good.substr(0, size)});
+        redis.text({"SET", "t:4:p:{user:a}", good.substr(0, size)});
         redis.give_back({ask, &taken.receipt, Refund::Of::all, 0}, kRound);
-        CHECK(redis.text({"GET", "t:3:p:{user:a}"}) == good.substr(0, size));
+        CHECK(redis.text({"GET", "t:4:p:{user:a}"}) == good.substr(0, size));
     }
-    redis.text({"DEL", "t:3:p:{user:a}"});
-    redis.text({"LPUSH", "t:3:p:{user:a}", "1"});
+    redis.text({"DEL", "t:4:p:{user:a}"});
+    redis.text({"LPUSH", "t:4:p:{user:a}", "1"});
     redis.give_back({ask, &taken.receipt, Refund::Of::all, 0}, kRound);
-    CHECK(redis.text({"TYPE", "t:3:p:{user:a}"}) == "list");
+    CHECK(redis.text({"TYPE", "t:4:p:{user:a}"}) == "list");
 }
 
 }  // namespace tidegate::test

@@ -152,12 +152,12 @@ TEST_CASE("redis: a reservation without anything to correct is only claimed") {
     RedisSubject redis;
     const auto some = policy("p", reserved());
     const Reserved one(redis, some);
-    const std::string before = redis.text({"GET", "t:3:p:{user:a}"});
+    const std::string before = redis.text({"GET", "t:4:p:{user:a}"});
     CHECK(one.settle(4) == "4");
     CHECK(one.settle(4) == "4");
     CHECK(one.settle(0) == "4");
     CHECK(one.settle(5) == "4");
-    CHECK(redis.text({"GET", "t:3:p:{user:a}"}) == before);
+    CHECK(redis.text({"GET", "t:4:p:{user:a}"}) == before);
     CHECK(redis.text({"GET", kClaimKey}) == "4");
     // Its policies are gone.
     std::string command;
@@ -203,13 +203,13 @@ TEST_CASE("redis: a settlement that could not be charged is not claimed, and can
     RedisSubject redis;
     const auto some = policy("p", reserved());
     const Reserved one(redis, some, {"user:a", "user:b"});
-    const std::string state = redis.text({"GET", "t:3:p:{user:a}"});
-    const std::string good = redis.text({"GET", "t:3:p:{user:b}"});
-    redis.text({"SET", "t:3:p:{user:b}", "not ours"});
+    const std::string state = redis.text({"GET", "t:4:p:{user:a}"});
+    const std::string good = redis.text({"GET", "t:4:p:{user:b}"});
+    redis.text({"SET", "t:4:p:{user:b}", "not ours"});
     CHECK(one.settle(6).find("unreadable state") != std::string::npos);
-    CHECK(redis.text({"GET", "t:3:p:{user:a}"}) == state);
+    CHECK(redis.text({"GET", "t:4:p:{user:a}"}) == state);
     CHECK(redis.text({"EXISTS", kClaimKey}) == "0");
-    redis.text({"SET", "t:3:p:{user:b}", good});
+    redis.text({"SET", "t:4:p:{user:b}", good});
     CHECK(one.settle(6) == "6");
     CHECK(room(redis, some) == 3);
     CHECK(room(redis, some, "user:b") == 3);
@@ -235,7 +235,7 @@ TEST_CASE("redis: a Redis that has lost a reservation gives nothing back, and cl
     RedisSubject redis;
     const auto some = policy("p", reserved());
     const Reserved one(redis, some);
-    redis.text({"DEL", "t:3:p:{user:a}"});
+    redis.text({"DEL", "t:4:p:{user:a}"});
     REQUIRE(redis.charge(Ask(some, {"user:a"}, 5), kRound + 1us).admitted);
     const std::int64_t before = room(redis, some);
     CHECK(one.settle(0) == "0");

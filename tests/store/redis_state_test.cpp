@@ -65,7 +65,7 @@ std::string shortened(RedisSubject& redis, std::map<std::string, std::int64_t>& 
 void check_survived(RedisSubject& redis, const limit::Charge& charge, Micros now) {
     const std::string error = redis.error(charge, now);
     CAPTURE(error);
-    CHECK((error.empty() || error.starts_with("TIDEGATE unreadable state in t:3:p:{user:")));
+    CHECK((error.empty() || error.starts_with("TIDEGATE unreadable state in t:4:p:{user:")));
 }
 
 }  // namespace
@@ -74,13 +74,13 @@ TEST_CASE("redis: keys carry prefix, version, policy and the identifier as hash 
     RedisSubject redis;
     const auto some = policy("a route/0 {x}:%", {sliding(9, 1s)});
     REQUIRE(redis.charge(Ask(some, {"user:a"}), kStart).admitted);
-    CHECK(redis.text({"RANDOMKEY"}) == "t:3:a%20route/0%20%7Bx%7D%3A%25:{user:a}");
+    CHECK(redis.text({"RANDOMKEY"}) == "t:4:a%20route/0%20%7Bx%7D%3A%25:{user:a}");
 }
 
 TEST_CASE("redis: fault 1: every key has an expiry, and it covers what is counted") {
     RedisSubject redis;
     const auto some = policy("p", {sliding(50, 100ms), sliding(50, 1h), fixed(9, 1s)});
-    const std::string key = "t:3:p:{user:a}";
+    const std::string key = "t:4:p:{user:a}";
     // The newest sub-bucket of the hour began with the minute.
     const std::int64_t needed = (1h - kStart % 1min) / 1ms;
     for (int i = 0; i < 8; ++i) {
@@ -95,7 +95,7 @@ TEST_CASE("redis: fault 1: a request of short limits shortens no expiry") {
     RedisSubject redis;
     const auto with_long = policy("p", {sliding(3, 1h)});
     const auto with_short = policy("p", {sliding(5, 1s)});
-    const std::string key = "t:3:p:{user:a}";
+    const std::string key = "t:4:p:{user:a}";
     REQUIRE(redis.charge(Ask(with_long, {"user:a"}), kStart).admitted);
     for (int i = 0; i < 4; ++i) {
         REQUIRE(redis.charge(Ask(with_short, {"user:a"}), kStart + i * 700ms).admitted);
@@ -110,11 +110,11 @@ TEST_CASE("redis: a denial and a cost of 0 write nothing") {
     CHECK_FALSE(redis.charge(Ask(some, {"user:b"}, 3), kStart).admitted);
     CHECK(redis.text({"DBSIZE"}) == "0");
     REQUIRE(redis.charge(Ask(some, {"user:a"}, 2), kStart).admitted);
-    const std::string before = redis.text({"GET", "t:3:p:{user:a}"});
+    const std::string before = redis.text({"GET", "t:4:p:{user:a}"});
     CHECK_FALSE(redis.charge(Ask(some, {"user:a", "user:b"}), kStart + 10ms).admitted);
     CHECK_FALSE(redis.charge(Ask(some, {"user:a"}, 4), kStart + 10s).admitted);
     CHECK(redis.charge(Ask(some, {"user:a"}, 0), kStart + 10s).admitted);
-    CHECK(redis.text({"GET", "t:3:p:{user:a}"}) == before);
+    CHECK(redis.text({"GET", "t:4:p:{user:a}"}) == before);
     CHECK(redis.text({"DBSIZE"}) == "1");
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("redis: a record of limits no longer asked for goes once it has expire
     RedisSubject redis;
     const auto before = policy("p", {sliding(9, 1s)});
     const auto after = policy("p", {sliding(9, 1min)});
-    const std::string key = "t:3:p:{user:a}";
+    const std::string key = "t:4:p:{user:a}";
     REQUIRE(redis.charge(Ask(before, {"user:a"}), kStart).admitted);
     REQUIRE(redis.charge(Ask(after, {"user:a"}), kStart + 500ms).admitted);
     const std::string both = redis.text({"STRLEN", key});
@@ -138,14 +138,14 @@ TEST_CASE("redis: records that changes of limits leave behind are bounded") {
         const auto some = policy("p", {sliding(9, 1h + i * 1s)});
         REQUIRE(redis.charge(Ask(some, {"user:a"}), kStart).admitted);
     }
-    CHECK(std::stoi(redis.text({"STRLEN", "t:3:p:{user:a}"})) < 33 * 40);
+    CHECK(std::stoi(redis.text({"STRLEN", "t:4:p:{user:a}"})) < 33 * 40);
 }
 
 TEST_CASE("redis: a value that is no state is an error that names the key, and does not last") {
     RedisSubject redis;
     const auto some = policy("p", {sliding(2, 10s)});
     const Ask ask(some, {"user:a"});
-    const std::string key = "t:3:p:{user:a}";
+    const std::string key = "t:4:p:{user:a}";
     REQUIRE(redis.charge(ask, kStart).admitted);
     const std::string good = redis.text({"GET", key});
     std::vector<std::string> bad{
@@ -166,15 +166,15 @@ TEST_CASE("redis: a value that is no state is an error that names the key, and d
 TEST_CASE("redis: a bad value among good ones stops the charge before its first write") {
     RedisSubject redis;
     const auto some = policy("p", {sliding(2, 10s)});
-    redis.text({"SET", "t:3:p:{user:b}", "rubbish"});
+    redis.text({"SET", "t:4:p:{user:b}", "rubbish"});
     CHECK(redis.error(Ask(some, {"user:a", "user:b"}), kStart) ==
-          "TIDEGATE unreadable state in t:3:p:{user:b}");
-    CHECK(redis.text({"EXISTS", "t:3:p:{user:a}"}) == "0");
+          "TIDEGATE unreadable state in t:4:p:{user:b}");
+    CHECK(redis.text({"EXISTS", "t:4:p:{user:a}"}) == "0");
 }
 
 TEST_CASE("redis: a key of another type is an error by every way, and nothing replaces it") {
     RedisSubject redis;
-    const std::string key = "t:3:p:{user:b}";
+    const std::string key = "t:4:p:{user:b}";
     // Short, middle and long.
     const std::vector<std::vector<Limit>> lists{
         {sliding(2, 10s)}, many_windows(), packed_limits(), all_limits()};
@@ -186,7 +186,7 @@ TEST_CASE("redis: a key of another type is an error by every way, and nothing re
         const std::string expected = "TIDEGATE unreadable state in " + key;
         CHECK(redis.error(Ask(some, {"user:b"}), kStart) == expected);
         CHECK(redis.error(Ask(some, {"user:a", "user:b"}), kStart) == expected);
-        CHECK(redis.text({"EXISTS", "t:3:p:{user:a}"}) == "0");
+        CHECK(redis.text({"EXISTS", "t:4:p:{user:a}"}) == "0");
         CHECK(redis.text({"TYPE", key}) == "list");
         CHECK(ttl_ms(redis, key) > 80'000'000);  // it does not last
         CHECK(ttl_ms(redis, key) <= 86'400'000);
@@ -195,7 +195,7 @@ TEST_CASE("redis: a key of another type is an error by every way, and nothing re
 
 TEST_CASE("redis: flipped bytes in a state never stop the script for good") {
     RedisSubject redis;
-    const std::string key = "t:3:p:{user:a}";
+    const std::string key = "t:4:p:{user:a}";
     const auto windows = policy("p", {sliding(50, 10s, {.precision = 1s}), fixed(90, 1min)});
     const auto every = policy("p", packed_limits());
     const auto many = policy("p", many_windows());
@@ -222,7 +222,7 @@ TEST_CASE("redis: flipped bytes in a state never stop the script for good") {
 
 TEST_CASE("redis: a state of every algorithm that is cut or too long is an error") {
     RedisSubject redis;
-    const std::string key = "t:3:p:{user:a}";
+    const std::string key = "t:4:p:{user:a}";
     const std::vector<std::vector<Limit>> lists{
         packed_limits(), many_windows(), {sliding(50, 10s, {.precision = 1s})}};
     for (const std::vector<Limit>& limits : lists) {
@@ -240,7 +240,7 @@ TEST_CASE("redis: a state of every algorithm that is cut or too long is an error
             redis.text({"SET", key, value});
             CHECK(redis.error(Ask(some, {"user:b", "user:a"}), kStart + 5s) ==
                   "TIDEGATE unreadable state in " + key);
-            CHECK(redis.text({"EXISTS", "t:3:p:{user:b}"}) == "0");
+            CHECK(redis.text({"EXISTS", "t:4:p:{user:b}"}) == "0");
             CHECK(ttl_ms(redis, key) > 9'000);
         }
     }
@@ -277,7 +277,7 @@ TEST_CASE("redis: every key that is left behind has an expiry, and none is short
         CHECK(ttl > 9'000);
     }
     // The latest moment is hours ahead, and its window after it.
-    CHECK(known["t:3:p:{user:a}"] > 6 * 3'600'000);
+    CHECK(known["t:4:p:{user:a}"] > 6 * 3'600'000);
 }
 
 TEST_CASE("redis: tiers and configurations of one policy keep each other's counts") {
@@ -321,7 +321,7 @@ TEST_CASE("redis: records of other limits, of every algorithm, are bounded, and 
         REQUIRE(redis.charge(charge, kStart + i * 1ms).admitted);
         REQUIRE_FALSE(redis.charge(charge, kStart + i * 1ms).admitted);
     }
-    CHECK(taken_apart(redis.text({"GET", "t:3:p:{user:a}"})).records.size() <= 35);
+    CHECK(taken_apart(redis.text({"GET", "t:4:p:{user:a}"})).records.size() <= 35);
 }
 
 }  // namespace tidegate::test

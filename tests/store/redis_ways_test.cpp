@@ -3,6 +3,7 @@
 // request must give the same verdict and the same state. TIDEGATE_SEED says which sequences,
 // TIDEGATE_TRACES how many.
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <random>
@@ -31,6 +32,8 @@ std::uint64_t setting(const char* name, std::uint64_t otherwise) {
     const char* const text = std::getenv(name);
     return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
+
+constexpr std::int64_t kNeverReached = 1'000'000;
 
 // The script without the fast path.
 const redis::Script& general() {
@@ -207,7 +210,7 @@ class Sequence {
 };
 
 std::string key_of(std::string_view prefix, const limit::Policy& policy, std::string_view name) {
-    return std::string(prefix) + "3:" + policy.name + ":{" + std::string(name) + "}";
+    return std::string(prefix) + "4:" + policy.name + ":{" + std::string(name) + "}";
 }
 
 // "" if every reader finds the same states under both prefixes. How long the keys were to live
@@ -353,10 +356,49 @@ void check_ways(bool mixed) {
     if (sequences > 20) CHECK(fast_path.is_worth_it());
 }
 
+// The first and the last limit keep dozens of marks: those of the first are appended to a state,
+// those of the last inserted.
+limit::Policy long_windows(std::size_t others) {
+    std::vector<Limit> limits{sliding(kNeverReached, 1s)};
+    for (std::size_t i = 0; i < others; ++i) limits.push_back(sliding(kNeverReached, (i + 2) * 1h));
+    limits.push_back(sliding(kNeverReached, 10s, {.precision = 200ms}));
+    return policy("p", limits);
+}
+
 }  // namespace
 
 TEST_CASE("redis: the fast path and the general way decide the same") {
     check_ways(false);
+}
+
+TEST_CASE("redis: the fast path and the general way write the same states of many marks") {
+    const std::uint64_t seed = setting("TIDEGATE_SEED", std::random_device{}());
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    constexpr std::array<Micros, 8> kSteps{1ms, 19ms, 20ms, 21ms, 25ms, 40ms, 150ms, 210ms};
+    RedisSubject redis;
+    for (const std::size_t others : {0, 1, 4}) {
+        CAPTURE(others);
+        redis.text({"FLUSHALL"});
+        const limit::Policy windows = long_windows(others);
+        const Ask ask(windows, {"ip:192.0.2.1", "user:a"});
+        const limit::Charge charge = ask;
+        Micros now = kStart;
+        std::int64_t longest = 0;
+        for (int step = 0; step < 400; ++step) {
+            CAPTURE(step);
+            const Verdict verdict =
+                charge_as(redis, charge, "t:", now, &store::charge_script(charge));
+            REQUIRE(written(verdict) == written(charge_as(redis, charge, "l:", now, &general())));
+            REQUIRE(difference(redis, windows, "user:a", true) == "");
+            REQUIRE(difference(redis, windows, "ip:192.0.2.1", true) == "");
+            longest = std::max<std::int64_t>(
+                longest, std::stoll(redis.text({"STRLEN", key_of("t:", windows, "user:a")})));
+            now += step % 97 == 96 ? Micros{3s} : kSteps[random() % kSteps.size()];
+        }
+        // Head and names of two limits have 82 bytes, each further one 33: the rest are marks.
+        CHECK(longest > 300 + 33 * static_cast<std::int64_t>(others));
+    }
 }
 
 TEST_CASE("redis: the fast path and the general way understand what the other has written") {
@@ -474,6 +516,31 @@ TEST_CASE("redis: a value of another kind among several is sent alone, the other
     CHECK(redis.text({"TYPE", key_of("t:", some, names[3])}) == "set");
     CHECK(charge_as(redis, charges[1], "t:", kStart + 1s).limits[0].remaining == 18);
     CHECK(charge_as(redis, charges[4], "t:", kStart + 1s).limits[0].remaining == 18);
+}
+
+TEST_CASE("redis: a value of another kind may be the first of several, however many the limits") {
+    RedisSubject redis;
+    for (const std::size_t count : {std::size_t{2}, std::size_t{5}}) {
+        CAPTURE(count);
+        std::vector<Limit> windows;
+        for (std::size_t i = 1; i <= count; ++i) windows.push_back(sliding(20, i * 1min));
+        const auto some = policy("p" + std::to_string(count), windows);
+        const limit::ChargeItem bad{&some, "user:a"};
+        const limit::ChargeItem good{&some, "user:b"};
+        const std::array<limit::Charge, 2> charges{limit::Charge{{&bad, 1}, 1},
+                                                   limit::Charge{{&good, 1}, 1}};
+        for (const char* kind : {"short", "set"}) {
+            CAPTURE(kind);
+            redis.text({"DEL", key_of("t:", some, "user:a")});
+            redis.text({"DEL", key_of("t:", some, "user:b")});
+            redis.text({kind == std::string_view("set") ? "SADD" : "SET",
+                        key_of("t:", some, "user:a"), "of somebody else"});
+            const auto verdicts = charge_mixed(redis, charges, "t:", kStart);
+            CHECK_FALSE(verdicts[0]);
+            REQUIRE(verdicts[1]);
+            CHECK(verdicts[1]->limits.back().remaining == 19);
+        }
+    }
 }
 
 TEST_CASE("redis: numbers of sub-buckets wrap around, with the fast path and without") {

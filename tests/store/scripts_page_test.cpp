@@ -118,8 +118,8 @@ class Walk {
     }
     // The record of both identifiers, which have had the same requests.
     std::string value() {
-        std::string value = redis_.text({"GET", "tg:3:default:{user:alice}"});
-        CHECK(value == redis_.text({"GET", "tg:3:default:{ip:192.0.2.7}"}));
+        std::string value = redis_.text({"GET", "tg:4:default:{user:alice}"});
+        CHECK(value == redis_.text({"GET", "tg:4:default:{ip:192.0.2.7}"}));
         return value;
     }
     std::string_view sha1() const { return store::charge_script(ask_).sha1; }

@@ -32,8 +32,8 @@ TEST_CASE("slot: only what is in the first braces counts, if there is something"
 
 TEST_CASE("slot: the key of a state and the identifier alone are in one slot") {
     for (const std::string identifier : {"ip:192.0.2.1", "user:alice", "1:a+2:%7B"}) {
-        CHECK(slot_of_key("tg:3:default:{" + identifier + "}") == slot_of_tag(identifier));
-        CHECK(slot_of_key("tg:3:p:{" + identifier + "}:00c0ffee") == slot_of_tag(identifier));
+        CHECK(slot_of_key("tg:4:default:{" + identifier + "}") == slot_of_tag(identifier));
+        CHECK(slot_of_key("tg:4:p:{" + identifier + "}:00c0ffee") == slot_of_tag(identifier));
     }
 }
 

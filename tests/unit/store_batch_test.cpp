@@ -53,7 +53,7 @@ TEST_CASE("batch: decisions about the same items are one question with several r
     const auto words = command_of(batch);
     CHECK(words.at(1) == batch.script().sha1);
     CHECK(words.at(2) == "1");
-    CHECK(words.at(3) == "tg:3:some:{ip:192.0.2.1}");
+    CHECK(words.at(3) == "tg:4:some:{ip:192.0.2.1}");
     const std::string reply = script_reply(std::vector<bool>{true, true, false}, 5'000, {0});
     const auto answers = batch.read_reply(text_of(reply));
     CHECK(std::vector(answers.begin(), answers.end()) == std::vector(3, Mixed::decided));

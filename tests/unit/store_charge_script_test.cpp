@@ -90,9 +90,9 @@ TEST_CASE("charge_script: the command is one EVALSHA with a key for each item") 
     CHECK(words[0] == "EVALSHA");
     CHECK(words[1] == charge_script(charge).sha1);
     CHECK(words[2] == "3");
-    CHECK(words[3] == "tg:3:default:{ip:192.0.2.1}");
-    CHECK(words[4] == "tg:3:default:{user:a}");
-    CHECK(words[5] == "tg:3:a%20route/0:{user:a}");
+    CHECK(words[3] == "tg:4:default:{ip:192.0.2.1}");
+    CHECK(words[4] == "tg:4:default:{user:a}");
+    CHECK(words[5] == "tg:4:a%20route/0:{user:a}");
     // Three states, one request; the limits of a run are sent once.
     CHECK(words[6].substr(0, 4) == std::string("\x03\x01\x02\x00", 4));
     CHECK(words[6].substr(8, 3) == "\x02ww");
@@ -116,10 +116,10 @@ TEST_CASE(
     CHECK(words[0] == "EVALSHA");
     CHECK(words[1] == charge_script(charges[0]).sha1);
     CHECK(words[2] == "4");
-    CHECK(words[3] == "tg:3:p:{ip:192.0.2.1}");
-    CHECK(words[4] == "tg:3:p:{user:a}");
-    CHECK(words[5] == "tg:3:p:{ip:192.0.2.2}");
-    CHECK(words[6] == "tg:3:p:{user:b}");
+    CHECK(words[3] == "tg:4:p:{ip:192.0.2.1}");
+    CHECK(words[4] == "tg:4:p:{user:a}");
+    CHECK(words[5] == "tg:4:p:{ip:192.0.2.2}");
+    CHECK(words[6] == "tg:4:p:{user:b}");
     CHECK(words[7] == alone[5]);
     CHECK(words[8] == doubles(1, 7));
     CHECK(words[9] == "1700000000000000");
@@ -287,11 +287,11 @@ TEST_CASE("charge_script: sorted sets follow the states, of each item in its ord
         std::snprintf(text, sizeof(text), "%08x", id);
         return std::string(text);
     };
-    CHECK(words[4] == "tg:3:p:{user:b}");
-    CHECK(words[5] == "tg:3:p:{user:a}:" + hex(moments.id));
-    CHECK(words[6] == "tg:3:p:{user:a}:" + hex(slots.id));
-    CHECK(words[7] == "tg:3:p:{user:b}:" + hex(moments.id));
-    CHECK(words[8] == "tg:3:p:{user:b}:" + hex(slots.id));
+    CHECK(words[4] == "tg:4:p:{user:b}");
+    CHECK(words[5] == "tg:4:p:{user:a}:" + hex(moments.id));
+    CHECK(words[6] == "tg:4:p:{user:a}:" + hex(slots.id));
+    CHECK(words[7] == "tg:4:p:{user:b}:" + hex(moments.id));
+    CHECK(words[8] == "tg:4:p:{user:b}:" + hex(slots.id));
     CHECK(words[9].substr(8, 4) == "\x03swc");
     // Both items are of one run: what the limits need of the request is there once.
     CHECK(words[10] == doubles(1, 77, 0) + packed(std::uint64_t{1}) + packed(std::uint64_t{2}));

@@ -165,7 +165,7 @@ TEST_CASE("cross_slot_charge: admitted only if every slot admits") {
     CHECK(rig.decide(some, some) == Result::admitted);
     CHECK(rig.charges(0) == 1);
     CHECK(rig.charges(1) == 1);
-    CHECK(rig.nodes[0].seen.back().at(3) == "tg:3:p:{ip:192.0.2.1}");
+    CHECK(rig.nodes[0].seen.back().at(3) == "tg:4:p:{ip:192.0.2.1}");
     CHECK(rig.decision.verdict.limits.size() == 2);
     CHECK(rig.decision.decided().size() == 2);
     CHECK_FALSE(rig.decision.store_failed);
@@ -179,7 +179,7 @@ TEST_CASE("cross_slot_charge: what one slot took is given back, once, where anot
     CHECK(rig.decide(some, some) == Result::limited);
     CHECK(rig.wait([&] { return rig.refunds(0) == 1; }));
     CHECK(rig.refunds(1) == 0);
-    CHECK(rig.nodes[0].seen.back().at(3) == "tg:3:p:{ip:192.0.2.1}");
+    CHECK(rig.nodes[0].seen.back().at(3) == "tg:4:p:{ip:192.0.2.1}");
     REQUIRE(rig.decision.verdict.limits.size() == 2);
     CHECK_FALSE(rig.decision.verdict.limits[0].denied);
     CHECK(rig.decision.verdict.limits[0].remaining == 5);

@@ -390,9 +390,9 @@ TEST_CASE(
     }));
     REQUIRE(asked.size() == 4);
     CHECK(asked[0].at(2) == "4");
-    CHECK(asked[0].at(3) == "tg:3:some:{ip:192.0.2.1}");
-    CHECK(asked[0].at(4) == "tg:3:some:{ip:192.0.2.2}");
-    CHECK(asked[0].at(6) == "tg:3:some:{ip:192.0.2.1}");
+    CHECK(asked[0].at(3) == "tg:4:some:{ip:192.0.2.1}");
+    CHECK(asked[0].at(4) == "tg:4:some:{ip:192.0.2.2}");
+    CHECK(asked[0].at(6) == "tg:4:some:{ip:192.0.2.1}");
     CHECK(mixed[0].result == Result::admitted);
     CHECK(mixed[0].verdict.limits.at(0).remaining == 1);
     CHECK(mixed[1].result == Result::limited);
@@ -400,7 +400,7 @@ TEST_CASE(
     CHECK(mixed[3].result == Result::admitted);
     // A charge that the script has not looked at was sent alone.
     CHECK(asked[3].at(2) == "1");
-    CHECK(asked[3].at(3) == "tg:3:some:{ip:192.0.2.3}");
+    CHECK(asked[3].at(3) == "tg:4:some:{ip:192.0.2.3}");
     CHECK(mixed[2].result == Result::admitted);
     CHECK(mixed[2].verdict.limits.at(0).remaining == 0);
     CHECK(another.result == Result::admitted);
@@ -563,7 +563,7 @@ TEST_CASE("limiter: units are given back unless the answer has a status that cou
     rig.limiter->settle(rig.decision, 200);  // once
     CHECK(rig.wait([&] { return rig.server.count("EVALSHA") == 3; }));
     CHECK(rig.server.seen.back().at(1) == give_back_script().sha1);
-    CHECK(rig.server.seen.back().at(3) == "tg:3:p:{ip:192.0.2.1}");
+    CHECK(rig.server.seen.back().at(3) == "tg:4:p:{ip:192.0.2.1}");
 }
 
 TEST_CASE("limiter: a request that goes on for long gives units back by its status, once") {
@@ -638,7 +638,7 @@ TEST_CASE("limiter: what was admitted without Redis is reported to it, less what
     const Words& told = rig.server.seen.back();
     REQUIRE(told.size() == 6);
     CHECK(told[1] == report_script().sha1);
-    CHECK(told[3] == "tg:3:p:{ip:192.0.2.1}");
+    CHECK(told[3] == "tg:4:p:{ip:192.0.2.1}");
     // The time, how many portions, when the first began, and its units.
     REQUIRE(told[5].size() == 8 + 2 + 8 + 4);
     CHECK(told[5].substr(18) == std::string("\2\0\0\0", 4));

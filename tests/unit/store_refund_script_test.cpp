@@ -54,7 +54,7 @@ TEST_CASE("refund_script: only limits that do not keep the status are given back
     CHECK(words[0] == "EVALSHA");
     CHECK(words[1] == give_back_script().sha1);
     CHECK(words[2] == "1");
-    CHECK(words[3] == "tg:3:p:{user:a}");
+    CHECK(words[3] == "tg:4:p:{user:a}");
     CHECK(words[4] == '\x01' + doubles(77) + '\x01' + packed(failures.id) + 'w' +
                           doubles(1'000'000, 60'000'000, 2, 1'700'000'000'123'456));
     refund.status = 401;
@@ -96,8 +96,8 @@ TEST_CASE("refund_script: a place in a line is given back alone") {
     const auto words = refund_words({{items, 1}, &receipt, Refund::Of::place, 0});
     REQUIRE(words.size() == 6);
     CHECK(words[2] == "2");
-    CHECK(words[3] == "tg:3:p:{a}");
-    CHECK(words[4] == "tg:3:p:{b}");
+    CHECK(words[3] == "tg:4:p:{a}");
+    CHECK(words[4] == "tg:4:p:{b}");
     const std::string place = packed(leaky.id) + 'k' + doubles(4, 250'000, 0, 1'000'000);
     CHECK(words[5] == '\x02' + doubles(1) + '\x01' + place + doubles(3) + '\x01' + place);
 }
@@ -108,7 +108,7 @@ TEST_CASE("refund_script: where nothing was taken nothing is given back") {
     limit::Receipt receipt{1s, {0, 5}};  // of a policy in shadow that denied, say
     const auto words = refund_words({{items, 1}, &receipt, Refund::Of::all, 0});
     REQUIRE(words.size() == 5);
-    CHECK(words[3] == "tg:3:p:{b}");
+    CHECK(words[3] == "tg:4:p:{b}");
     CHECK(refund_words({{items, 0}, &receipt, Refund::Of::all, 0}).empty());
     receipt.generations = {0, 0};
     CHECK(refund_words({{items, 1}, &receipt, Refund::Of::all, 0}).empty());
@@ -123,8 +123,8 @@ TEST_CASE("refund_script: moments are given back in the sorted sets of their sch
     const auto words = refund_words({charge, &receipt, Refund::Of::all, 0});
     REQUIRE(words.size() == 6);
     CHECK(words[2] == "2");
-    CHECK(words[3] == "tg:3:p:{a}");
-    CHECK(words[4].starts_with("tg:3:p:{a}:"));
+    CHECK(words[3] == "tg:4:p:{a}");
+    CHECK(words[4].starts_with("tg:4:p:{a}:"));
     CHECK(words[5].substr(0, 10) == '\x01' + doubles(5) + '\x02');
     CHECK(words[5].substr(10, 37) ==
           packed(moments.id) + 's' + doubles(7'000'000, 2, 0, 1'000'000));
@@ -173,7 +173,7 @@ TEST_CASE("refund_script: each slot is released by a command of its own") {
         const auto words = words_of(commands[i]);
         REQUIRE(words.size() == 3);
         CHECK(words[0] == "ZREM");
-        CHECK(words[1].starts_with(i == 0 ? "tg:3:p:{a}:" : "tg:3:p:{b}:"));
+        CHECK(words[1].starts_with(i == 0 ? "tg:4:p:{a}:" : "tg:4:p:{b}:"));
         CHECK(words[2] == slot);
     }
     CHECK(release_commands({{&items[1], 1}, 1}, "tg:").empty());
@@ -190,8 +190,8 @@ TEST_CASE("refund_script: all slots of a request are renewed in one command") {
     REQUIRE(words.size() == 8);
     CHECK(words[1] == renew_script().sha1);
     CHECK(words[2] == "2");
-    CHECK(words[3].starts_with("tg:3:p:{a}:"));
-    CHECK(words[4].starts_with("tg:3:p:{b}:"));
+    CHECK(words[3].starts_with("tg:4:p:{a}:"));
+    CHECK(words[4].starts_with("tg:4:p:{b}:"));
     const std::string slot = packed(std::uint64_t{7}) + packed(std::uint64_t{8});
     CHECK(words[5] == slot + slot);
     CHECK(words[6] == "10000000");

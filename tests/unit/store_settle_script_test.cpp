@@ -37,8 +37,8 @@ TEST_CASE(
     CHECK(words[0] == "EVALSHA");
     CHECK(words[1] == settle_less_script().sha1);
     CHECK(words[2] == "3");
-    CHECK(words[3] == "tg:3:p:{user:a}");
-    CHECK(words[4] == "tg:3:p:{user:b}");
+    CHECK(words[3] == "tg:4:p:{user:a}");
+    CHECK(words[4] == "tg:4:p:{user:b}");
     CHECK(words[5] == "tg:settled:0f:{user:a}");
     CHECK(words[6].starts_with('\x02' + doubles(5) + '\x01'));
     CHECK(words[7] == "9");
@@ -72,7 +72,7 @@ TEST_CASE("settle_script: a higher cost has the keys and arguments of a charge, 
     REQUIRE(words.size() == 9);
     CHECK(words[1] == settle_more_script().sha1);
     CHECK(words[2] == "2");
-    CHECK(words[3] == "tg:3:p:{user:a}");
+    CHECK(words[3] == "tg:4:p:{user:a}");
     CHECK(words[4] == "tg:settled:0f:{user:a}");
     CHECK(words[5].starts_with("\x01\x01"));
     CHECK(words[6] == doubles(2));

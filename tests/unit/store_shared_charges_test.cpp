@@ -187,7 +187,7 @@ TEST_CASE("shared_charges: a thread takes back decisions that wait for too long"
     CHECK(pair.commands.size() == 2);
     pair.limiters[0]->tend_lent(pair.asked + 50ms);
     CHECK(pair.wait([&] { return pair.commands.size() == 3; }));
-    CHECK(pair.commands[2].at(3) == "tg:3:second:{user:3}");
+    CHECK(pair.commands[2].at(3) == "tg:4:second:{user:3}");
     pair.answers = true;
     pair.server.hang_up();
     CHECK(pair.wait([&] { return pair.are_decided(); }));
