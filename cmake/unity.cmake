@@ -1,7 +1,9 @@
-# Compiles the files of a room together, in units of up to 24 files (64 where no request waits for
-# them): headers and templates are then compiled once a unit and not once a file, and a cold build
-# takes less time. The optimised program is built so. The sanitized one is built in SMALL units, so
-# that a change compiles little as well; for the debugger each file is a unit.
+# Compiles the files of a room together: headers and templates are then compiled once a unit and not
+# once a file, and a cold build takes less time.
+#   ON     the optimised program and the one under the thread sanitizer: up to 24 files a unit (64
+#          where no request waits for them)
+#   SMALL  the one under the address sanitizer: up to 12, so that a change compiles little as well
+#   OFF    all other builds: each file by itself
 #
 # So a name in an anonymous namespace, and an alias at the top of a file, is the room's only one: the
 # compiler refuses a second definition.

@@ -384,14 +384,14 @@ def nginx_lua_redis(quotas, windows=COARSE_US):
 
 # ---- HAProxy
 
-def haproxy(world, frontend="", tables="", bind="", more_global=""):
+def haproxy(world, frontend="", tables="", bind="", global_lines=""):
     upstream = start_upstream(world)
     port = free_port()
     config = world.file("haproxy.cfg", f"""
 global
     nbthread 1
     maxconn 9950
-    {more_global}
+    {global_lines}
     stats socket {world.folder}/haproxy.sock level admin
 defaults
     mode http
@@ -418,8 +418,10 @@ def haproxy_plain(world):
 
 
 def haproxy_splice(world):
+    """It splices only when told to. By default it would have so many pipes that it needed more
+    descriptors than there are; one client has two at most."""
     return haproxy(world, "option splice-request\n    option splice-response",
-                   more_global="maxpipes 16")
+                   global_lines="maxpipes 16")
 
 
 def haproxy_stick_table(quota):

@@ -64,7 +64,7 @@ class Http1Stream : public StreamBase {
     IoStatus send_interim();
     void end_head(http::BodyKind body, std::optional<std::uint64_t> length);
     IoStatus send(const http::BodyBatch& batch, const http::Fields& trailers);
-    bool takes_spliced() const {
+    bool can_send_spliced() const {
         return out_body_ == http::BodyKind::length && link_->input.connection().tls() == nullptr;
     }
     IoStatus send(SplicePipe& pipe);

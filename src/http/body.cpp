@@ -58,7 +58,8 @@ bool BodyReader::end_of_input() {
 }
 
 std::uint64_t BodyReader::spliceable() const {
-    // Less than any buffer takes: a read that fills the buffer shows that there is more behind.
+    // take() gets the end from a read that is larger: so bytes behind the body are noticed, and the
+    // connection is not reused.
     constexpr std::uint64_t kEnd = 4'096;
     return kind_ == BodyKind::length && left_ > kEnd ? left_ - kEnd : 0;
 }

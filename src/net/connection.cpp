@@ -21,7 +21,7 @@ bool is_would_block(int error) {
     return error == EAGAIN || error == EWOULDBLOCK;
 }
 
-// By the kernel, or by rules about which system calls a program may make.
+// The kernel does not splice this, or a seccomp filter forbids it.
 bool is_refused(int error) {
     return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP || error == EPERM ||
            error == EACCES;

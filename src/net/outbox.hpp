@@ -28,7 +28,7 @@ class Outbox {
         if (!pieces_) pieces_ = std::make_unique_for_overwrite<Pieces>();
         (*pieces_)[count_++] = {const_cast<char*>(piece.data()), piece.size()};  // only read
     }
-    // All that is in `pipe`, which stays as well. Requires empty().
+    // All that is in `pipe`, which stays until it was sent, too. Requires empty().
     void add(SplicePipe& pipe) {
         assert(empty());
         pipe_ = &pipe;

@@ -129,7 +129,7 @@ Task<Fault> Forwarding::relay_answer() {
         if (batch.bad) co_return Fault::answer_cut_off;
         if (batch.done) co_return Fault::none;
         if (portions % kPortionsATurn == 0) co_await sleeper_.step_aside();
-        if (stream_.spliceable() >= SplicePipe::kBytesMin && client_.takes_spliced()) {
+        if (stream_.spliceable() >= SplicePipe::kBytesMin && client_.can_send_spliced()) {
             const Fault fault = co_await splice_answer();
             if (fault != Fault::none) co_return fault;
         }
@@ -139,7 +139,8 @@ Task<Fault> Forwarding::relay_answer() {
     }
 }
 
-// All but the end of a long body, past our memory; nothing where there is no pipe.
+// Relays all but the end of a long body, through a pipe. Where there is no pipe it does nothing,
+// and the body is copied.
 Task<Fault> Forwarding::splice_answer() {
     SplicePipe pipe(worker_.pipes);
     std::size_t bytes_of_turn = 0;

@@ -179,9 +179,9 @@ Task<Fault> Upload::send_body() {
         if (client_.is_body_done()) co_return Fault::none;
         x_.upstream->forget_held_body();  // was the first portion
         if (portions % kPortionsATurn == 0) co_await x_.upstream->upload_sleeper.step_aside();
-        // No pipe for a client that waits for 100 Continue.
+        // A client that waits for 100 Continue would hold a pipe for nothing.
         if (may_send_ && client_.spliceable() >= SplicePipe::kBytesMin &&
-            x_.upstream->stream.takes_spliced()) {
+            x_.upstream->stream.can_send_spliced()) {
             const Fault fault = co_await splice_body();
             if (fault != Fault::none) co_return fault;
         }
@@ -199,8 +199,8 @@ Task<Fault> Upload::send_body() {
     }
 }
 
-// All but the end of a long body, past our memory; nothing where there is no pipe. The announced
-// length was held to its bound before.
+// Sends all but the end of a long body, through a pipe. Where there is no pipe it does nothing, and
+// the body is copied. take_body() has compared the announced length with the route's bound.
 Task<Fault> Upload::splice_body() {
     Sleeper& sleeper = x_.upstream->upload_sleeper;
     SplicePipe pipe(worker_.pipes);

@@ -18,7 +18,7 @@ namespace tidegate::proxy {
 
 // A stream that never has to wait lets others have their turn after so many portions.
 inline constexpr unsigned kPortionsATurn = 16;
-// The same where portions are of many sizes.
+// The same in bytes, for portions of a pipe: each is what has just come.
 inline constexpr std::size_t kBytesATurn = 1'048'576;
 
 // Each thread holds bodies of so many bytes at a time. What is beyond is sent as it comes.

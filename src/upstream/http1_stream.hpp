@@ -46,12 +46,12 @@ class Http1Stream {
     void end_head(http::BodyKind body, std::optional<std::uint64_t> length);
     // Begins to send `batch`, the first time behind the head; would_block: send_rest() goes on.
     IoStatus send(const http::BodyBatch& batch, const http::Fields& trailers);
-    // The body is sent without a frame and in the clear.
-    bool takes_spliced() const {
+    // The body is sent as plain bytes: its length is known, and there is no TLS.
+    bool can_send_spliced() const {
         return out_body_ == http::BodyKind::length && connection_->tls() == nullptr;
     }
-    // Begins to send what `pipe` holds of the body. Requires takes_spliced(), and that the head was
-    // sent.
+    // Begins to send what `pipe` holds of the body. Requires can_send_spliced(), and that the head
+    // was sent.
     IoStatus send(SplicePipe& pipe);
     // Each wait within `patience`; failed, too, when that was not enough.
     Task<IoStatus> send_rest(Sleeper& sleeper, std::chrono::milliseconds patience);

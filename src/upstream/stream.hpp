@@ -52,9 +52,9 @@ class Stream {
     IoStatus send(const http::BodyBatch& batch, const http::Fields& trailers) {
         return is_http2_ ? http2_->send(batch, trailers) : http1_.send(batch, trailers);
     }
-    // The body is sent without a frame and in the clear: once the head was sent, send() takes a
-    // pipe, too.
-    bool takes_spliced() const { return !is_http2_ && http1_.takes_spliced(); }
+    // The body is sent as plain bytes: its length is known, and there is no TLS. Once the head was
+    // sent, send() takes a pipe, too.
+    bool can_send_spliced() const { return !is_http2_ && http1_.can_send_spliced(); }
     IoStatus send(SplicePipe& pipe) { return http1_.send(pipe); }
     // Each wait within `patience`; failed, too, when that was not enough.
     Task<IoStatus> send_rest(Sleeper& sleeper, std::chrono::milliseconds patience) {
@@ -92,8 +92,8 @@ class Stream {
     Body read_body(Wakeup& wakeup) {
         return is_http2_ ? http2_->read_body(wakeup) : http1_.read_body(wakeup);
     }
-    // How much more of the body may go through a pipe, without take_body(); then read_body() takes
-    // one, and says more with an empty pipe if this system does not splice.
+    // How much more of the body may go through a pipe, past take_body(). If that is not 0,
+    // read_body() takes a pipe. `more` with an empty pipe: splicing was refused.
     std::uint64_t spliceable() const { return is_http2_ ? 0 : http1_.spliceable(); }
     Body read_body(SplicePipe& pipe, Wakeup& wakeup) { return http1_.read_body(pipe, wakeup); }
     // Anything of an answer has come.

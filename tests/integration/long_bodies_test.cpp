@@ -94,7 +94,7 @@ TEST_CASE("long bodies: a request arrives as it was sent, and both connections g
     CHECK(tidegate.access_log(3).back().at("bytes_in") == body.size());
 }
 
-TEST_CASE("long bodies: a client that waits for 100 Continue sends one, too") {
+TEST_CASE("long bodies: a body sent after 100 Continue arrives whole") {
     const std::string body = numbered(5 * kMegabyte);
     const Upstream upstream([&](Conversation& conversation) {
         Message request;
@@ -114,7 +114,7 @@ TEST_CASE("long bodies: a client that waits for 100 Continue sends one, too") {
     CHECK(client.response().body == "same");
 }
 
-TEST_CASE("long bodies: HEAD has none, whatever length its answer names") {
+TEST_CASE("long bodies: an answer to HEAD has no body, whatever its Content-Length") {
     const std::string body = numbered(3 * kMegabyte);
     const Upstream upstream([&](Conversation& conversation) {
         Message request;
@@ -131,7 +131,7 @@ TEST_CASE("long bodies: HEAD has none, whatever length its answer names") {
     CHECK(upstream.connections() == 1);
 }
 
-TEST_CASE("long bodies: reach a client of HTTP/1.0" * only_over_http1("it is none")) {
+TEST_CASE("long bodies: a client of HTTP/1.0 gets the whole body" * only_over_http1("it is none")) {
     const std::string body = numbered(3 * kMegabyte);
     const Upstream upstream(ok(body));
     const Tidegate tidegate(unlimited({upstream.url()}));
@@ -174,7 +174,7 @@ TEST_CASE("long bodies: what an upstream sends behind an answer is no answer to 
     CHECK(upstream.connections() == 2);
 }
 
-TEST_CASE("long bodies: go through a pipe that is closed at the end" *
+TEST_CASE("long bodies: a pipe carries the body, and is closed after it" *
           only_over_http1("frames cannot be handed on")) {
     const std::string body = numbered(20 * kMegabyte);
     const Upstream upstream(ok(body));
@@ -187,7 +187,7 @@ TEST_CASE("long bodies: go through a pipe that is closed at the end" *
     CHECK_SOON(ends_of_pipes(tidegate) == before);
 }
 
-TEST_CASE("long bodies: of many at a time those beyond the pipes are copied, and arrive as well") {
+TEST_CASE("long bodies: of more bodies than pipes the others are copied, and all arrive") {
     constexpr std::size_t kClients = kPipesOfThread + 4;
     const std::string body = numbered(12 * kMegabyte);
     const Upstream upstream(sending(body));
@@ -242,7 +242,7 @@ TEST_CASE("long bodies: silence longer than `stream_idle` in the middle breaks t
     CHECK_SOON(tidegate.metric("tidegate_upstream_connections") == 0);
 }
 
-TEST_CASE("long bodies: a client that takes nothing has `client_write`, then loses its answer") {
+TEST_CASE("long bodies: a client that reads nothing for `client_write` loses its answer") {
     const Upstream upstream(ok(numbered(24 * kMegabyte)));
     const Tidegate tidegate("timeouts: {client_write: 300ms}\n" + unlimited({upstream.url()}));
     const std::size_t before = ends_of_pipes(tidegate);

@@ -183,7 +183,7 @@ TEST_CASE("outbox: sends what is in a pipe, and forgets the pipe with the last o
     CHECK((to.received() == bytes + "behind"));
 }
 
-TEST_CASE("outbox: what a peer did not take in time is forgotten") {
+TEST_CASE("outbox: flush_all that gives up forgets what was not sent") {
     Wire wire;
     const std::string bytes = much();
     Outbox outbox;

@@ -110,7 +110,7 @@ TEST_CASE_FIXTURE(Fixture, "splice pipe: takes no more than it is told to") {
     CHECK(from.ours->read_some(rest).bytes == 4);
 }
 
-TEST_CASE_FIXTURE(Fixture, "splice pipe: where nothing has come the connection is not readable") {
+TEST_CASE_FIXTURE(Fixture, "splice pipe: filling from a socket with nothing to read would block") {
     SplicePipe pipe(pipes);
     settle();
     CHECK(pipe.fill(*from.ours, kAny).status == IoStatus::would_block);
@@ -150,7 +150,7 @@ TEST_CASE_FIXTURE(Fixture, "splice pipe: keeps what a connection does not take y
     CHECK(arrived == bytes.substr(0, filled));
 }
 
-TEST_CASE_FIXTURE(Fixture, "splice pipe: a connection that is gone fails, and ends no program") {
+TEST_CASE_FIXTURE(Fixture, "splice pipe: a closed peer is a failure, not a signal") {
     const IgnoredSigpipe ignored;
     SplicePipe pipe(pipes);
     from.send("late");
@@ -172,7 +172,7 @@ TEST_CASE_FIXTURE(Fixture, "splice pipe: a worker opens no more than its share a
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "splice pipe: where the system refuses, nothing moves or is tried again") {
+                  "splice pipe: a refused splice moves nothing, and no further pipe is opened") {
     // The kernel splices nothing out of such a descriptor.
     const ConnectionPtr refused(
         new Connection(readiness, ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)));
