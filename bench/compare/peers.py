@@ -418,8 +418,8 @@ def haproxy_plain(world):
 
 
 def haproxy_splice(world):
-    """It splices only when told to. By default it would have so many pipes that it needed more
-    descriptors than there are; one client has two at most."""
+    """HAProxy splices only where these options are. Its default number of pipes takes more
+    descriptors than a process may have; one client needs two pipes."""
     return haproxy(world, "option splice-request\n    option splice-response",
                    global_lines="maxpipes 16")
 

@@ -36,8 +36,8 @@ class BodyReader {
     // Takes what `input` has. An empty batch that is neither done nor bad wants more input than
     // there is.
     BodyBatch take(std::string_view input, const TrailerBounds& bounds);
-    // How many bytes may go past take(), which skip() is told of: of a body of known length all but
-    // the end.
+    // How many bytes may go past take(): of a body of known length all but the end. The caller
+    // reports them to skip().
     std::uint64_t spliceable() const;
     void skip(std::uint64_t bytes) { left_ -= bytes; }
     // The sender has closed. True when that is how this body ends.

@@ -61,8 +61,8 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     // again.
     IoResult write_some(std::span<const iovec> parts);
 
-    // The same without a copy, between the connection and an end of a pipe that does not block: for
-    // SplicePipe, which says what they return. Not after begin_tls().
+    // Moves bytes without a copy, between the connection and an end of a pipe that does not block.
+    // SplicePipe calls these, and says what they return. Not after begin_tls().
     IoResult splice_into(int pipe, std::size_t bytes_max);
     IoResult splice_from(int pipe, std::size_t bytes);
 

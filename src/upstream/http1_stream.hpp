@@ -86,8 +86,8 @@ class Http1Stream {
     // How much more of the body may go through a pipe, without take_body(): none of a body in
     // chunks or over TLS, or while bytes of it are here; and never its end.
     std::uint64_t spliceable() const;
-    // The same into `pipe`, which is empty. More with an empty pipe: this system does not splice.
-    // Requires spliceable().
+    // As read_body() above, into `pipe`, which is empty. `more` with an empty pipe: splicing was
+    // refused. Requires spliceable().
     Body read_body(SplicePipe& pipe, Wakeup& wakeup);
 
     // A byte of an answer has come.

@@ -64,6 +64,21 @@ bool in_the_clear() {
     return !over_tls() && !over_http2();
 }
 
+// A client that has sent half of a long request. In the clear, a pipe is open for it.
+RawClient half_sent(const Tidegate& tidegate) {
+    const std::size_t before = ends_of_pipes(tidegate);
+    auto client = tidegate.client();
+    client.send(post_head(6 * kMegabyte) + numbered(3 * kMegabyte));
+    if (in_the_clear()) CHECK_SOON(ends_of_pipes(tidegate) == before + kEndsOfPipe);
+    return client;
+}
+
+// No connection to an upstream is open, and no more pipes than `before`.
+void check_nothing_open(const Tidegate& tidegate, std::size_t before) {
+    CHECK_SOON(tidegate.metric("tidegate_upstream_connections") == 0);
+    CHECK_SOON(ends_of_pipes(tidegate) == before);
+}
+
 }  // namespace
 
 TEST_CASE("long bodies: an answer arrives as it was sent, and both connections go on") {
@@ -224,8 +239,7 @@ TEST_CASE("long bodies: an answer that the upstream cuts off is broken, and leav
         CHECK(tidegate.access_log(by_reset ? 2 : 1).back().at("error") ==
               "upstream: answer cut off");
     }
-    CHECK_SOON(tidegate.metric("tidegate_upstream_connections") == 0);
-    CHECK_SOON(ends_of_pipes(tidegate) == before);
+    check_nothing_open(tidegate, before);
 }
 
 TEST_CASE("long bodies: silence longer than `stream_idle` in the middle breaks the answer off") {
@@ -249,8 +263,7 @@ TEST_CASE("long bodies: a client that reads nothing for `client_write` loses its
     auto client = tidegate.client();
     client.send(get_request("/"));
     CHECK(tidegate.access_log(1).back().at("error") == "client: not reading");
-    CHECK_SOON(tidegate.metric("tidegate_upstream_connections") == 0);
-    CHECK_SOON(ends_of_pipes(tidegate) == before);
+    check_nothing_open(tidegate, before);
 }
 
 TEST_CASE("long bodies: a client that leaves in the middle ends the transfer" *
@@ -264,8 +277,7 @@ TEST_CASE("long bodies: a client that leaves in the middle ends the transfer" *
     client.some();
     client.reset();
     CHECK(tidegate.access_log(1).back().at("error") == "client: left");
-    CHECK_SOON(tidegate.metric("tidegate_upstream_connections") == 0);
-    CHECK_SOON(ends_of_pipes(tidegate) == before);
+    check_nothing_open(tidegate, before);
 }
 
 TEST_CASE("long bodies: a client that leaves in the middle of its request ends it") {
@@ -275,15 +287,9 @@ TEST_CASE("long bodies: a client that leaves in the middle of its request ends i
     });
     const Tidegate tidegate(unlimited({upstream.url()}));
     const std::size_t before = ends_of_pipes(tidegate);
-    {
-        auto client = tidegate.client();
-        client.send(post_head(6 * kMegabyte) + numbered(3 * kMegabyte));
-        if (in_the_clear()) CHECK_SOON(ends_of_pipes(tidegate) == before + kEndsOfPipe);
-        client.reset();
-    }
+    half_sent(tidegate).reset();
     CHECK(tidegate.access_log(1).back().at("error") == "client: left");
-    CHECK_SOON(tidegate.metric("tidegate_upstream_connections") == 0);
-    CHECK_SOON(ends_of_pipes(tidegate) == before);
+    check_nothing_open(tidegate, before);
 }
 
 TEST_CASE("long bodies: a request whose body stops half-way is 408 after `request_body`") {
@@ -297,13 +303,9 @@ TEST_CASE("long bodies: a request whose body stops half-way is 408 after `reques
         "limits_on_requests: {body_rate: off}\n" +
         unlimited({upstream.url()}));
     const std::size_t before = ends_of_pipes(tidegate);
-    auto client = tidegate.client();
-    client.send(post_head(6 * kMegabyte) + numbered(3 * kMegabyte));
-    if (in_the_clear()) CHECK_SOON(ends_of_pipes(tidegate) == before + kEndsOfPipe);
-    CHECK(client.response().status() == 408);
+    CHECK(half_sent(tidegate).response().status() == 408);
     CHECK(tidegate.access_log(1).back().at("bytes_in") == 3 * kMegabyte);
-    CHECK_SOON(tidegate.metric("tidegate_upstream_connections") == 0);
-    CHECK_SOON(ends_of_pipes(tidegate) == before);
+    check_nothing_open(tidegate, before);
 }
 
 TEST_CASE("long bodies: an answer before the end of the request reaches the client" *

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kAny = 1'000'000'000;
 
-// As the program does: splice() has no other way.
+// The program ignores the signal as well: splice() has no MSG_NOSIGNAL.
 struct IgnoredSigpipe {
     IgnoredSigpipe() : former(std::signal(SIGPIPE, SIG_IGN)) {}
     ~IgnoredSigpipe() { std::signal(SIGPIPE, former); }
@@ -99,7 +99,7 @@ TEST_CASE_FIXTURE(Fixture, "splice pipe: carries more than a socket holds, in or
     CHECK(pipe.empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "splice pipe: takes no more than it is told to") {
+TEST_CASE_FIXTURE(Fixture, "splice pipe: fill takes at most the given number of bytes") {
     from.send("headtail");
     SplicePipe pipe(pipes);
     CHECK(pipe.fill(*from.ours, 4).bytes == 4);
