@@ -1,27 +1,45 @@
-# Compiles the files of a room together: headers and templates are then compiled once a unit and not
+# Compiles the files of a room, or of a test program, together: headers and templates are then compiled once a unit and not
 # once a file, and a cold build takes less time.
 #   ON     the optimised program and the one under the thread sanitizer: up to 24 files a unit (64
 #          where no request waits for them)
 #   SMALL  the one under the address sanitizer: up to 12, so that a change compiles little as well
-#   OFF    all other builds: each file by itself
+#   OFF    for the debugger and for fuzzing: each file by itself
+# With ON and SMALL, a unit has up to 8 files of tests.
 #
 # So a name in an anonymous namespace, and an alias at the top of a file, is the room's only one: the
-# compiler refuses a second definition.
-#
-# `is_cold`: no request waits for the room.
-function(tidegate_compile_together target is_cold)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 24)
-    # GCC collects garbage before it has allocated 128 MiB; a unit takes 600 MiB to 1.3 GiB anyhow.
-    # Later, it compiles them in an eighth less time with a fifth more memory.
+# compiler refuses a second definition. A file of tests has a namespace of its own; what a test program
+# has beside them shares one, as a room does.
+
+# `files`: how many a unit has at most.
+function(tidegate_set_units target files)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${files})
+    # GCC begins to collect garbage at 128 MiB, and a unit takes several times that: a later begin saves
+    # time and costs memory.
     target_compile_options(${target} PRIVATE
         "$<$<CXX_COMPILER_ID:GNU>:SHELL:--param ggc-min-heapsize=800000>")
+endfunction()
+
+# -Wshadow would compare the locals of one file with the names at the top of another; =local compares
+# locals only.
+function(tidegate_allow_names_of_other_files target)
+    target_compile_options(${target} PRIVATE -Wno-shadow
+        $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local -Wno-subobject-linkage>)
+endfunction()
+
+# The files of a test program, in every build that compiles files together.
+function(tidegate_compile_tests_together target)
+    tidegate_set_units(${target} 8)
+    tidegate_allow_names_of_other_files(${target})
+endfunction()
+
+# The files of a room. `is_cold`: no request waits for the room.
+function(tidegate_compile_together target is_cold)
     if(TIDEGATE_UNITY STREQUAL SMALL)
-        set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 12)
-        # What one file has at its top is no fault where another has a local of that name.
-        target_compile_options(${target} PRIVATE -Wno-shadow
-            $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local -Wno-subobject-linkage>)
+        tidegate_set_units(${target} 12)
+        tidegate_allow_names_of_other_files(${target})
         return()
     endif()
+    tidegate_set_units(${target} 24)
     # To the compiler all of these files are headers. The builds that compile file by file have these
     # warnings.
     target_compile_options(${target} PRIVATE -Wno-shadow

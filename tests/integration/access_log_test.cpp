@@ -9,7 +9,8 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::access_log_test {
+
 using nlohmann::json;
 
 TEST_CASE("access log: an admitted and a refused request are logged in full") {
@@ -95,3 +96,5 @@ TEST_CASE("access log: a hundred requests make a hundred lines, each with an id 
     }
     CHECK(ids.size() == 100);
 }
+
+}  // namespace tidegate::test::access_log_test

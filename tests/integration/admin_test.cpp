@@ -10,7 +10,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::admin_test {
 
 namespace {
 
@@ -215,3 +215,5 @@ TEST_CASE("admin: rubbish on the admin port disturbs no client") {
     CHECK(tidegate.admin("/healthz").value().status() == 200);
     CHECK(tidegate.get().status() == 200);
 }
+
+}  // namespace tidegate::test::admin_test

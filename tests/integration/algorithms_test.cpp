@@ -13,7 +13,7 @@
 #include "integration/limiter_world.hpp"
 #include "integration/soon.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::algorithms_test {
 
 namespace {
 
@@ -168,3 +168,5 @@ TEST_CASE(
     }
     if (counted.redis) CHECK(calls(*counted.redis, "evalsha") >= 7);
 }
+
+}  // namespace tidegate::test::algorithms_test

@@ -10,7 +10,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::answers_test {
 
 namespace {
 
@@ -218,3 +218,5 @@ TEST_CASE("answers: bytes behind an answer that has no body are part of no answe
     CHECK(client.response_to_head().status() == 200);
     CHECK(client.response().body == "good");
 }
+
+}  // namespace tidegate::test::answers_test

@@ -18,7 +18,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::balance_test {
 
 namespace {
 
@@ -211,3 +211,5 @@ TEST_CASE("balance: a key with too many requests in flight is passed on to other
     held.release();
     for (RawClient& client : clients) CHECK(client.response().status() == 200);
 }
+
+}  // namespace tidegate::test::balance_test

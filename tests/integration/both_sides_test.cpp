@@ -10,7 +10,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::both_sides_test {
 
 namespace {
 
@@ -278,3 +278,5 @@ TEST_CASE("both sides: an idle connection on which the server spoke, ended or re
         CHECK(upstream.connections() == 3);
     }
 }
+
+}  // namespace tidegate::test::both_sides_test

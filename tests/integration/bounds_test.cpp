@@ -16,7 +16,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::bounds_test {
 
 namespace {
 
@@ -276,3 +276,5 @@ TEST_CASE("bounds: a request that succeeds has no fault") {
     tidegate.access_log(2);
     CHECK(tidegate.metric_sum("tidegate_request_faults_total") == 0);
 }
+
+}  // namespace tidegate::test::bounds_test

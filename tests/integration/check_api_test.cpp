@@ -15,7 +15,8 @@
 #include "integration/soon.hpp"
 #include "places.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::check_api_test {
+
 using nlohmann::json;
 
 TEST_CASE("check API: a policy admits up to its quota, then says when to come back") {
@@ -397,3 +398,5 @@ TEST_CASE(
         CHECK(quickstart.wait(kPatience) == 0);
     }
 }
+
+}  // namespace tidegate::test::check_api_test

@@ -10,7 +10,8 @@
 #include "integration/soon.hpp"
 #include "integration/tokens.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::client_kinds_test {
+
 using nlohmann::json;
 
 namespace {
@@ -272,3 +273,5 @@ TEST_CASE("clients: explain says what the proxy does with each kind of client, a
         }
     }
 }
+
+}  // namespace tidegate::test::client_kinds_test

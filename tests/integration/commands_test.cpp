@@ -14,7 +14,8 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::commands_test {
+
 using nlohmann::json;
 
 namespace {
@@ -409,3 +410,5 @@ TEST_CASE("commands: a reload that is refused for Host or Origin says which, and
     CHECK(ask(guarded, "Host: localhost\r\nOrigin: http://a\r\nAuthorization: Bearer s3cret\r\n")
               .status() == 403);
 }
+
+}  // namespace tidegate::test::commands_test

@@ -10,7 +10,7 @@
 
 #include "integration/limiter_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::concurrency_test {
 
 namespace {
 
@@ -332,3 +332,5 @@ TEST_CASE("concurrency: a request that costs nothing holds no slot") {
     upstream.open();
     for (auto& client : clients) CHECK(client.response().status() == 200);
 }
+
+}  // namespace tidegate::test::concurrency_test

@@ -17,7 +17,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::connections_test {
 
 namespace {
 
@@ -318,3 +318,5 @@ TEST_CASE("connections: the gauge falls back when clients leave, however they do
         std::this_thread::sleep_for(milliseconds{10});
     CHECK_SOON(tidegate.metric_sum("tidegate_client_connections") == 0);
 }
+
+}  // namespace tidegate::test::connections_test

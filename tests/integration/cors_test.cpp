@@ -12,7 +12,7 @@
 #include "integration/load.hpp"
 #include "integration/soon.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::cors_test {
 
 namespace {
 
@@ -304,3 +304,5 @@ TEST_CASE("answers: a cap that protects the upstream answers with its own status
     CHECK(logged(tidegate, "/busy").at("limited_by") == "cap-1h");
     CHECK(upstream.requests() == 3);
 }
+
+}  // namespace tidegate::test::cors_test

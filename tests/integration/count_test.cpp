@@ -13,7 +13,8 @@
 #include "integration/load.hpp"
 #include "integration/soon.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::count_test {
+
 using nlohmann::json;
 
 namespace {
@@ -394,3 +395,5 @@ TEST_CASE("costs: a route of cost 0 takes nothing, even when the quota is used u
     CHECK(asked.status() == 200);
     CHECK(has_left(asked, "p-units", 0));
 }
+
+}  // namespace tidegate::test::count_test

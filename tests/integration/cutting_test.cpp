@@ -12,7 +12,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::cutting_test {
 
 namespace {
 
@@ -235,3 +235,5 @@ TEST_CASE("cutting: an answer that only the end delimits is broken by a reset at
         CHECK((answer.empty() || is_bad_gateway(answer)));
     }
 }
+
+}  // namespace tidegate::test::cutting_test

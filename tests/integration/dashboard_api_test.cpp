@@ -10,7 +10,8 @@
 #include "integration/limiter_world.hpp"
 #include "integration/process.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::dashboard_api_test {
+
 using Json = nlohmann::json;
 
 namespace {
@@ -273,3 +274,5 @@ TEST_CASE(
     CHECK(never.wait(kPatience) == 3);
     CHECK_MESSAGE(has(never.errors(), "cannot reach the admin listener"), never.errors());
 }
+
+}  // namespace tidegate::test::dashboard_api_test

@@ -13,7 +13,7 @@
 #include "integration/load.hpp"
 #include "integration/soon.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::deny_cache_test {
 
 namespace {
 
@@ -297,3 +297,5 @@ TEST_CASE("batching: costs in one command are charged in order, each with a verd
     CHECK(taken == 40);
     CHECK(tidegate.get("/?k=same").status() == 429);
 }
+
+}  // namespace tidegate::test::deny_cache_test

@@ -12,7 +12,8 @@
 #include "integration/upstream.hpp"
 #include "tls_server.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::doctor_listener_tls_test {
+
 using nlohmann::json;
 
 namespace {
@@ -117,3 +118,5 @@ TEST_CASE("doctor: a certificate other than the file's, plain HTTP and no server
     CHECK_MESSAGE(has(away, "listen.reachable", "note", "not looked at"), away.dump());
     CHECK(away.at("faults") == 0);
 }
+
+}  // namespace tidegate::test::doctor_listener_tls_test

@@ -21,7 +21,8 @@
 #include "redis_server.hpp"
 #include "sentinel_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::doctor_test {
+
 using nlohmann::json;
 
 namespace {
@@ -527,3 +528,5 @@ TEST_CASE("doctor: it may run beside a Tidegate that serves, and sees it") {
     CHECK(examine(yaml).has("redis.replicas", "ok", "1 Tidegate is counting"));
     CHECK(tidegate.get().status() == 200);
 }
+
+}  // namespace tidegate::test::doctor_test

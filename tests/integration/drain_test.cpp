@@ -14,7 +14,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::drain_test {
 
 namespace {
 
@@ -268,3 +268,5 @@ TEST_CASE("drain: a client that keeps its last connection open does not delay it
     CHECK(client.response().status() == 200);
     CHECK(tidegate.wait(milliseconds{4000} + slack()) == 0);
 }
+
+}  // namespace tidegate::test::drain_test

@@ -15,7 +15,8 @@
 #include "integration/limiter_world.hpp"
 #include "integration/soon.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::envoy_grpc_test {
+
 using nlohmann::json;
 
 namespace {
@@ -424,3 +425,5 @@ TEST_CASE("envoy_grpc: a call cannot smuggle lines into the request that it is a
     CHECK(grpc_status(service.ask(kAuthz, pb_bytes(1, ""))) == 3);
     CHECK(status("/few/x", {{"content-length", "7"}, {"transfer-encoding", "gzip"}}) == 0);
 }
+
+}  // namespace tidegate::test::envoy_grpc_test

@@ -13,7 +13,8 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::explain_test {
+
 using nlohmann::json;
 
 namespace {
@@ -247,3 +248,5 @@ TEST_CASE("explain: the exit code is 2 for wrong use and 1 for a faulty configur
     CHECK(finished.output.empty());
     CHECK(finished.errors.find("bad.yaml:2:10: error:") != std::string::npos);
 }
+
+}  // namespace tidegate::test::explain_test

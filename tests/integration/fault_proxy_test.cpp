@@ -11,7 +11,7 @@
 
 #include "integration/socket.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::fault_proxy_test {
 
 namespace {
 
@@ -123,3 +123,5 @@ TEST_CASE("fault proxy: an address may lead elsewhere") {
     CHECK(received(next.far, 3) == "new");
     CHECK(received(through.far, 3) == "old");
 }
+
+}  // namespace tidegate::test::fault_proxy_test

@@ -7,7 +7,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::fields_test {
 
 namespace {
 
@@ -294,3 +294,5 @@ TEST_CASE("fields: a field that Connection names identifies no user, here or at 
         CHECK(upstream.last().count(name) == 0);
     }
 }
+
+}  // namespace tidegate::test::fields_test

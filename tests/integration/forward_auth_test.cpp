@@ -9,7 +9,7 @@
 #include "free_port.hpp"
 #include "integration/limiter_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::forward_auth_test {
 
 namespace {
 
@@ -290,3 +290,5 @@ TEST_CASE(
     CHECK(denied.field("X-Tidegate-Status") == "503");
     CHECK(allows.forwarded("/", "192.0.2.1").status() == 200);
 }
+
+}  // namespace tidegate::test::forward_auth_test

@@ -10,7 +10,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::forwarding_test {
 
 namespace {
 
@@ -314,3 +314,5 @@ TEST_CASE("forwarding: several servers take turns") {
     CHECK(second.requests() == 10);
     CHECK(third.requests() == 10);
 }
+
+}  // namespace tidegate::test::forwarding_test

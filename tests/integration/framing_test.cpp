@@ -12,7 +12,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::framing_test {
 
 namespace {
 
@@ -271,3 +271,5 @@ TEST_CASE("framing: CONNECT and a path of no route are refused") {
     CHECK(tidegate.client().ask("CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n").status() >= 400);
     CHECK(upstream.requests() == 1);
 }
+
+}  // namespace tidegate::test::framing_test

@@ -12,7 +12,8 @@
 #include "integration/limiter_world.hpp"
 #include "integration/soon.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::grpc_test {
+
 using nlohmann::json;
 
 namespace {
@@ -192,3 +193,5 @@ TEST_CASE("grpc: where the servers that speak HTTP/2 are unhealthy, calls may be
     CHECK_SOON(grpc_status(call(proxy)) == 14);
     CHECK(H2Client(proxy.port()).get().status() == 200);
 }
+
+}  // namespace tidegate::test::grpc_test

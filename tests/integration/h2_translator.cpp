@@ -17,7 +17,7 @@ constexpr std::size_t kKeptMax = 4'194'304;
     throw std::logic_error("HTTP/2 cannot say: " + what);
 }
 
-std::size_t number(std::string_view text, int base) {
+std::size_t parsed_size(std::string_view text, int base) {
     std::size_t value = 0;
     const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value, base);
     if (ec != std::errc{} || end != text.data() + text.size()) refuse(std::string(text));
@@ -122,7 +122,7 @@ void H2Translator::take_head(std::string_view head) {
         if (same_name(name, "host")) request.authority = value;
         if (same_name(name, "transfer-encoding")) part_ = Part::chunk_head;
         if (same_name(name, "content-length")) {
-            left_ = number(value, 10);
+            left_ = parsed_size(value, 10);
             if (left_ > 0) part_ = Part::length;
         }
         // The only value of TE that HTTP/2 allows.
@@ -162,7 +162,7 @@ bool H2Translator::take_body() {
 bool H2Translator::take_chunk_head() {
     const auto head = line();
     if (!head) return false;
-    left_ = number(std::string_view(*head).substr(0, head->find(';')), 16);
+    left_ = parsed_size(std::string_view(*head).substr(0, head->find(';')), 16);
     part_ = left_ > 0 ? Part::chunk : Part::trailers;
     return true;
 }

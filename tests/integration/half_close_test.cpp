@@ -10,7 +10,7 @@
 #include "integration/soon.hpp"
 #include "integration/tokens.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::half_close_test {
 
 namespace {
 
@@ -128,3 +128,5 @@ TEST_CASE("half-close: waiting with such a client takes no processor time, and a
     CHECK_SOON(tidegate.metric_sum("tidegate_requests_total", "outcome=\"aborted\"") == 4);
     CHECK_SOON(tidegate.metric("tidegate_upstream_connections") == 0);
 }
+
+}  // namespace tidegate::test::half_close_test

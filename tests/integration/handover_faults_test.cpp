@@ -13,7 +13,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::handover_faults_test {
 
 TEST_CASE("handover: a configuration with a fault changes nothing, and the log says why") {
     const Upstream upstream(ok());
@@ -181,3 +181,5 @@ TEST_CASE("handover: the variable of a hand-over is refused where there is none"
     CHECK(process.errors().find("TIDEGATE_HANDOVER is set, but no process hands over to this one: "
                                 "unset it") != std::string::npos);
 }
+
+}  // namespace tidegate::test::handover_faults_test

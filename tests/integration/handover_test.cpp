@@ -19,7 +19,7 @@
 #include "integration/upstream.hpp"
 #include "redis_server.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::handover_test {
 
 TEST_CASE("handover: under load no request is lost, kept connections and new ones alike") {
     const Upstream upstream(ok());
@@ -198,3 +198,5 @@ TEST_CASE("handover: counts in Redis are one, whichever process admits") {
     CHECK(tidegate.get().status() == 429);
     CHECK(tidegate.wait() == 0);
 }
+
+}  // namespace tidegate::test::handover_test

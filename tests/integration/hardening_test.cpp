@@ -14,7 +14,7 @@
 
 #include "integration/process.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::hardening_test {
 
 namespace {
 
@@ -137,3 +137,5 @@ TEST_CASE("hardening: the C library checks the sizes of buffers" *
           doctest::skip(sanitized() || std::getenv("TIDEGATE_PROGRAM") == nullptr)) {
     CHECK(ElfFile(program()).holds("__memcpy_chk"));
 }
+
+}  // namespace tidegate::test::hardening_test

@@ -11,7 +11,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::health_grpc_test {
 
 namespace {
 
@@ -112,3 +112,5 @@ TEST_CASE("health grpc: frames that break HTTP/2 are failed checks, by gRPC or n
                 "path: /", kNotHttp2);
     check_bytes("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "grpc: on", kNotHttp2);
 }
+
+}  // namespace tidegate::test::health_grpc_test

@@ -13,7 +13,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::health_kept_test {
 
 namespace {
 
@@ -163,3 +163,5 @@ TEST_CASE("health: a reload that changes an upstream closes the connections of i
     CHECK_SOON(ended == 1);
     CHECK(server.connections() == 1);
 }
+
+}  // namespace tidegate::test::health_kept_test

@@ -14,7 +14,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::health_test {
 
 namespace {
 
@@ -369,3 +369,5 @@ TEST_CASE("health: a lone server is never ejected, and of many that fail some st
     CHECK(post(both, 8) == std::vector<int>(8, 502));
     CHECK(first.requests() + second.requests() == 8);
 }
+
+}  // namespace tidegate::test::health_test

@@ -19,7 +19,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::hostile_test {
 
 namespace {
 
@@ -370,3 +370,5 @@ TEST_CASE("hostile: the log has the size of the proxy's own answers, too") {
     CHECK(lines[1].at("bytes_out") > 0);
     CHECK(lines[2].at("bytes_out") == 0);
 }
+
+}  // namespace tidegate::test::hostile_test

@@ -8,7 +8,7 @@
 #include "integration/h2_proxy.hpp"
 #include "integration/limiter_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::http2_choice_test {
 
 TEST_CASE("http2 choice: one port takes HTTP/2 by prior knowledge, and HTTP/1") {
     const Upstream upstream(ok("ok"));
@@ -138,3 +138,5 @@ TEST_CASE("http2 choice: a client's certificate names the user of each of its st
     H2Client nobody(proxy.world().connect(proxy.secure_port(), {.protocols = {"h2"}}));
     CHECK(nobody.closed());
 }
+
+}  // namespace tidegate::test::http2_choice_test

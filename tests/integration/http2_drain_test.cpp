@@ -14,7 +14,7 @@
 
 #include "integration/http2_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::http2_drain_test {
 
 namespace {
 
@@ -246,3 +246,5 @@ TEST_CASE("http2 idle: a connection without streams ends in client_idle, with GO
     pinging.socket().shutdown();
     pings.join();
 }
+
+}  // namespace tidegate::test::http2_drain_test

@@ -10,7 +10,7 @@
 
 #include "integration/http2_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::http2_flow_test {
 
 namespace {
 
@@ -298,3 +298,5 @@ TEST_CASE("http2 flow: a connection may end at any byte of a request") {
         if (request.target() == "/upload" && !request.broken) CHECK(request.body == "the body");
     }
 }
+
+}  // namespace tidegate::test::http2_flow_test

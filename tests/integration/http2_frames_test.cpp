@@ -7,7 +7,7 @@
 
 #include "integration/http2_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::http2_frames_test {
 
 namespace {
 
@@ -208,3 +208,5 @@ TEST_CASE("http2 frames: answers keep to the sizes of frames and tables that the
         CHECK(client.fault() == "");
     }
 }
+
+}  // namespace tidegate::test::http2_frames_test

@@ -9,7 +9,7 @@
 
 #include "integration/http2_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::http2_heads_test {
 
 namespace {
 
@@ -295,3 +295,5 @@ TEST_CASE("http2 heads: the upstream gets an HTTP/1.1 request of the same meanin
     CHECK(upstream.last().body == "body");
     CHECK_FALSE(upstream.last().has("Content-Length"));
 }
+
+}  // namespace tidegate::test::http2_heads_test

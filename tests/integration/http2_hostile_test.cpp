@@ -10,7 +10,7 @@
 
 #include "integration/http2_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::http2_hostile_test {
 
 namespace {
 
@@ -352,3 +352,5 @@ TEST_CASE("http2 hostile: bytes behind the preface that are not HTTP/2 end the c
     attacked.proxy.check_alive();
     CHECK(attacked.upstream.requests() == 2);
 }
+
+}  // namespace tidegate::test::http2_hostile_test

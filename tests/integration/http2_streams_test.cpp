@@ -9,7 +9,7 @@
 #include "integration/http2_world.hpp"
 #include "integration/soon.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::http2_streams_test {
 
 TEST_CASE("http2 streams: those over `streams` are refused, uncounted and unlogged") {
     GatedUpstream gated;
@@ -175,3 +175,5 @@ TEST_CASE("http2 streams: the PROXY protocol comes before the preface, in one pi
         CHECK(upstream.last().field("X-Forwarded-For") == "203.0.113.7");
     }
 }
+
+}  // namespace tidegate::test::http2_streams_test

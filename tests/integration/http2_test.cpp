@@ -13,7 +13,7 @@
 #include "integration/limiter_world.hpp"
 #include "integration/soon.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::http2_test {
 
 namespace {
 
@@ -384,3 +384,5 @@ TEST_CASE("http2: a client that resets a stream takes that request from the serv
     CHECK(line.at("error") == "client: left");
     CHECK(client.is_connected());
 }
+
+}  // namespace tidegate::test::http2_test

@@ -14,7 +14,7 @@
 #include "integration/soon.hpp"
 #include "integration/tokens.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::identity_address_test {
 
 namespace {
 
@@ -188,3 +188,5 @@ TEST_CASE("address: a chain that cannot be read is counted, and logged once for 
     CHECK(count_of(tidegate.errors(), "tidegate_forwarding_invalid_total") == 1);
     CHECK(count_of(tidegate.errors(), "secret") == 0);
 }
+
+}  // namespace tidegate::test::identity_address_test

@@ -7,7 +7,7 @@
 #include "integration/limiter_world.hpp"
 #include "integration/tokens.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::identity_forward_test {
 
 namespace {
 
@@ -201,3 +201,5 @@ TEST_CASE("forward_as: a name of many letters reaches the upstream as it is") {
     CHECK(tidegate.get("/", line("X-Api-Key", "two")).status() == 200);
     CHECK(last_user(world.upstream) == "a b");
 }
+
+}  // namespace tidegate::test::identity_forward_test

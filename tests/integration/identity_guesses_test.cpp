@@ -10,7 +10,7 @@
 #include "integration/soon.hpp"
 #include "integration/tokens.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::identity_guesses_test {
 
 namespace {
 
@@ -264,3 +264,5 @@ TEST_CASE("guesses: each algorithm that limits them is exact") {
         if (counted.redis) counted.redis->command({"FLUSHALL"});
     }
 }
+
+}  // namespace tidegate::test::identity_guesses_test

@@ -8,7 +8,8 @@
 #include "integration/limiter_world.hpp"
 #include "integration/tokens.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::identity_invalid_test {
+
 using namespace std::chrono_literals;
 using nlohmann::json;
 
@@ -178,3 +179,5 @@ TEST_CASE("invalid: after an invalid credential no other method is tried, also w
           200);
     CHECK(last_user(world.upstream) == "nobody");
 }
+
+}  // namespace tidegate::test::identity_invalid_test

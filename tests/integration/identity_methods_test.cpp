@@ -9,7 +9,8 @@
 #include "integration/limiter_world.hpp"
 #include "integration/tokens.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::identity_methods_test {
+
 using nlohmann::json;
 
 namespace {
@@ -305,3 +306,5 @@ TEST_CASE("identity: lists match only users with a valid credential") {
     CHECK(tidegate.get("/", line("X-Api-Key", "key-of-bob"), "127.0.0.2").status() == 403);
     CHECK(tidegate.get("/", line("X-Api-Key", "key-of-none"), "127.0.0.2").status() == 401);
 }
+
+}  // namespace tidegate::test::identity_methods_test

@@ -12,7 +12,7 @@
 #include "integration/load.hpp"
 #include "integration/tokens.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::identity_password_test {
 
 namespace {
 
@@ -205,3 +205,5 @@ TEST_CASE("passwords: a long user or password, and bytes that are no text, are 4
     CHECK(status_of("", "slower-password") == 401);
     CHECK(world.upstream.requests() == 0);
 }
+
+}  // namespace tidegate::test::identity_password_test

@@ -6,7 +6,7 @@
 #include "integration/limiter_world.hpp"
 #include "integration/tokens.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::identity_reload_test {
 
 namespace {
 
@@ -97,3 +97,5 @@ TEST_CASE("identity reload: a broken file of keys changes nothing") {
     CHECK(tidegate.get("/", line("X-Api-Key", "the-key")).status() == 200);
     CHECK(last_user(upstream) == "alice");
 }
+
+}  // namespace tidegate::test::identity_reload_test

@@ -16,7 +16,7 @@
 #include "integration/tokens.hpp"
 #include "tls_server.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::identity_rotation_test {
 
 namespace {
 
@@ -301,3 +301,5 @@ TEST_CASE("discovery: on this machine keys may come without TLS") {
         upstream, "user: [{jwt: {jwks: \"" + keys.url() + "/keys\", algorithms: [ES256]}}]"));
     CHECK(tidegate.get("/", bearer(token_named("old"))).status() == 200);
 }
+
+}  // namespace tidegate::test::identity_rotation_test

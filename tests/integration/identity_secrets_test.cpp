@@ -7,7 +7,8 @@
 #include "integration/limiter_world.hpp"
 #include "integration/tokens.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::identity_secrets_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -110,3 +111,5 @@ TEST_CASE("secrets: no password, key, token or cookie is written anywhere") {
     }
     for (const char* hash : {"$2b$", "$6$"}) CHECK(said.find(hash) == std::string::npos);
 }
+
+}  // namespace tidegate::test::identity_secrets_test

@@ -6,7 +6,7 @@
 #include "integration/limiter_world.hpp"
 #include "integration/tokens.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::identity_tiers_test {
 
 namespace {
 
@@ -122,3 +122,5 @@ TEST_CASE("tiers: a client cannot give itself a tier") {
                       line("X-User-Tier", "internal")) == 10);
     CHECK(world.quota(line("X-User-Id", "erin") + line("X_User_Tier", "internal")) == 10);
 }
+
+}  // namespace tidegate::test::identity_tiers_test

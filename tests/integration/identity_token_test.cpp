@@ -9,7 +9,8 @@
 #include "integration/limiter_world.hpp"
 #include "integration/tokens.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::identity_token_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -207,3 +208,5 @@ TEST_CASE("tokens: without keys a token does not pass as anonymous, nor count as
         CHECK(tidegate.get("/", bearer(token_for("alice"))).status() == 503);
     CHECK(world.upstream.requests() == 0);
 }
+
+}  // namespace tidegate::test::identity_token_test

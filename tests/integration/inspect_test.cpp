@@ -12,7 +12,8 @@
 #include "cluster_world.hpp"
 #include "integration/limiter_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::inspect_test {
+
 using Json = nlohmann::json;
 
 namespace {
@@ -368,3 +369,5 @@ TEST_CASE(
     CHECK(admin_answer(tidegate, "POST", "/api/reset?identifier=user:a%0ab").status() == 200);
     await_logged(tidegate, "admin: reset user:a%0Ab");
 }
+
+}  // namespace tidegate::test::inspect_test

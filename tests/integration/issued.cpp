@@ -18,8 +18,8 @@ struct ReleaseList {
     void operator()(ASN1_TIME* time) const { ASN1_TIME_free(time); }
 };
 
-// Impossible here.
-void require(bool good, const char* what) {
+// OpenSSL fails at none of these calls, unless memory is out.
+void throw_unless(bool good, const char* what) {
     if (!good) throw std::runtime_error(std::string("issued: ") + what);
 }
 
@@ -28,7 +28,7 @@ void add_names(X509* certificate, X509* issuer, const std::string& names) {
     X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
     X509_EXTENSION* const extension =
         X509V3_EXT_conf_nid(nullptr, &context, NID_subject_alt_name, names.c_str());
-    require(extension != nullptr, "the names are wrong");
+    throw_unless(extension != nullptr, "the names are wrong");
     X509_add_ext(certificate, extension, -1);
     X509_EXTENSION_free(extension);
 }
@@ -48,7 +48,7 @@ Certificate issued_by(const Authority& authority, const Wanted& wanted) {
     Certificate made;
     made.key.reset(wanted.is_rsa ? EVP_RSA_gen(kRsaBits) : EVP_EC_gen("P-256"));
     made.certificate.reset(X509_new());
-    require(made.key && made.certificate, "no key");
+    throw_unless(made.key && made.certificate, "no key");
     X509* const x509 = made.certificate.get();
     X509_set_version(x509, X509_VERSION_3);
     ASN1_INTEGER_set(X509_get_serialNumber(x509), serial++);
@@ -60,7 +60,7 @@ Certificate issued_by(const Authority& authority, const Wanted& wanted) {
                                static_cast<int>(wanted.common_name.size()), -1, 0);
     if (!wanted.names.empty()) add_names(x509, authority.certificate(), wanted.names);
     X509_set_issuer_name(x509, X509_get_subject_name(authority.certificate()));
-    require(X509_sign(x509, authority.own().key.get(), EVP_sha256()) > 0, "cannot sign");
+    throw_unless(X509_sign(x509, authority.own().key.get(), EVP_sha256()) > 0, "cannot sign");
     return made;
 }
 
@@ -75,11 +75,11 @@ std::string revocation_list(const Authority& authority,
         X509_REVOKED* const entry = X509_REVOKED_new();
         X509_REVOKED_set_serialNumber(entry, X509_get_serialNumber(one->certificate.get()));
         X509_REVOKED_set_revocationDate(entry, from_now(validity.from).get());
-        require(X509_CRL_add0_revoked(list.get(), entry) == 1, "cannot revoke");
+        throw_unless(X509_CRL_add0_revoked(list.get(), entry) == 1, "cannot revoke");
     }
     X509_CRL_sort(list.get());
-    require(X509_CRL_sign(list.get(), authority.own().key.get(), EVP_sha256()) > 0,
-            "cannot sign the list");
+    throw_unless(X509_CRL_sign(list.get(), authority.own().key.get(), EVP_sha256()) > 0,
+                 "cannot sign the list");
     const std::unique_ptr<BIO, ReleaseList> memory(BIO_new(BIO_s_mem()));
     PEM_write_bio_X509_CRL(memory.get(), list.get());
     std::string pem(BIO_ctrl_pending(memory.get()), '\0');
@@ -90,8 +90,8 @@ std::string revocation_list(const Authority& authority,
 std::string fingerprint(const Certificate& certificate) {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned size = 0;
-    require(X509_digest(certificate.certificate.get(), EVP_sha256(), digest, &size) == 1,
-            "no digest");
+    throw_unless(X509_digest(certificate.certificate.get(), EVP_sha256(), digest, &size) == 1,
+                 "no digest");
     constexpr char kDigits[] = "0123456789abcdef";
     std::string hex;
     for (unsigned i = 0; i < size; ++i) {

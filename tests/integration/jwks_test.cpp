@@ -15,7 +15,7 @@
 #include "integration/upstream.hpp"
 #include "tls_server.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::jwks_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -149,4 +149,4 @@ TEST_CASE("jwks: a server of keys that is silent delays readiness by five second
 }
 
 }  // namespace
-}  // namespace tidegate::test
+}  // namespace tidegate::test::jwks_test

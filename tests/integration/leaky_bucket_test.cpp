@@ -10,7 +10,7 @@
 
 #include "integration/limiter_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::leaky_bucket_test {
 
 namespace {
 
@@ -212,3 +212,5 @@ TEST_CASE(
     client.send(get_request("/2"));
     for (const std::string path : {"/0", "/1", "/2"}) CHECK(client.response().body == path);
 }
+
+}  // namespace tidegate::test::leaky_bucket_test

@@ -11,7 +11,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::lifecycle_test {
 
 namespace {
 
@@ -156,3 +156,5 @@ TEST_CASE("lifecycle: an access log that cannot be written is named") {
     CHECK(finished.code == 1);
     CHECK(finished.errors.find("/nonexistent/folder/access.log") != std::string::npos);
 }
+
+}  // namespace tidegate::test::lifecycle_test

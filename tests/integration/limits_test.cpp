@@ -12,7 +12,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::limits_test {
 
 namespace {
 
@@ -290,3 +290,5 @@ TEST_CASE("limits: a quota of 0 refuses, and does not say when to come back") {
     CHECK(refusal.status() == 429);
     CHECK_FALSE(refusal.has("Retry-After"));
 }
+
+}  // namespace tidegate::test::limits_test

@@ -9,7 +9,7 @@
 #include "integration/limiter_world.hpp"
 #include "integration/tls_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::listener_tls_clients_test {
 
 namespace {
 
@@ -261,3 +261,5 @@ TEST_CASE("listener tls clients: X-Forwarded-Client-Cert never comes from the cl
     CHECK(clear.client().get("/", forged).status() == 200);
     CHECK_FALSE(upstream.last().has("X-Forwarded-Client-Cert"));
 }
+
+}  // namespace tidegate::test::listener_tls_clients_test

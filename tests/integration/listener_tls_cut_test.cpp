@@ -8,7 +8,7 @@
 #include "integration/tls_wire.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::listener_tls_cut_test {
 
 TEST_CASE("listener tls cut: an upload that was cut is not whole, whatever TCP says") {
     const Upstream upstream([](Conversation& conversation) {
@@ -66,3 +66,5 @@ TEST_CASE("listener tls cut: an answer that was cut is not whole for a client th
         }
     }
 }
+
+}  // namespace tidegate::test::listener_tls_cut_test

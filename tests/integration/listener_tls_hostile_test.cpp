@@ -14,7 +14,7 @@
 #include "integration/soon.hpp"
 #include "integration/tls_wire.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::listener_tls_hostile_test {
 
 namespace {
 
@@ -337,3 +337,5 @@ TEST_CASE(
                    "tidegate_client_connections_refused_total{reason=\"new_per_ip\"}") == refused);
     attacked.check_alive();
 }
+
+}  // namespace tidegate::test::listener_tls_hostile_test

@@ -8,7 +8,7 @@
 #include "integration/limiter_world.hpp"
 #include "integration/tls_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::listener_tls_reload_test {
 
 namespace {
 
@@ -177,3 +177,5 @@ TEST_CASE("listener tls reload: changed files are taken within ten seconds, with
         "a good pair is taken", [&] { return proxy.shown() == "new"; }, kWatched);
     CHECK(proxy.get().status() == 200);
 }
+
+}  // namespace tidegate::test::listener_tls_reload_test

@@ -13,7 +13,7 @@
 #include "integration/soon.hpp"
 #include "integration/tls_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::listener_tls_test {
 
 namespace {
 
@@ -304,3 +304,5 @@ TEST_CASE("listener tls: a connection that is cut at the deadline of a drain doe
     CHECK(client.was_truncated());
     CHECK(proxy.tidegate().wait() == 0);
 }
+
+}  // namespace tidegate::test::listener_tls_test

@@ -15,7 +15,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::long_bodies_test {
 
 namespace {
 
@@ -325,3 +325,5 @@ TEST_CASE("long bodies: an answer before the end of the request reaches the clie
     CHECK(client.response().status() == 403);
     CHECK_SOON(ends_of_pipes(tidegate) == before);
 }
+
+}  // namespace tidegate::test::long_bodies_test

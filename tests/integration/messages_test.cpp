@@ -9,7 +9,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::messages_test {
 
 namespace {
 
@@ -324,3 +324,5 @@ TEST_CASE("messages: a status line keeps its status and its phrase" *
         CHECK(client.get("/" + status).start_line == "HTTP/1.1 " + status + " ");
     }
 }
+
+}  // namespace tidegate::test::messages_test

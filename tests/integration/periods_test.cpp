@@ -10,7 +10,8 @@
 #include "integration/limiter_world.hpp"
 #include "integration/process.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::periods_test {
+
 using nlohmann::json;
 
 namespace {
@@ -130,3 +131,5 @@ TEST_CASE("periods: the commands show the windows") {
     CHECK(explained.output.find("7 in a week of UTC, from Monday on") != std::string::npos);
     CHECK(explained.output.find("p-utc_day") != std::string::npos);
 }
+
+}  // namespace tidegate::test::periods_test

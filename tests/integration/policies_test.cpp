@@ -9,7 +9,8 @@
 #include "integration/limiter_world.hpp"
 #include "integration/soon.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::policies_test {
+
 using nlohmann::json;
 
 namespace {
@@ -285,3 +286,5 @@ TEST_CASE("keys: a request without the key is skipped, counted or refused, as on
     CHECK(line.at("verdict") == "");
     CHECK(logged(tidegate, "/reject").at("error") == "client: nobody");
 }
+
+}  // namespace tidegate::test::policies_test

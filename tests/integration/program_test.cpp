@@ -13,7 +13,7 @@
 #include "integration/tidegate.hpp"
 #include "places.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::program_test {
 
 namespace {
 
@@ -108,3 +108,5 @@ TEST_CASE("program: echo answers with the request it received") {
     echo.signal(SIGTERM);
     CHECK(echo.wait(kPatience) == 0);
 }
+
+}  // namespace tidegate::test::program_test

@@ -18,7 +18,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::proxy_protocol_test {
 
 namespace {
 
@@ -410,3 +410,5 @@ TEST_CASE("proxy_protocol: a gateway behind a balancer is the one that the heade
     CHECK(balanced.get(text_header("203.0.113.9"), question).status() == 403);
     CHECK(balanced.get("PROXY UNKNOWN\r\n", question).status() == 403);
 }
+
+}  // namespace tidegate::test::proxy_protocol_test

@@ -10,7 +10,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::redirect_test {
 
 namespace {
 
@@ -131,3 +131,5 @@ TEST_CASE("redirect: pages of other origins may read where they are sent") {
     CHECK(moved.status() == 301);
     CHECK(moved.field("Access-Control-Allow-Origin") == "https://app.example");
 }
+
+}  // namespace tidegate::test::redirect_test

@@ -20,7 +20,7 @@
 #include "integration/upstream.hpp"
 #include "redis_server.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::redis_access_test {
 
 namespace {
 
@@ -250,3 +250,5 @@ TEST_CASE("redis access: a Unix socket, with a password from a file and one from
     }
     ::unsetenv("TIDEGATE_TEST_PASSWORD");
 }
+
+}  // namespace tidegate::test::redis_access_test

@@ -23,7 +23,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::redis_cluster_test {
 
 namespace {
 
@@ -571,3 +571,5 @@ TEST_CASE("redis cluster: a server that is no cluster's ends the start, with the
     CHECK_MESSAGE(finished.errors.find("cluster support disabled") != std::string::npos,
                   finished.errors);
 }
+
+}  // namespace tidegate::test::redis_cluster_test

@@ -14,7 +14,7 @@
 #include "integration/upstream.hpp"
 #include "redis_server.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::redis_failure_test {
 
 namespace {
 
@@ -239,3 +239,5 @@ TEST_CASE("redis failure: a Redis whose connections are cut twice a second goes 
     MESSAGE(elsewhere << " of " << log.size() << " decisions were made without Redis");
     CHECK(static_cast<std::size_t>(elsewhere) * 20 <= log.size());
 }
+
+}  // namespace tidegate::test::redis_failure_test

@@ -10,7 +10,7 @@
 #include "integration/limiter_world.hpp"
 #include "integration/load.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::redis_local_test {
 
 namespace {
 
@@ -137,3 +137,5 @@ TEST_CASE("redis local: under load a window holds no more than the bound, whatev
     CHECK(reports(first) + reports(second) > 0);
     MESSAGE("admitted ", statuses[200], " of at most ", kQuota * (1 + kLosses) + 2 * kShare);
 }
+
+}  // namespace tidegate::test::redis_local_test

@@ -28,7 +28,7 @@
 #include "integration/upstream.hpp"
 #include "sentinel_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::redis_sentinel_test {
 
 namespace {
 
@@ -414,3 +414,5 @@ TEST_CASE("redis sentinel: sentinels may be encrypted, and are held to their cer
         CHECK_MESSAGE(said.find("certificate") != std::string::npos, said);
     }
 }
+
+}  // namespace tidegate::test::redis_sentinel_test

@@ -9,12 +9,13 @@
 #include <nlohmann/json.hpp>
 
 #include "integration/client.hpp"
+#include "integration/limiter_world.hpp"
 #include "integration/load.hpp"
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 #include "redis_server.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::redis_test {
 
 namespace {
 
@@ -28,14 +29,6 @@ std::string on_redis(std::uint16_t port, const std::string& user_part = "",
 
 std::string on(const RedisServer& redis) {
     return on_redis(redis.port(), "", "/0\"");
-}
-
-// How often `command` was called, by the server's own statistics.
-long calls(const RedisServer& redis, const std::string& command) {
-    const auto statistics = redis.text({"INFO", "commandstats"});
-    const auto found = statistics.find("cmdstat_" + command + ":calls=");
-    if (found == std::string::npos) return 0;
-    return std::stol(statistics.substr(statistics.find('=', found) + 1));
 }
 
 std::vector<std::string> keys(const RedisServer& redis) {
@@ -210,3 +203,5 @@ TEST_CASE("redis: a database that is not there ends the start") {
     CHECK(finished.code == 1);
     CHECK(finished.errors.find("127.0.0.1:" + std::to_string(redis.port())) != std::string::npos);
 }
+
+}  // namespace tidegate::test::redis_test

@@ -14,7 +14,7 @@
 #include "integration/upstream.hpp"
 #include "redis_server.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::redis_tls_test {
 
 namespace {
 
@@ -256,3 +256,5 @@ TEST_CASE("redis tls: a reload takes new certificates, and no other address of R
     tidegate.write_configuration(redis.section("", "127.0.0.1") + rest);
     CHECK(tidegate.reload().status() != 200);
 }
+
+}  // namespace tidegate::test::redis_tls_test

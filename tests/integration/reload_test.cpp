@@ -18,7 +18,7 @@
 #include "integration/upstream.hpp"
 #include "redis_server.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::reload_test {
 
 namespace {
 
@@ -344,3 +344,5 @@ TEST_CASE("reload: a page in a browser on this machine cannot reload") {
     CHECK(ask("POST", "Host: localhost\r\nContent-Length: 0\r\n") == 200);
     CHECK(generation(proxy) == 2);
 }
+
+}  // namespace tidegate::test::reload_test

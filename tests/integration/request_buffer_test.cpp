@@ -17,7 +17,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::request_buffer_test {
 
 namespace {
 
@@ -210,3 +210,5 @@ TEST_CASE("queue: the end of a drain cuts off a body that is held") {
     CHECK(client.closed());
     CHECK(upstream.connections() == 0);
 }
+
+}  // namespace tidegate::test::request_buffer_test

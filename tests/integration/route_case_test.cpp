@@ -8,7 +8,7 @@
 
 #include "integration/limiter_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::route_case_test {
 
 namespace {
 
@@ -109,3 +109,5 @@ TEST_CASE("case: routes that ignore case count every spelling of a path together
     CHECK(admitted == 3);
     CHECK(logins(upstream) == 3);
 }
+
+}  // namespace tidegate::test::route_case_test

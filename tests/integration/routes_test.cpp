@@ -9,7 +9,7 @@
 
 #include "integration/limiter_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::routes_test {
 
 namespace {
 
@@ -153,3 +153,5 @@ TEST_CASE("routes: a body is bounded by its route, announced or in chunks") {
     // it.
     for (const Message& request : upstream.seen()) CHECK(request.body.size() <= 4096);
 }
+
+}  // namespace tidegate::test::routes_test

@@ -17,7 +17,7 @@
 #include "integration/limiter_world.hpp"
 #include "integration/soon.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::schedule_test {
 
 namespace {
 
@@ -362,3 +362,5 @@ TEST_CASE("schedule: days of UTC end at midnight, and a cost of two is two momen
     CHECK(ask("/one", day + kDay - 1).status() == 200);
     CHECK(ask("/one", day + 5).status() == 429);
 }
+
+}  // namespace tidegate::test::schedule_test

@@ -29,7 +29,7 @@
 #include "integration/soon.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::service_test {
 
 namespace {
 
@@ -359,3 +359,5 @@ TEST_CASE("service: a hand-over names the new process, with the socket that was 
     CHECK(::waitpid(heir, &status, 0) == heir);
     CHECK(status == 0);
 }
+
+}  // namespace tidegate::test::service_test

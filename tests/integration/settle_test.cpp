@@ -13,7 +13,8 @@
 #include "integration/check_world.hpp"
 #include "integration/limiter_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::settle_test {
+
 using nlohmann::json;
 
 namespace {
@@ -141,3 +142,5 @@ TEST_CASE("settle: in a cluster each slot is corrected once, a slot that was awa
     CHECK(api.settle(id, 2).status() == 409);
     for (const std::string& user : users) CHECK(api.left(user) == 3);
 }
+
+}  // namespace tidegate::test::settle_test

@@ -13,7 +13,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::slow_clients_test {
 
 namespace {
 
@@ -264,3 +264,5 @@ TEST_CASE("slow clients: behind a trusted proxy the address that it names counts
     CHECK(tidegate.get("/", "X-Forwarded-For: 203.0.113.8\r\n").status() == 200);
     CHECK_SOON(faults(tidegate, "client: slow body, made room") == 1);
 }
+
+}  // namespace tidegate::test::slow_clients_test

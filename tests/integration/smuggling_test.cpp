@@ -11,7 +11,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::smuggling_test {
 
 namespace {
 
@@ -427,3 +427,5 @@ TEST_CASE("smuggling: trailers cannot frame or route a request, or name its user
     CHECK(upstream.last().trailers == FieldList{{"X-Sum", "7"}, {"x-sum", "8"}});
     CHECK(client.get().status() == 200);
 }
+
+}  // namespace tidegate::test::smuggling_test

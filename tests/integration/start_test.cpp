@@ -30,7 +30,8 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::start_test {
+
 using nlohmann::json;
 
 namespace {
@@ -373,3 +374,5 @@ TEST_CASE("start: a name that does not resolve is logged once for all threads") 
     CHECK(count_of(tidegate.errors(), "cannot resolve no-such-name.invalid") == 1);
     CHECK(tidegate.get().status() >= 502);
 }
+
+}  // namespace tidegate::test::start_test

@@ -9,7 +9,7 @@
 #include "integration/limiter_world.hpp"
 #include "integration/soon.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::streams_test {
 
 namespace {
 
@@ -273,3 +273,5 @@ TEST_CASE("streams: a client that has closed for good does not hold a silent str
     CHECK(tidegate.access_log(1).back().at("error") == "client: left");
     CHECK_SOON(tidegate.metric("tidegate_upstream_connections") == 0);
 }
+
+}  // namespace tidegate::test::streams_test

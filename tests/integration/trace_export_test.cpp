@@ -11,7 +11,8 @@
 #include "integration/soon.hpp"
 #include "integration/tracing_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::trace_export_test {
+
 using nlohmann::json;
 
 TEST_CASE("tracing: no identifier of a span comes twice, whichever thread makes it") {
@@ -138,3 +139,5 @@ TEST_CASE("tracing: the try of a server in HTTP/2 has the status that the server
     CHECK_SOON(collector.spans("forward").size() == 1);
     CHECK(attribute(collector.spans("forward").at(0), "http.response.status_code") == "404");
 }
+
+}  // namespace tidegate::test::trace_export_test

@@ -12,7 +12,7 @@
 #include "integration/tracing_world.hpp"
 #include "tls_server.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::trace_export_tls_test {
 
 namespace {
 
@@ -143,3 +143,5 @@ TEST_CASE("tracing: a changed `ca` of the collector takes effect without a reloa
     CHECK(tidegate.get("/").status() == 200);
     CHECK_SOON(spans_exported(tidegate) == 2);
 }
+
+}  // namespace tidegate::test::trace_export_tls_test

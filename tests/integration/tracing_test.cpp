@@ -12,7 +12,8 @@
 #include "integration/soon.hpp"
 #include "integration/tracing_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::tracing_test {
+
 using nlohmann::json;
 
 namespace {
@@ -281,3 +282,5 @@ TEST_CASE("tracing: a call of the check API has spans of the request and the dec
     CHECK(attribute(collector.spans("request").at(0), "tidegate.face") == "check");
     CHECK(attribute(collector.spans("decide").at(0), "tidegate.verdict") == "admitted");
 }
+
+}  // namespace tidegate::test::tracing_test

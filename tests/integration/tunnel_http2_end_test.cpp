@@ -14,7 +14,7 @@
 
 #include "integration/http2_tunnel.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::tunnel_http2_end_test {
 
 TEST_CASE("tunnel http2: silence of both ends for tunnel_idle ends it, and client_idle does not") {
     const Upstream upstream(echo_frames);
@@ -247,3 +247,5 @@ TEST_CASE("tunnel http2: one connection carries a thousand, and not one more tha
     CHECK(ended(proxy, "client") == count);
     CHECK_SOON(proxy.tidegate().metric("tidegate_upstream_connections") <= 1);
 }
+
+}  // namespace tidegate::test::tunnel_http2_end_test

@@ -7,7 +7,7 @@
 
 #include "integration/http2_tunnel.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::tunnel_http2_test {
 
 TEST_CASE("tunnel http2: frames go both ways, and the log describes the tunnel at its end") {
     const Upstream upstream(echo_frames);
@@ -249,3 +249,5 @@ TEST_CASE("tunnel http2: bytes that are no frame end their tunnel with 1002, and
     CHECK_SOON(ended(proxy, "bad_frames") == 1);
     CHECK(good.ask("y") == "y");
 }
+
+}  // namespace tidegate::test::tunnel_http2_test

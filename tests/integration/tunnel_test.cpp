@@ -15,7 +15,7 @@
 #include "integration/soon.hpp"
 #include "integration/tunnel_world.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::tunnel_test {
 
 namespace {
 
@@ -426,3 +426,5 @@ TEST_CASE("tunnel: an end that takes nothing holds the other one up, and little 
     sender.join();
     CHECK(client.next().payload == "64000000");
 }
+
+}  // namespace tidegate::test::tunnel_test

@@ -11,7 +11,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::unread_test {
 namespace {
 
 constexpr std::size_t kMebibyte = 1'048'576;
@@ -53,4 +53,4 @@ TEST_CASE("unread: the kernel holds little of an answer that its client does not
     CHECK(client.response().body.size() == 16 * kMebibyte);
 }
 
-}  // namespace tidegate::test
+}  // namespace tidegate::test::unread_test

@@ -22,7 +22,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::upstream_faults_test {
 
 namespace {
 
@@ -292,3 +292,5 @@ TEST_CASE("upstream: each address of a name is a server, called by its name and 
     CHECK(line.at("upstream") == "localhost:" + port);
     CHECK(line.at("upstream_server") == "127.0.0.1:" + port);
 }
+
+}  // namespace tidegate::test::upstream_faults_test

@@ -15,7 +15,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::upstream_http2_bounds_test {
 
 namespace {
 
@@ -219,3 +219,5 @@ TEST_CASE("upstream http2 bounds: 100 Continue comes before the body that waits 
     upstream.answer(upstream.call("/up"), {.body = "done"});
     CHECK(client.response().body == "done");
 }
+
+}  // namespace tidegate::test::upstream_http2_bounds_test

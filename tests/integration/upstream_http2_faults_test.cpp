@@ -14,7 +14,7 @@
 #include "integration/upstream.hpp"
 #include "tls_server.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::upstream_http2_faults_test {
 
 namespace {
 
@@ -243,3 +243,5 @@ TEST_CASE("upstream http2: doctor says whether a server speaks it") {
         examine("threads: 1\n" + unlimited({"h2c://127.0.0.1:" + std::to_string(http1.port())}));
     CHECK_MESSAGE(wrong.find("requests go in HTTP/2: ") != std::string::npos, wrong);
 }
+
+}  // namespace tidegate::test::upstream_http2_faults_test

@@ -11,7 +11,7 @@
 #include "integration/soon.hpp"
 #include "integration/tidegate.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::upstream_http2_test {
 
 namespace {
 
@@ -205,3 +205,5 @@ TEST_CASE("upstream http2: idle connections close, and a reload leaves requests 
     CHECK(client.response().body == "long");
     CHECK_SOON(upstream.open() == 0);
 }
+
+}  // namespace tidegate::test::upstream_http2_test

@@ -17,7 +17,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::upstream_names_test {
 
 namespace {
 
@@ -213,3 +213,5 @@ TEST_CASE("names: a name whose addresses change again and again takes no more me
     // 630 servers more; one takes more than 500 bytes.
     CHECK(tidegate.peak_memory_kib() - before < 200);
 }
+
+}  // namespace tidegate::test::upstream_names_test

@@ -16,7 +16,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::upstream_queue_test {
 
 namespace {
 
@@ -335,3 +335,5 @@ TEST_CASE("queue: a request that cannot reach its server keeps its place for the
     CHECK(gate.order() == std::vector<std::string>{"/first", "/1", "/2", "/3"});
     CHECK(logged(tidegate, "/1").at("tries") == 2);
 }
+
+}  // namespace tidegate::test::upstream_queue_test

@@ -12,7 +12,7 @@
 #include "integration/soon.hpp"
 #include "integration/tidegate.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::upstream_test {
 
 namespace {
 
@@ -335,3 +335,5 @@ TEST_CASE("upstream: an upload that breaks off never looks whole to the server")
     CHECK(whole == 0);
     CHECK(tidegate.get().status() == 200);
 }
+
+}  // namespace tidegate::test::upstream_test

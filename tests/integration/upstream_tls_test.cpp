@@ -13,7 +13,7 @@
 #include "integration/upstream.hpp"
 #include "tls_server.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::upstream_tls_test {
 
 namespace {
 
@@ -309,3 +309,5 @@ TEST_CASE("upstream tls: the doctor says what a server and the proxy do not acce
     CHECK(unknown.code == 3);
     contains(unknown.output, "write `certificate` and `key` in upstreams.api.tls");
 }
+
+}  // namespace tidegate::test::upstream_tls_test

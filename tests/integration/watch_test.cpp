@@ -12,7 +12,7 @@
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::watch_test {
 
 namespace {
 
@@ -138,3 +138,5 @@ TEST_CASE("watch: the link that Kubernetes swaps is a change") {
     CHECK_SOON(watched_generation(proxy) == 3);
     CHECK(proxy.get("/c").status() == 200);
 }
+
+}  // namespace tidegate::test::watch_test

@@ -35,7 +35,7 @@ constexpr int kQuota = 100;      // of a user
 constexpr milliseconds kBefore{300};
 constexpr milliseconds kAfter{600};
 
-std::string settings(const WayIn& servers, const std::string& upstream) {
+std::string settings_of_cell(const WayIn& servers, const std::string& upstream) {
     return "store: {redis: {" + servers.address() +
            ", timeout: " + std::to_string(kTimeout.count()) +
            "ms, breaker: {failures: 5, probe_every: 200ms}}}\n"
@@ -249,7 +249,7 @@ Cell run_cell(WayIn& servers, Fault fault) {
     const auto users = servers.users();
     Gates gates;
     for (int i = 0; i < kGates; ++i) {
-        gates.push_back(std::make_unique<Gate>(settings(servers, upstream.url()), users));
+        gates.push_back(std::make_unique<Gate>(settings_of_cell(servers, upstream.url()), users));
     }
     for (const auto& gate : gates) gate->begin();
     pass(kBefore);

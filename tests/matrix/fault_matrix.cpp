@@ -14,7 +14,7 @@
 #include "matrix/cell.hpp"
 #include "matrix/way_in.hpp"
 
-using namespace tidegate::test;
+namespace tidegate::test::fault_matrix {
 
 namespace {
 
@@ -88,3 +88,5 @@ TEST_CASE("fault matrix: three sentinels, a master, two replicas") {
 TEST_CASE("fault matrix: a cluster of three masters with a replica each") {
     run_all("cluster");
 }
+
+}  // namespace tidegate::test::fault_matrix

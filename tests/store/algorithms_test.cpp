@@ -7,7 +7,7 @@
 
 #include "store/stores.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::algorithms_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -353,4 +353,4 @@ TEST_CASE("limits of several algorithms take all or nothing") {
     });
 }
 
-}  // namespace tidegate::test
+}  // namespace tidegate::test::algorithms_test

@@ -24,7 +24,7 @@
 #include "store/stores.hpp"
 #include "store/trace.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::cluster_traces_test {
 namespace {
 
 using limit::ChargeItem;
@@ -279,4 +279,4 @@ TEST_CASE("in a cluster: random traces never get more than a limit allows") {
     CHECK(as_the_model * 100 >= charges * 95);
 }
 
-}  // namespace tidegate::test
+}  // namespace tidegate::test::cluster_traces_test

@@ -10,7 +10,7 @@
 #include "store/redis_asking.hpp"
 #include "store/trace.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::counts_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -341,4 +341,4 @@ TEST_CASE("redis: inspecting a foreign value is an error, and a reset removes it
     CHECK(one.count(redis, kStart).counted == 0);
 }
 
-}  // namespace tidegate::test
+}  // namespace tidegate::test::counts_test

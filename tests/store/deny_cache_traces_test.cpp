@@ -7,7 +7,7 @@
 #include "store/deny_cache.hpp"
 #include "store/trace.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::deny_cache_traces_test {
 namespace {
 
 // A store with remembered denials in front of it; the trace's clock is both clocks.
@@ -69,4 +69,4 @@ TEST_CASE("deny_cache: random traces get the same answers with remembered denial
     CHECK(remembered > 1'000);
 }
 
-}  // namespace tidegate::test
+}  // namespace tidegate::test::deny_cache_traces_test

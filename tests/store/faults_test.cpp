@@ -6,7 +6,7 @@
 
 #include "store/stores.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::faults_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -178,4 +178,4 @@ TEST_CASE("fault 9: a denial by one identifier takes nothing from the other") {
     });
 }
 
-}  // namespace tidegate::test
+}  // namespace tidegate::test::faults_test

@@ -13,7 +13,7 @@
 #include "store/redis_asking.hpp"
 #include "store/report_script.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::local_report_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -382,4 +382,4 @@ TEST_CASE(
     CHECK(redis.text({"TYPE", "t:4:p:{user:a}"}) == "list");
 }
 
-}  // namespace tidegate::test
+}  // namespace tidegate::test::local_report_test

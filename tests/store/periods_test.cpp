@@ -13,7 +13,7 @@
 #include "store/redis_asking.hpp"
 #include "store/report_script.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::periods_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -322,4 +322,4 @@ TEST_CASE("local report: a month that Redis has counted in gets the units added"
     CHECK(told.limits[0].next_unit == utc(2024, 3, 1) - now - 3h);
 }
 
-}  // namespace tidegate::test
+}  // namespace tidegate::test::periods_test

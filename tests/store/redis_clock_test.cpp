@@ -8,7 +8,7 @@
 
 #include "store/redis_asking.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::redis_clock_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -210,4 +210,4 @@ TEST_CASE("redis: the time a proxy sends moves nothing back") {
     }
 }
 
-}  // namespace tidegate::test
+}  // namespace tidegate::test::redis_clock_test

@@ -7,7 +7,7 @@
 
 #include "store/redis_asking.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::redis_refund_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -189,4 +189,4 @@ TEST_CASE("redis: a value that is no state gets nothing back") {
     CHECK(redis.text({"TYPE", "t:4:p:{user:a}"}) == "list");
 }
 
-}  // namespace tidegate::test
+}  // namespace tidegate::test::redis_refund_test

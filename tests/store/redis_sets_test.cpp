@@ -7,7 +7,7 @@
 
 #include "store/redis_asking.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::redis_sets_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -258,4 +258,4 @@ TEST_CASE("redis: a schedule as full as can be denies, and names the moment that
     }
 }
 
-}  // namespace tidegate::test
+}  // namespace tidegate::test::redis_sets_test

@@ -10,7 +10,7 @@
 #include "store/redis_asking.hpp"
 #include "store/settle_script.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::redis_settle_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -242,4 +242,4 @@ TEST_CASE("redis: a Redis that has lost a reservation gives nothing back, and cl
     CHECK(room(redis, some) == before);
 }
 
-}  // namespace tidegate::test
+}  // namespace tidegate::test::redis_settle_test

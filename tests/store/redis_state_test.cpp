@@ -11,7 +11,7 @@
 
 #include "store/redis_asking.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::redis_state_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -324,4 +324,4 @@ TEST_CASE("redis: records of other limits, of every algorithm, are bounded, and 
     CHECK(taken_apart(redis.text({"GET", "t:4:p:{user:a}"})).records.size() <= 35);
 }
 
-}  // namespace tidegate::test
+}  // namespace tidegate::test::redis_state_test

@@ -16,7 +16,7 @@
 #include "store/charge_script.hpp"
 #include "store/redis_asking.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::redis_stress_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -181,4 +181,4 @@ TEST_CASE("redis: eight clients on 64 keys admit no more than the quotas, and th
     CHECK(sum <= charges);
 }
 
-}  // namespace tidegate::test
+}  // namespace tidegate::test::redis_stress_test

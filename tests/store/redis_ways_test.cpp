@@ -19,7 +19,7 @@
 #include "store/redis_asking.hpp"
 #include "store/scripts.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::redis_ways_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -594,4 +594,4 @@ TEST_CASE("redis: a Redis without KEEPTTL counts the same, and shortens no expir
     }
 }
 
-}  // namespace tidegate::test
+}  // namespace tidegate::test::redis_ways_test

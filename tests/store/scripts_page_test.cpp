@@ -16,7 +16,7 @@
 #include "store/redis_asking.hpp"
 #include "store/scripts.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::scripts_page_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -180,4 +180,4 @@ TEST_CASE("redis: docs/scripts.md shows what a decision reads, writes and answer
     CHECK(walk.verdict_of(denial).retry_after == 961ms);
 }
 
-}  // namespace tidegate::test
+}  // namespace tidegate::test::scripts_page_test

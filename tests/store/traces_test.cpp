@@ -17,7 +17,7 @@
 #include "store/stores.hpp"
 #include "store/trace.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::traces_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -170,4 +170,4 @@ TEST_CASE("in Redis: random traces get the verdicts of the model") {
     for (std::size_t limits = 1; limits <= 4; ++limits) CHECK(answers.fast[limits] > 0);
 }
 
-}  // namespace tidegate::test
+}  // namespace tidegate::test::traces_test

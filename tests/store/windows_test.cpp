@@ -8,7 +8,7 @@
 
 #include "store/stores.hpp"
 
-namespace tidegate::test {
+namespace tidegate::test::windows_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -181,4 +181,4 @@ TEST_CASE("retry_after is exact: one microsecond earlier is denied, then it pass
     });
 }
 
-}  // namespace tidegate::test
+}  // namespace tidegate::test::windows_test

@@ -4,7 +4,7 @@
 
 #include "admin/answer.hpp"
 
-namespace tidegate::admin {
+namespace tidegate::admin::answer_test {
 namespace {
 
 AdminSources some_sources() {
@@ -327,4 +327,4 @@ TEST_CASE("admin: the answer to a reload lists every fault with its place") {
 }
 
 }  // namespace
-}  // namespace tidegate::admin
+}  // namespace tidegate::admin::answer_test

@@ -10,7 +10,7 @@
 #include "admin/activity_answer.hpp"
 #include "admin/live_answer.hpp"
 
-namespace tidegate::admin {
+namespace tidegate::admin::dashboard_answer_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -235,4 +235,4 @@ TEST_CASE("admin: the peers that may see the dashboard's figures") {
 }
 
 }  // namespace
-}  // namespace tidegate::admin
+}  // namespace tidegate::admin::dashboard_answer_test

@@ -6,7 +6,7 @@
 #include "admin/identifier_query.hpp"
 #include "identity/identifier.hpp"
 
-namespace tidegate::admin {
+namespace tidegate::admin::identifier_query_test {
 namespace {
 
 std::shared_ptr<const config::Config> loaded(const std::string& policies,
@@ -242,4 +242,4 @@ TEST_CASE("identifier_query: guesses at credentials are counted by address") {
     CHECK(items[0].policy->name == "failed_credentials");
 }
 
-}  // namespace tidegate::admin
+}  // namespace tidegate::admin::identifier_query_test

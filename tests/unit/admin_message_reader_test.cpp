@@ -8,7 +8,7 @@
 
 #include "admin/message_reader.hpp"
 
-namespace tidegate::admin {
+namespace tidegate::admin::message_reader_test {
 namespace {
 
 using LocalSocket = asio::basic_stream_socket<asio::local::stream_protocol, Executor>;
@@ -138,4 +138,4 @@ TEST_CASE("message_reader: one request follows the other, also when they come to
 }
 
 }  // namespace
-}  // namespace tidegate::admin
+}  // namespace tidegate::admin::message_reader_test

@@ -7,7 +7,7 @@
 #include "admin/answer.hpp"
 #include "admin/page.hpp"
 
-using namespace tidegate::admin;
+namespace tidegate::admin::page_test {
 
 namespace {
 
@@ -55,3 +55,5 @@ TEST_CASE("page: no other host, no markup from text, no style or script in the m
     }
     CHECK(page::dashboard_css.find("@import") == std::string_view::npos);
 }
+
+}  // namespace tidegate::admin::page_test

@@ -18,7 +18,7 @@
 
 #include "admin/server.hpp"
 
-namespace tidegate::admin {
+namespace tidegate::admin::server_test {
 namespace {
 
 using ClientSocket = asio::generic::stream_protocol::socket;
@@ -406,4 +406,4 @@ TEST_CASE("admin: stopping closes the listener and the connections") {
 }
 
 }  // namespace
-}  // namespace tidegate::admin
+}  // namespace tidegate::admin::server_test

@@ -7,7 +7,7 @@
 #include "admin/answer.hpp"
 #include "admin/upstreams_answer.hpp"
 
-namespace tidegate::admin {
+namespace tidegate::admin::upstreams_answer_test {
 namespace {
 
 using upstream::ServerHealth;
@@ -122,4 +122,4 @@ TEST_CASE("admin upstreams: a page under a name of its own does not see them") {
     }
 }
 
-}  // namespace tidegate::admin
+}  // namespace tidegate::admin::upstreams_answer_test

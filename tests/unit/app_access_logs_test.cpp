@@ -11,7 +11,7 @@
 
 #include "app/access_logs.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::access_logs_test {
 namespace {
 
 struct Folder {
@@ -100,4 +100,4 @@ TEST_CASE("access_logs: `off` opens no log, and a path that cannot be opened is 
 }
 
 }  // namespace
-}  // namespace tidegate::app
+}  // namespace tidegate::app::access_logs_test

@@ -8,7 +8,7 @@
 #include "app/certificate_list.hpp"
 #include "certificates.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::certificate_list_test {
 
 namespace {
 
@@ -82,4 +82,4 @@ TEST_CASE("certificate_list: the metric has each name once, with what expires fi
     CHECK(first_to_expire(*next)->until > first_to_expire(*config)->until);
 }
 
-}  // namespace tidegate::app
+}  // namespace tidegate::app::certificate_list_test

@@ -2,7 +2,7 @@
 
 #include "app/descriptor_limit.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::descriptor_limit_test {
 namespace {
 
 TEST_CASE("descriptors: clients leave enough for upstreams and the admin listener, and get half") {
@@ -17,4 +17,4 @@ TEST_CASE("descriptors: clients leave enough for upstreams and the admin listene
 }
 
 }  // namespace
-}  // namespace tidegate::app
+}  // namespace tidegate::app::descriptor_limit_test

@@ -4,7 +4,7 @@
 
 #include "app/failure_notice.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::failure_notice_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -40,4 +40,4 @@ TEST_CASE("failure_notice: a failure after a success is logged, whatever was log
 }
 
 }  // namespace
-}  // namespace tidegate::app
+}  // namespace tidegate::app::failure_notice_test

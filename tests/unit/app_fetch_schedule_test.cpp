@@ -2,7 +2,7 @@
 
 #include "app/fetch_schedule.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::fetch_schedule_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -81,4 +81,4 @@ TEST_CASE("fetch_schedule: a wanted fetch does not wait for the pause after fail
 }
 
 }  // namespace
-}  // namespace tidegate::app
+}  // namespace tidegate::app::fetch_schedule_test

@@ -9,7 +9,7 @@
 #include "app/file_watch.hpp"
 #include "app/folder_events.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::file_watch_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -167,4 +167,4 @@ TEST_CASE("file_watch: a link that is swapped is a change, and so is a file that
 }
 
 }  // namespace
-}  // namespace tidegate::app
+}  // namespace tidegate::app::file_watch_test

@@ -19,7 +19,7 @@
 #include "app/own_program.hpp"
 #include "net/asio.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::handover_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -226,4 +226,4 @@ TEST_CASE("offered listeners: another set of IP versions needs a restart, and th
         "cannot take over 127.0.0.1:0: the running process takes other"));
 }
 
-}  // namespace tidegate::app
+}  // namespace tidegate::app::handover_test

@@ -12,7 +12,7 @@
 #include "app/https_get.hpp"
 #include "unit/app_tls_world.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::https_get_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -303,4 +303,4 @@ TEST_CASE("https_get: a loop that ends in the middle of a request frees everythi
 }
 
 }  // namespace
-}  // namespace tidegate::app
+}  // namespace tidegate::app::https_get_test

@@ -12,7 +12,7 @@
 
 #include "app/inherited_sockets.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::inherited_sockets_test {
 namespace {
 
 std::optional<std::string> of_another_process(std::string_view name) {
@@ -106,4 +106,4 @@ TEST_CASE("inherited sockets: a name that is not there is refused with those tha
     CHECK(says(given.fault(), "has passed no socket to this process"));
 }
 
-}  // namespace tidegate::app
+}  // namespace tidegate::app::inherited_sockets_test

@@ -16,7 +16,7 @@
 #include "identity/jwk_set.hpp"
 #include "unit/app_tls_world.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::jwks_fetcher_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -450,4 +450,4 @@ TEST_CASE("jwks_fetcher: it may be destroyed during a fetch, before the loop and
 }
 
 }  // namespace
-}  // namespace tidegate::app
+}  // namespace tidegate::app::jwks_fetcher_test

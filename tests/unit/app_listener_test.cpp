@@ -5,7 +5,7 @@
 
 #include "app/listener.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::listener_test {
 
 namespace {
 
@@ -44,4 +44,4 @@ TEST_CASE("listener: the log has the versions of HTTP beside TLS, and in the cle
     CHECK(text_of(listen) == "127.0.0.1:8443 (TLS, http1)");
 }
 
-}  // namespace tidegate::app
+}  // namespace tidegate::app::listener_test

@@ -5,7 +5,7 @@
 #include "app/listener_tls.hpp"
 #include "certificates.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::listener_tls_test {
 namespace {
 
 const SteadyTime kNow{};
@@ -83,4 +83,4 @@ TEST_CASE("listener_tls: an error names the listener") {
 }
 
 }  // namespace
-}  // namespace tidegate::app
+}  // namespace tidegate::app::listener_tls_test

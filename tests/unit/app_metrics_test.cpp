@@ -9,7 +9,7 @@
 #include "store/memory_store.hpp"
 #include "unit/metrics_text.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::metrics_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -206,4 +206,4 @@ TEST_CASE("metrics: a certificate's expiry is a whole number of seconds, by its 
 }
 
 }  // namespace
-}  // namespace tidegate::app
+}  // namespace tidegate::app::metrics_test

@@ -6,7 +6,7 @@
 
 #include "app/needs_restart.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::needs_restart_test {
 namespace {
 
 config::Config read(const std::string& yaml) {
@@ -126,4 +126,4 @@ TEST_CASE("needs_restart: every part is named, not only the first") {
 }
 
 }  // namespace
-}  // namespace tidegate::app
+}  // namespace tidegate::app::needs_restart_test

@@ -10,7 +10,7 @@
 #include "app/process_metrics.hpp"
 #include "unit/metrics_text.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::process_metrics_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -89,4 +89,4 @@ TEST_CASE("process metrics: a thread's time is shown by its number while the thr
 }
 
 }  // namespace
-}  // namespace tidegate::app
+}  // namespace tidegate::app::process_metrics_test

@@ -14,7 +14,7 @@
 #include "certificates.hpp"
 #include "tls/certificate_facts.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::reloader_test {
 namespace {
 
 std::string yaml(const std::string& more = "") {
@@ -287,4 +287,4 @@ TEST_CASE("reloader: certificates that cannot be used leave the former ones in f
 }
 
 }  // namespace
-}  // namespace tidegate::app
+}  // namespace tidegate::app::reloader_test

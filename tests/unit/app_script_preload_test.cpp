@@ -7,7 +7,7 @@
 #include "store/charge_script.hpp"
 #include "store/scripts.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::script_preload_test {
 namespace {
 
 using Scripts = std::vector<const redis::Script*>;
@@ -69,4 +69,4 @@ TEST_CASE("script_preload: the give_back script is loaded when limits may be giv
     CHECK(scripts == Scripts{general(), &store::give_back_script()});
 }
 
-}  // namespace tidegate::app
+}  // namespace tidegate::app::script_preload_test

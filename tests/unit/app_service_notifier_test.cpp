@@ -14,7 +14,7 @@
 
 #include "app/service_notifier.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::service_notifier_test {
 namespace {
 
 class Manager {
@@ -116,4 +116,4 @@ TEST_CASE("notifier: it names another process, and then falls silent") {
     CHECK_FALSE(notifier.is_active());
 }
 
-}  // namespace tidegate::app
+}  // namespace tidegate::app::service_notifier_test

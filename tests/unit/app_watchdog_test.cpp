@@ -8,7 +8,7 @@
 
 #include "app/watchdog.hpp"
 
-namespace tidegate::app {
+namespace tidegate::app::watchdog_test {
 namespace {
 
 using std::chrono::microseconds;
@@ -61,4 +61,4 @@ TEST_CASE("watchdog: a loop that has left as it should is no fault") {
     CHECK(look(watch, {{.turns = 2, .has_left = true}, {.turns = 1, .has_left = true}}));
 }
 
-}  // namespace tidegate::app
+}  // namespace tidegate::app::watchdog_test

@@ -5,7 +5,7 @@
 
 #include "ask/challenges.hpp"
 
-namespace tidegate::ask {
+namespace tidegate::ask::challenges_test {
 namespace {
 
 using identity::Authentication;
@@ -69,4 +69,4 @@ TEST_CASE("challenges: there is a challenge even if only trusted peers name user
 }
 
 }  // namespace
-}  // namespace tidegate::ask
+}  // namespace tidegate::ask::challenges_test

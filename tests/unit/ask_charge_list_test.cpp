@@ -6,8 +6,8 @@
 
 #include "unit/ask_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::ask;
+namespace tidegate::ask::charge_list_test {
+
 using namespace std::chrono_literals;
 using limit::Micros;
 using Decided = store::LimitDecision::Result;
@@ -369,3 +369,5 @@ TEST_CASE("charge_list: a request with none of the keys of a policy is refused")
     CHECK(request.decide() == Fault::no_user);
     CHECK(request.decision.charge.items.empty());
 }
+
+}  // namespace tidegate::ask::charge_list_test

@@ -10,8 +10,7 @@
 #include "identity/counted_claims.hpp"
 #include "unit/ask_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::ask;
+namespace tidegate::ask::client_kinds_test {
 
 namespace {
 
@@ -326,3 +325,5 @@ TEST_CASE("clients: the text of a key is as the configuration has it") {
     CHECK(key_text(world.rules.config->policies[0]->key[0]) ==
           "claim:a%2Bb%7Cc|cookie:s+method+host");
 }
+
+}  // namespace tidegate::ask::client_kinds_test

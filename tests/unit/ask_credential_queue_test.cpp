@@ -5,7 +5,7 @@
 #include "ask/credential_queue.hpp"
 #include "net/asio.hpp"
 
-namespace tidegate::ask {
+namespace tidegate::ask::credential_queue_test {
 namespace {
 
 constexpr CredentialQueue::Key kOne{1};
@@ -54,4 +54,4 @@ TEST_CASE("credential_queue: a request that leaves moves up those behind it, no 
 }
 
 }  // namespace
-}  // namespace tidegate::ask
+}  // namespace tidegate::ask::credential_queue_test

@@ -16,8 +16,7 @@
 #include "identity/key_source.hpp"
 #include "unit/ask_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::ask;
+namespace tidegate::ask::engine_test {
 
 namespace {
 
@@ -445,3 +444,5 @@ TEST_CASE("engine: leaky_bucket lets a request go on when its turn has come") {
     CHECK(second.decide() == Fault::none);
     CHECK(second.request.decision.charge.verdict.wait > limit::Micros{0});
 }
+
+}  // namespace tidegate::ask::engine_test

@@ -5,7 +5,7 @@
 
 #include "ask/fault.hpp"
 
-using namespace tidegate::ask;
+namespace tidegate::ask::fault_test {
 
 TEST_CASE("fault: each error has a name of its own") {
     std::set<std::string_view> names;
@@ -50,3 +50,5 @@ TEST_CASE("fault: each bound and each time that runs out has its status") {
     CHECK(traits(Fault::connect_timeout).status == 504);
     CHECK(traits(Fault::upstream_timeout).status == 504);
 }
+
+}  // namespace tidegate::ask::fault_test

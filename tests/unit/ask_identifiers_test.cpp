@@ -6,7 +6,7 @@
 
 #include "ask/identifiers.hpp"
 
-namespace tidegate::ask {
+namespace tidegate::ask::identifiers_test {
 
 TEST_CASE("identifiers: a part is known by its text and by no other") {
     using Kind = limit::KeyPart::Kind;
@@ -31,4 +31,4 @@ TEST_CASE("identifiers: a part is known by its text and by no other") {
     }
 }
 
-}  // namespace tidegate::ask
+}  // namespace tidegate::ask::identifiers_test

@@ -5,8 +5,8 @@
 #include "ask/metrics.hpp"
 #include "unit/metrics_text.hpp"
 
-using namespace tidegate;
-using namespace tidegate::ask;
+namespace tidegate::ask::metrics_test {
+
 using telemetry::kNoSlot;
 using telemetry::MetricNames;
 using telemetry::MetricSlots;
@@ -97,3 +97,5 @@ TEST_CASE("metrics: ignored costs and forwarding fields") {
     CHECK(sample(text, "tidegate_forwarding_invalid_total") == "1");
     CHECK(sample(text, "tidegate_forwarding_ignored_total") == "2");
 }
+
+}  // namespace tidegate::ask::metrics_test

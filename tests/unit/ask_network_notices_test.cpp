@@ -6,7 +6,7 @@
 
 #include "ask/network_notices.hpp"
 
-namespace tidegate::ask {
+namespace tidegate::ask::network_notices_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -54,4 +54,4 @@ TEST_CASE("network notices: a crowd of networks fills the table, and its places 
 }
 
 }  // namespace
-}  // namespace tidegate::ask
+}  // namespace tidegate::ask::network_notices_test

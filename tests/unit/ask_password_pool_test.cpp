@@ -15,7 +15,7 @@
 
 #include "ask/password_pool.hpp"
 
-namespace tidegate::ask {
+namespace tidegate::ask::password_pool_test {
 namespace {
 
 using identity::Htpasswd;
@@ -379,4 +379,4 @@ TEST_CASE("password_pool: many loops ask, leave and ask again, and each result i
 }
 
 }  // namespace
-}  // namespace tidegate::ask
+}  // namespace tidegate::ask::password_pool_test

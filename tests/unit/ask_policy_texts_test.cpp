@@ -5,7 +5,7 @@
 #include "ask/policy_texts.hpp"
 #include "unit/ask_world.hpp"
 
-namespace tidegate::ask {
+namespace tidegate::ask::policy_texts_test {
 namespace {
 
 const std::string kConfiguration =
@@ -52,4 +52,4 @@ TEST_CASE("policy_texts: a month has no `w`, as months differ; a day and a week 
     CHECK(texts.of(billed, 2).members.state == "\"billed-utc_month\";r=");
 }
 
-}  // namespace tidegate::ask
+}  // namespace tidegate::ask::policy_texts_test

@@ -5,8 +5,7 @@
 #include "ask/preflight.hpp"
 #include "unit/ask_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::ask;
+namespace tidegate::ask::preflight_test {
 
 namespace {
 
@@ -105,3 +104,5 @@ TEST_CASE("preflight: a denied network stays denied") {
     World shadow(yaml(kCors, "{key: [ip], limits: [10/s], deny: [203.0.113.0/28], mode: shadow}"));
     CHECK(Request(shadow, options(kFields)).decide() == Fault::none);
 }
+
+}  // namespace tidegate::ask::preflight_test

@@ -4,8 +4,7 @@
 
 #include "unit/ask_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::ask;
+namespace tidegate::ask::route_test {
 
 namespace {
 
@@ -171,3 +170,5 @@ TEST_CASE(
           "The method differs from a known one only in case.");
     CHECK(detail("GET /LOGIN", Fault::none).empty());
 }
+
+}  // namespace tidegate::ask::route_test

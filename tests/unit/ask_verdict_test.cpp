@@ -5,8 +5,8 @@
 
 #include "unit/ask_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::ask;
+namespace tidegate::ask::verdict_test {
+
 using namespace std::chrono_literals;
 using limit::Micros;
 using Decided = store::LimitDecision::Result;
@@ -106,3 +106,5 @@ TEST_CASE("verdict: a store that does not answer is not shown as a limit that wa
     CHECK(request.decision.fault == Fault::store_unavailable);
     CHECK(request.decision.ratelimit.empty());
 }
+
+}  // namespace tidegate::ask::verdict_test

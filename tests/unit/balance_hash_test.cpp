@@ -7,7 +7,7 @@
 
 #include "unit/balance_world.hpp"
 
-namespace tidegate::balance {
+namespace tidegate::balance::hash_test {
 namespace {
 
 constexpr std::size_t kKeys = 100'000;
@@ -196,4 +196,4 @@ TEST_CASE("hash: a server that could not be connected to gives its keys away for
     CHECK(choice.choose(kBegin + 1s, 7) == first);
 }
 
-}  // namespace tidegate::balance
+}  // namespace tidegate::balance::hash_test

@@ -7,7 +7,7 @@
 
 #include "unit/balance_world.hpp"
 
-namespace tidegate::balance {
+namespace tidegate::balance::health_test {
 namespace {
 
 using Kind = HealthChange::Kind;
@@ -274,4 +274,4 @@ TEST_CASE("health: no more than at_most are out, and one is left, whatever threa
                         [&](const ServerState* server) { return server->is_ejected(end); }) == 3);
 }
 
-}  // namespace tidegate::balance
+}  // namespace tidegate::balance::health_test

@@ -6,7 +6,7 @@
 
 #include "unit/balance_world.hpp"
 
-namespace tidegate::balance {
+namespace tidegate::balance::least_connections_test {
 namespace {
 
 struct Fewest {
@@ -135,4 +135,4 @@ TEST_CASE("least_connections: where none is usable the ejected are") {
     CHECK(fewest.choose() == 0);
 }
 
-}  // namespace tidegate::balance
+}  // namespace tidegate::balance::least_connections_test

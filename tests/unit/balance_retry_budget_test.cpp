@@ -8,7 +8,7 @@
 
 #include "balance/retry_budget.hpp"
 
-namespace tidegate::balance {
+namespace tidegate::balance::retry_budget_test {
 namespace {
 
 std::size_t begun_of(RetryBudget& budget, std::size_t requests) {
@@ -70,4 +70,4 @@ TEST_CASE("retry_budget: threads together begin no more than there may be") {
     CHECK(budget.retries() == 0);
 }
 
-}  // namespace tidegate::balance
+}  // namespace tidegate::balance::retry_budget_test

@@ -6,7 +6,7 @@
 
 #include "unit/balance_world.hpp"
 
-namespace tidegate::balance {
+namespace tidegate::balance::round_robin_test {
 namespace {
 
 constexpr int kChoices = 100'000;
@@ -306,4 +306,4 @@ TEST_CASE("round_robin: a weight that changes counts from the next turn on") {
     CHECK(are_as(robin.count(), {1, 8, 1}));
 }
 
-}  // namespace tidegate::balance
+}  // namespace tidegate::balance::round_robin_test

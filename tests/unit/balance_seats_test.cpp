@@ -9,7 +9,7 @@
 
 #include "balance/seats.hpp"
 
-namespace tidegate::balance {
+namespace tidegate::balance::seats_test {
 namespace {
 
 using Answer = SeatWaiter::Answer;
@@ -344,4 +344,4 @@ TEST_CASE("seats: threads neither exceed the bound, lose a wake-up nor leave a s
     }
 }
 
-}  // namespace tidegate::balance
+}  // namespace tidegate::balance::seats_test

@@ -6,7 +6,7 @@
 #include "base/ascii.hpp"
 #include "base/byte_words.hpp"
 
-using namespace tidegate;
+namespace tidegate::base_byte_words_test {
 
 namespace {
 
@@ -78,3 +78,5 @@ TEST_CASE("byte words: a word is the same when it is made before the program run
     CHECK(load_word<std::uint64_t>(text.data()) == kWord);
     CHECK(load_word<std::uint16_t>(text.data()) == kShort);
 }
+
+}  // namespace tidegate::base_byte_words_test

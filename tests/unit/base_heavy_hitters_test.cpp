@@ -4,7 +4,7 @@
 
 #include "base/heavy_hitters.hpp"
 
-using namespace tidegate;
+namespace tidegate::base_heavy_hitters_test {
 
 namespace {
 
@@ -34,3 +34,5 @@ TEST_CASE("crowds: an empty list has none") {
     CHECK_FALSE(HeavyHitters().contains(ip(0)));
     CHECK_FALSE(HeavyHitters().contains({}));
 }
+
+}  // namespace tidegate::base_heavy_hitters_test

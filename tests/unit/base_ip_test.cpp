@@ -9,7 +9,7 @@
 
 #include "base/ip.hpp"
 
-namespace tidegate {
+namespace tidegate::base_ip_test {
 namespace {
 
 std::string text_of(std::string_view text) {
@@ -264,4 +264,4 @@ TEST_CASE("ip: a mask keeps the first bits of IPv6 and leaves IPv4 alone") {
 }
 
 }  // namespace
-}  // namespace tidegate
+}  // namespace tidegate::base_ip_test

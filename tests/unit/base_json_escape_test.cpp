@@ -5,7 +5,7 @@
 
 #include "base/json_escape.hpp"
 
-namespace tidegate {
+namespace tidegate::base_json_escape_test {
 namespace {
 
 std::string escaped(std::string_view text) {
@@ -165,4 +165,4 @@ TEST_CASE("json_string: UTF-8 passes, what only looks like it does not") {
 }
 
 }  // namespace
-}  // namespace tidegate
+}  // namespace tidegate::base_json_escape_test

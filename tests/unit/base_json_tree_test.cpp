@@ -10,7 +10,7 @@
 #include "base/json_tree.hpp"
 #include "base/strict_json.hpp"
 
-namespace tidegate {
+namespace tidegate::base_json_tree_test {
 namespace {
 
 using Kind = JsonNode::Kind;
@@ -152,4 +152,4 @@ TEST_CASE("JSON tree: takes, means and refuses what the strict reader does") {
     }
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::base_json_tree_test

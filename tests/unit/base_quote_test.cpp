@@ -4,7 +4,7 @@
 
 #include "base/quote.hpp"
 
-namespace tidegate {
+namespace tidegate::base_quote_test {
 namespace {
 
 TEST_CASE("quote: text stands between backquotes, a long one cut off at a whole character") {
@@ -39,4 +39,4 @@ TEST_CASE("quote: what is displayed of a text is whole, and bytes that are not U
 }
 
 }  // namespace
-}  // namespace tidegate
+}  // namespace tidegate::base_quote_test

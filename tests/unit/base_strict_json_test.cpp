@@ -6,7 +6,7 @@
 
 #include "base/strict_json.hpp"
 
-namespace tidegate {
+namespace tidegate::base_strict_json_test {
 namespace {
 
 std::string fault(std::string_view text) {
@@ -112,4 +112,4 @@ TEST_CASE("strict JSON: an error shows the line and nothing of the text") {
 }
 
 }  // namespace
-}  // namespace tidegate
+}  // namespace tidegate::base_strict_json_test

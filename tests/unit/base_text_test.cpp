@@ -9,7 +9,7 @@
 #include "base/hex.hpp"
 #include "base/numbers.hpp"
 
-namespace tidegate {
+namespace tidegate::base_text_test {
 namespace {
 
 TEST_CASE("ascii: only the letters A to Z have a lower case") {
@@ -68,4 +68,4 @@ TEST_CASE("constant time: only the same bytes in the same number are equal") {
 }
 
 }  // namespace
-}  // namespace tidegate
+}  // namespace tidegate::base_text_test

@@ -4,7 +4,8 @@
 
 #include "base/timestamp.hpp"
 
-using namespace tidegate;
+namespace tidegate::base_timestamp_test {
+
 using namespace std::chrono_literals;
 
 TEST_CASE("timestamp: RFC 3339 with offsets and fractions") {
@@ -85,3 +86,5 @@ TEST_CASE("timestamp: a date of HTTP names the day and the month, with two digit
     CHECK(written(1'709'208'000) == "aThu, 29 Feb 2024 12:00:00 GMT");
     CHECK(written(253'402'300'799) == "aFri, 31 Dec 9999 23:59:59 GMT");
 }
+
+}  // namespace tidegate::base_timestamp_test

@@ -3,7 +3,8 @@
 #include "base/quote.hpp"
 #include "base/units.hpp"
 
-using namespace tidegate;
+namespace tidegate::base_units_test {
+
 using std::chrono::microseconds;
 
 namespace {
@@ -198,3 +199,5 @@ TEST_CASE("quote: a character is not cut in two") {
     const std::string text = std::string(59, 'x') + "\xC3\xA9" + "y";
     CHECK(quote(text) == "`" + std::string(59, 'x') + "...`");
 }
+
+}  // namespace tidegate::base_units_test

@@ -2,7 +2,7 @@
 
 #include "base/utf8.hpp"
 
-using namespace tidegate;
+namespace tidegate::base_utf8_test {
 
 TEST_CASE("utf8: a prefix ends before the character that does not fit") {
     CHECK(utf8_prefix("abc", 5) == "abc");
@@ -20,3 +20,5 @@ TEST_CASE("utf8: valid and invalid sequences are distinguished") {
     CHECK_FALSE(is_utf8("a\xc3"));
     CHECK_FALSE(is_utf8("\xed\xbf\xbf"));
 }
+
+}  // namespace tidegate::base_utf8_test

@@ -4,7 +4,7 @@
 
 #include "cli/activity_text.hpp"
 
-namespace tidegate::cli {
+namespace tidegate::cli::activity_text_test {
 namespace {
 
 std::string top_of(const std::string& identifiers, const std::string& enabled = "true") {
@@ -92,4 +92,4 @@ TEST_CASE("activity_text: any other answer is refused") {
 }
 
 }  // namespace
-}  // namespace tidegate::cli
+}  // namespace tidegate::cli::activity_text_test

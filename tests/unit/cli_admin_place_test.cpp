@@ -2,7 +2,7 @@
 
 #include "cli/admin_place.hpp"
 
-namespace tidegate::cli {
+namespace tidegate::cli::admin_place_test {
 namespace {
 
 FoundAdmin found(const AdminArguments& arguments) {
@@ -57,4 +57,4 @@ TEST_CASE("admin place: a refusal of the proxy or of another server names the wr
     }
 }
 
-}  // namespace tidegate::cli
+}  // namespace tidegate::cli::admin_place_test

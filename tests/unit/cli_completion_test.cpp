@@ -4,7 +4,7 @@
 #include "cli/completion.hpp"
 #include "cli/man_page.hpp"
 
-namespace tidegate::cli {
+namespace tidegate::cli::completion_test {
 
 namespace {
 
@@ -84,4 +84,4 @@ TEST_CASE("man page: no text is taken for a command of roff") {
     CHECK(roff_text("'a\\b `--c`") == "\\&\\(aqa\\eb \\fB\\-\\-c\\fR");
 }
 
-}  // namespace tidegate::cli
+}  // namespace tidegate::cli::completion_test

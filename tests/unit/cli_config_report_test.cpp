@@ -8,7 +8,7 @@
 
 #include "cli/config_report.hpp"
 
-namespace tidegate::cli {
+namespace tidegate::cli::config_report_test {
 namespace {
 
 TEST_CASE("report: faults come before warnings, each with its place if it has one") {
@@ -103,4 +103,4 @@ TEST_CASE("report: a listener that has RSA keys only gets a note about their cos
 }
 
 }  // namespace
-}  // namespace tidegate::cli
+}  // namespace tidegate::cli::config_report_test

@@ -15,7 +15,7 @@
 #include "cli/echo_options.hpp"
 #include "net/asio.hpp"
 
-namespace tidegate::cli {
+namespace tidegate::cli::echo_test {
 namespace {
 
 using ClientSocket = asio::generic::stream_protocol::socket;
@@ -236,4 +236,4 @@ TEST_CASE("echo_options: options are read up to their bounds") {
 }
 
 }  // namespace
-}  // namespace tidegate::cli
+}  // namespace tidegate::cli::echo_test

@@ -10,7 +10,7 @@
 
 #include "cli/explain.hpp"
 
-namespace tidegate::cli {
+namespace tidegate::cli::explain_certificate_test {
 namespace {
 
 using Outcome = Explanation::Method::Outcome;
@@ -70,4 +70,4 @@ TEST_CASE("explain: the certificate of a gateway names no user") {
     CHECK_FALSE(told.user);
 }
 
-}  // namespace tidegate::cli
+}  // namespace tidegate::cli::explain_certificate_test

@@ -8,7 +8,7 @@
 #include "cli/explain_check.hpp"
 #include "identity/key_source.hpp"
 
-namespace tidegate::cli {
+namespace tidegate::cli::explain_check_test {
 namespace {
 
 using nlohmann::json;
@@ -168,4 +168,4 @@ TEST_CASE("explain: a gateway's question is read as its listener reads it") {
     CHECK(path_at(3, "/v1/x", true) == "/v1/x");
 }
 
-}  // namespace tidegate::cli
+}  // namespace tidegate::cli::explain_check_test

@@ -8,7 +8,7 @@
 
 #include "cli/explain.hpp"
 
-namespace tidegate::cli {
+namespace tidegate::cli::explain_clients_test {
 namespace {
 
 using Outcome = ask::ChargeNotes::Outcome;
@@ -132,4 +132,4 @@ TEST_CASE("explain: says whether a route requires a user, and what says so") {
 }
 
 }  // namespace
-}  // namespace tidegate::cli
+}  // namespace tidegate::cli::explain_clients_test

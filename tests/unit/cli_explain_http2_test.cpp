@@ -7,7 +7,7 @@
 
 #include "cli/explain.hpp"
 
-namespace tidegate::cli {
+namespace tidegate::cli::explain_http2_test {
 namespace {
 
 constexpr const char* kConfig = R"(
@@ -103,4 +103,4 @@ TEST_CASE("explain: over HTTP/2 bounds hold, and CONNECT is not supported") {
 }
 
 }  // namespace
-}  // namespace tidegate::cli
+}  // namespace tidegate::cli::explain_http2_test

@@ -9,7 +9,7 @@
 #include "cli/explain.hpp"
 #include "identity/key_source.hpp"
 
-namespace tidegate::cli {
+namespace tidegate::cli::explain_test {
 namespace {
 
 using nlohmann::json;
@@ -388,4 +388,4 @@ TEST_CASE("explain: a preflight of a route with cors is charged to the limit of 
 }
 
 }  // namespace
-}  // namespace tidegate::cli
+}  // namespace tidegate::cli::explain_test

@@ -17,7 +17,7 @@
 #include "identity/key_source.hpp"
 #include "token_maker.hpp"
 
-namespace tidegate::cli {
+namespace tidegate::cli::explain_user_test {
 namespace {
 
 using Outcome = Explanation::Method::Outcome;
@@ -243,4 +243,4 @@ identity: {user: [api_key: {keys: api-keys.yaml}]}
 }
 
 }  // namespace
-}  // namespace tidegate::cli
+}  // namespace tidegate::cli::explain_user_test

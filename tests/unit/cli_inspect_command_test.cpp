@@ -4,7 +4,7 @@
 
 #include "cli/inspect_command.hpp"
 
-namespace tidegate::cli {
+namespace tidegate::cli::inspect_command_test {
 
 TEST_CASE("inspect command: a fault of the token file never means that nothing is counted") {
     InspectArguments arguments;
@@ -16,4 +16,4 @@ TEST_CASE("inspect command: a fault of the token file never means that nothing i
     CHECK(run_reset(arguments) == 2);
 }
 
-}  // namespace tidegate::cli
+}  // namespace tidegate::cli::inspect_command_test

@@ -5,7 +5,7 @@
 #include "cli/admin_client.hpp"
 #include "cli/inspect_text.hpp"
 
-namespace tidegate::cli {
+namespace tidegate::cli::inspect_text_test {
 namespace {
 
 std::string inspected(const std::string& limit, const std::string& more = "") {
@@ -164,4 +164,4 @@ TEST_CASE("upstreams_text: any other answer is refused") {
     }
 }
 
-}  // namespace tidegate::cli
+}  // namespace tidegate::cli::inspect_text_test

@@ -11,7 +11,7 @@
 #include "identity/api_keys.hpp"
 #include "identity/user_methods.hpp"
 
-namespace tidegate::cli {
+namespace tidegate::cli::keys_command_test {
 namespace {
 
 // The owner of `key`, as `user tier`, when `line` is the file of keys.
@@ -62,4 +62,4 @@ TEST_CASE("keys: a name that the configuration would refuse has no line") {
 }
 
 }  // namespace
-}  // namespace tidegate::cli
+}  // namespace tidegate::cli::keys_command_test

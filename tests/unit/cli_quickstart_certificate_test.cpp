@@ -12,7 +12,7 @@
 #include "config/quickstart.hpp"
 #include "tls/certificate.hpp"
 
-namespace tidegate::cli {
+namespace tidegate::cli::quickstart_certificate_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -103,4 +103,4 @@ TEST_CASE("quickstart: --tls says why a folder takes no files") {
 }
 
 }  // namespace
-}  // namespace tidegate::cli
+}  // namespace tidegate::cli::quickstart_certificate_test

@@ -2,7 +2,7 @@
 
 #include "cli/reload_command.hpp"
 
-namespace tidegate::cli {
+namespace tidegate::cli::reload_command_test {
 
 TEST_CASE("reload command: what is in force, after the warnings") {
     CHECK(reload_text("{\"result\":\"ok\",\"generation\":7}\n") == "configuration 7 is in force\n");
@@ -36,4 +36,4 @@ TEST_CASE("health command: only an answer of the admin listener has a readiness"
     }
 }
 
-}  // namespace tidegate::cli
+}  // namespace tidegate::cli::reload_command_test

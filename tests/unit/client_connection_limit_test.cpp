@@ -7,7 +7,8 @@
 #include "client/connection_limit.hpp"
 #include "failing_memory.hpp"
 
-using namespace tidegate;
+namespace tidegate::client_connection_limit_test {
+
 using client::ConnectionLimit;
 using client::ConnectionRefusal;
 
@@ -250,3 +251,5 @@ TEST_CASE("connection_limit: the connections of a trusted proxy are counted for 
     CHECK_FALSE(client::counted_address({std::nullopt, false}, settings));  // a Unix socket's
     CHECK_FALSE(client::counted_address({std::nullopt, true}, settings));
 }
+
+}  // namespace tidegate::client_connection_limit_test

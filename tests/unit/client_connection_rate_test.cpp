@@ -5,7 +5,8 @@
 
 #include "client/connection_rate.hpp"
 
-using namespace tidegate;
+namespace tidegate::client_connection_rate_test {
+
 using client::ConnectionRate;
 
 namespace {
@@ -76,3 +77,5 @@ TEST_CASE("connection_rate: a flood of addresses that pays no second visit frees
     }
     CHECK(admitted(rate, heavy, 20, kStart) == 0);
 }
+
+}  // namespace tidegate::client_connection_rate_test

@@ -6,7 +6,8 @@
 
 #include "client/handshake_shares.hpp"
 
-using namespace tidegate;
+namespace tidegate::client_handshake_shares_test {
+
 using client::HandshakeShares;
 
 namespace {
@@ -84,3 +85,5 @@ TEST_CASE("handshake_shares: only addresses with handshakes take memory") {
     world.places.clear();
     CHECK(world.shares.addresses() == 0);
 }
+
+}  // namespace tidegate::client_handshake_shares_test

@@ -7,7 +7,8 @@
 #include "client/handshake_turns.hpp"
 #include "net/asio.hpp"
 
-using namespace tidegate;
+namespace tidegate::client_handshake_turns_test {
+
 using client::HandshakeTurns;
 
 namespace {
@@ -109,3 +110,5 @@ TEST_CASE("handshake_turns: a handshake that is gone delays no other") {
         CHECK(world.order == "abcdefghk");
     });
 }
+
+}  // namespace tidegate::client_handshake_turns_test

@@ -15,7 +15,8 @@
 #include "unit/client_connection_world.hpp"
 #include "unit/metrics_text.hpp"
 
-using namespace tidegate;
+namespace tidegate::client_http1_connection_test {
+
 using client::Http1Connection;
 using client::Stream;
 
@@ -271,3 +272,5 @@ TEST_CASE("http1_connection: an answer that is broken off, or cut off, ends in a
         CHECK(world.connections.empty());
     }
 }
+
+}  // namespace tidegate::client_http1_connection_test

@@ -15,7 +15,8 @@
 #include "tls_peer.hpp"
 #include "unit/client_connection_world.hpp"
 
-using namespace tidegate;
+namespace tidegate::client_http1_connection_tls_test {
+
 using client::Http1Connection;
 using client::Stream;
 
@@ -218,3 +219,5 @@ TEST_CASE("http1_connection over tls: a body that is cut off is not whole") {
     CHECK(last == client::BodyInput::left);
     CHECK_FALSE(world.is_open());
 }
+
+}  // namespace tidegate::client_http1_connection_tls_test

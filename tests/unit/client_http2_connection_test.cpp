@@ -18,7 +18,8 @@
 #include "unit/client_connection_world.hpp"
 #include "unit/h2_world.hpp"
 
-using namespace tidegate;
+namespace tidegate::client_http2_connection_test {
+
 using namespace std::chrono_literals;
 using client::BodyInput;
 using client::Http2Connection;
@@ -588,3 +589,5 @@ TEST_CASE("http2 connection: a former watcher of the connection is forgotten") {
     client.settle();
     ::close(ends[1]);
 }
+
+}  // namespace tidegate::client_http2_connection_test

@@ -5,8 +5,8 @@
 #include "client/metrics.hpp"
 #include "unit/metrics_text.hpp"
 
-using namespace tidegate;
-using namespace tidegate::client;
+namespace tidegate::client::metrics_test {
+
 using test::sample;
 
 TEST_CASE("metrics: connections of clients, and those that were refused or closed") {
@@ -78,3 +78,5 @@ TEST_CASE("metrics: HTTP/2 connections are counted by why they ended, refused st
     CHECK(ended("not_reading") == "1");
     CHECK(sample(text, "tidegate_http2_streams_refused_total") == "3");
 }
+
+}  // namespace tidegate::client::metrics_test

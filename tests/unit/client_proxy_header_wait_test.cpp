@@ -12,7 +12,8 @@
 #include "client/proxy_header_wait.hpp"
 #include "unit/client_waiting_world.hpp"
 
-using namespace tidegate;
+namespace tidegate::client_proxy_header_wait_test {
+
 using client::ProxyHeaderWait;
 using End = ProxyHeaderWait::End;
 
@@ -167,3 +168,5 @@ TEST_CASE("proxy_header_wait: a drain leaves a moment for what is on its way") {
     cut.settle();
     CHECK(cut.end == End::left);
 }
+
+}  // namespace tidegate::client_proxy_header_wait_test

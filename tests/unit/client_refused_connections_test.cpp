@@ -13,7 +13,8 @@
 #include "failing_memory.hpp"
 #include "unit/metrics_text.hpp"
 
-using namespace tidegate;
+namespace tidegate::client_refused_connections_test {
+
 using client::ConnectionRefusal;
 using client::RefusedConnections;
 
@@ -236,3 +237,5 @@ TEST_CASE("refused_connections: of a flood, only the last kKeptMax connections a
     CHECK(rig.refused.kept() == 0);
     CHECK_FALSE(clients.back().can_send("x"));
 }
+
+}  // namespace tidegate::client_refused_connections_test

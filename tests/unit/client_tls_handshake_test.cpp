@@ -16,7 +16,8 @@
 #include "tls_peer.hpp"
 #include "unit/client_waiting_world.hpp"
 
-using namespace tidegate;
+namespace tidegate::client_tls_handshake_test {
+
 using client::TlsHandshake;
 using End = TlsHandshake::End;
 using Failure = client::TlsHandshakeFailure;
@@ -302,3 +303,5 @@ TEST_CASE("tls_handshake: a drain leaves a moment for what is on its way, a cut 
     cut.settle();
     CHECK(cut.end == End::left);
 }
+
+}  // namespace tidegate::client_tls_handshake_test

@@ -2,7 +2,7 @@
 
 #include "config/address.hpp"
 
-using namespace tidegate::config;
+namespace tidegate::config::address_test {
 
 namespace {
 
@@ -323,3 +323,5 @@ TEST_CASE("address: a Redis URL that is wrong is refused without showing its pas
         CHECK(url.error().find("hunter2") == std::string::npos);
     }
 }
+
+}  // namespace tidegate::config::address_test

@@ -11,7 +11,7 @@
 #include "config/config.hpp"
 #include "places.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_bad_test {
 
 namespace {
 
@@ -67,3 +67,5 @@ TEST_CASE("config: each mistake is reported with its place and what to write") {
         }
     }
 }
+
+}  // namespace tidegate::config_bad_test

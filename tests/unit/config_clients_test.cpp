@@ -10,7 +10,7 @@
 
 #include "config/config.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_clients_test {
 
 namespace {
 
@@ -274,3 +274,5 @@ TEST_CASE(
     CHECK(warned("'cookie:cart+method'", ""));
     CHECK_FALSE(warned("method", ""));
 }
+
+}  // namespace tidegate::config_clients_test

@@ -4,7 +4,7 @@
 
 #include "config/config.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_connections_test {
 
 namespace {
 
@@ -39,3 +39,5 @@ TEST_CASE("config: an address may open connections as fast as it likes, or so ma
         CHECK(load("new_per_ip: " + wrong).config == nullptr);
     }
 }
+
+}  // namespace tidegate::config_connections_test

@@ -6,7 +6,8 @@
 
 #include "config/config.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_cors_test {
+
 using config::Config;
 using config::Loaded;
 
@@ -215,3 +216,5 @@ TEST_CASE("config: a policy has its own status and body, on a route as well") {
     REQUIRE(said.size() == 1);
     CHECK(has(said[0], "status: has no effect"));
 }
+
+}  // namespace tidegate::config_cors_test

@@ -2,7 +2,7 @@
 
 #include "config/environment.hpp"
 
-using namespace tidegate::config;
+namespace tidegate::config::environment_test {
 
 namespace {
 
@@ -59,3 +59,5 @@ TEST_CASE("expand: an unset variable and a broken reference are faults") {
         CHECK(expanded(text).starts_with("fault: "));
     }
 }
+
+}  // namespace tidegate::config::environment_test

@@ -7,7 +7,7 @@
 
 #include "config/config.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_faces_test {
 
 namespace {
 
@@ -83,3 +83,5 @@ TEST_CASE("faces: check warns where every network may ask") {
           std::string::npos);
     CHECK(warnings(listen("[::]:8181", check + ", token: letmein") + kPolicies).empty());
 }
+
+}  // namespace tidegate::config_faces_test

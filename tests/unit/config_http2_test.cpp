@@ -3,7 +3,8 @@
 
 #include "listener_files.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_http2_test {
+
 using namespace std::chrono_literals;
 using test::has;
 using test::listener_of;
@@ -172,3 +173,5 @@ TEST_CASE("http2: bounds that no connection can meet are warned about") {
         has(only(files.load_listen(listener + ", http: http1}", "http2: {streams: 50}\n").warnings),
             "http2: has no effect"));
 }
+
+}  // namespace tidegate::config_http2_test

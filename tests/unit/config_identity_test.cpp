@@ -20,7 +20,8 @@
 #include "identity/key_source.hpp"
 #include "places.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_identity_test {
+
 using namespace std::chrono_literals;
 using config::Loaded;
 using identity::JwsAlgorithm;
@@ -639,3 +640,5 @@ TEST_CASE("config: config/identity.yaml has nothing to warn about") {
     CHECK(people.users->verify("carol", "correct horse"));
     CHECK(people.users->verify("dave", "battery staple"));
 }
+
+}  // namespace tidegate::config_identity_test

@@ -9,7 +9,7 @@
 #include "config/config.hpp"
 #include "config/files_read.hpp"
 
-namespace tidegate::config {
+namespace tidegate::config::include_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -213,4 +213,4 @@ TEST_CASE("files read: a change of any of them is found, and a new file of a pat
 }
 
 }  // namespace
-}  // namespace tidegate::config
+}  // namespace tidegate::config::include_test

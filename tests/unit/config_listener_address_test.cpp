@@ -6,7 +6,7 @@
 
 #include "config/address.hpp"
 
-using namespace tidegate::config;
+namespace tidegate::config::listener_address_test {
 
 namespace {
 
@@ -59,3 +59,5 @@ TEST_CASE("inherited sockets: a name that systemd does not pass is refused with 
 TEST_CASE("inherited sockets: where systemd passes none, a configuration can be checked") {
     CHECK(load_text(kTwo, "t.yaml", passes_nothing).config != nullptr);
 }
+
+}  // namespace tidegate::config::listener_address_test

@@ -3,7 +3,8 @@
 
 #include "listener_files.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_listener_clients_test {
+
 using test::has;
 using test::kDay;
 using test::listener_of;
@@ -197,3 +198,5 @@ TEST_CASE("listener tls: it goes with faces and PROXY headers, and not with Unix
               "hsts: only with `face: proxy`"));
     CHECK(files.load(kOwn, "timeouts: {tls_handshake: 1s}\n").warnings.empty());
 }
+
+}  // namespace tidegate::config_listener_clients_test

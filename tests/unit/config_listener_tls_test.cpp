@@ -6,7 +6,8 @@
 
 #include "listener_files.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_listener_tls_test {
+
 using test::has;
 using test::kDay;
 using test::listener_of;
@@ -304,3 +305,5 @@ TEST_CASE("listener tls: hsts is a duration of whole seconds, and years are one 
     CHECK(
         has(only(twice.warnings), "response.extra_headers: `Strict-Transport-Security` is added"));
 }
+
+}  // namespace tidegate::config_listener_tls_test

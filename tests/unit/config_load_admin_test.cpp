@@ -8,7 +8,7 @@
 
 #include "config/load_admin.hpp"
 
-namespace tidegate::config {
+namespace tidegate::config::load_admin_test {
 namespace {
 
 class Written {
@@ -72,4 +72,4 @@ TEST_CASE("load admin: a fault of `admin`, no YAML and no file are errors with t
 }
 
 }  // namespace
-}  // namespace tidegate::config
+}  // namespace tidegate::config::load_admin_test

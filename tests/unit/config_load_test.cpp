@@ -13,7 +13,8 @@
 #include "config/quickstart.hpp"
 #include "places.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_load_test {
+
 using namespace std::chrono_literals;
 using config::load_file;
 using config::load_text;
@@ -697,3 +698,5 @@ TEST_CASE("config: the quickstart of each face is a configuration without a warn
         CHECK(loaded.config->has_face(face));
     }
 }
+
+}  // namespace tidegate::config_load_test

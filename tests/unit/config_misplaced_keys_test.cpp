@@ -6,7 +6,7 @@
 #include "config/key_advice.hpp"
 #include "places.hpp"
 
-namespace tidegate::config {
+namespace tidegate::config::misplaced_keys_test {
 namespace {
 
 TEST_CASE("misplaced keys: a key that belongs elsewhere has advice in its section alone") {
@@ -69,4 +69,4 @@ TEST_CASE("misplaced keys: no key that a section allows has advice against it") 
 }
 
 }  // namespace
-}  // namespace tidegate::config
+}  // namespace tidegate::config::misplaced_keys_test

@@ -10,7 +10,8 @@
 
 #include "config/config.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_policies_test {
+
 using namespace std::chrono_literals;
 using config::Loaded;
 using limit::Algorithm;
@@ -347,3 +348,5 @@ TEST_CASE("config: a route that clients leave by leaving out a field is warned a
         }
     }
 }
+
+}  // namespace tidegate::config_policies_test

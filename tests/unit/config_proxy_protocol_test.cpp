@@ -6,7 +6,7 @@
 
 #include "config/config.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_proxy_protocol_test {
 
 namespace {
 
@@ -103,3 +103,5 @@ TEST_CASE("proxy_protocol: gateways and programs that ask may come through a bal
         CHECK_FALSE(all.config->listen.at(0).admits(parse_ip("127.0.0.1")));
     }
 }
+
+}  // namespace tidegate::config_proxy_protocol_test

@@ -12,7 +12,8 @@
 #include "config/config.hpp"
 #include "places.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_redis_test {
+
 using config::Loaded;
 using test::Authority;
 using test::Certificate;
@@ -164,3 +165,5 @@ TEST_CASE("config: config/redis-tls.yaml has nothing to warn about") {
     settings_of(example);
     CHECK(example.warnings.empty());
 }
+
+}  // namespace tidegate::config_redis_test

@@ -10,7 +10,7 @@
 
 #include "config/config.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_rls_test {
 
 namespace {
 
@@ -219,3 +219,5 @@ TEST_CASE("rls: the files are among those that `--watch` looks at, and so are ne
     CHECK(is_noted("/limits0.yaml", false));
     CHECK(is_noted("/limits*.yaml", true));
 }
+
+}  // namespace tidegate::config_rls_test

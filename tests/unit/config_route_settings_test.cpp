@@ -7,7 +7,8 @@
 
 #include "config/config.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_route_settings_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -177,3 +178,5 @@ TEST_CASE("routes: bounds and times of tunnels without a tunnel have a warning e
               "t:4:14: routes[0].tunnel: has no effect: the route has no "
               "`upgrade: [websocket]`"});
 }
+
+}  // namespace tidegate::config_route_settings_test

@@ -6,7 +6,8 @@
 
 #include "config/config.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_routes_test {
+
 using routing::RouteCase;
 
 namespace {
@@ -104,3 +105,5 @@ TEST_CASE("config: check warns about routes that overlap if case is ignored") {
     CHECK(warnings("auto", route("a", "/Users/x", "strict") + route("b", "/users/y", "loose"))
               .empty());
 }
+
+}  // namespace tidegate::config_routes_test

@@ -6,7 +6,7 @@
 
 #include "config/config.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_short_form_test {
 
 namespace {
 
@@ -185,3 +185,5 @@ TEST_CASE("short form: a policy that needs a capture cannot be a default of the 
               .starts_with("t:1:11: upstream: the policy `p` counts by `path:id`, but this "
                            "route's path has no such capture"));
 }
+
+}  // namespace tidegate::config_short_form_test

@@ -2,7 +2,7 @@
 
 #include "config/suggest.hpp"
 
-using namespace tidegate::config;
+namespace tidegate::config::suggest_test {
 
 TEST_CASE("suggest: the nearest word is suggested") {
     const std::vector<std::string_view> known{"upstream", "upstreams", "limits", "on_store_failure",
@@ -36,3 +36,5 @@ TEST_CASE("suggest: words are listed as a sentence wants them") {
     CHECK(one_of({"a"}) == "`a`");
     CHECK(one_of({"a", "b", "c"}) == "`a`, `b` or `c`");
 }
+
+}  // namespace tidegate::config::suggest_test

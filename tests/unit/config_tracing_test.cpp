@@ -7,7 +7,8 @@
 #include "config/config.hpp"
 #include "places.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_tracing_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -104,3 +105,5 @@ TEST_CASE("tracing: fields in the clear to another machine are a warning, and no
     CHECK(load_tracing("{otlp: \"https://collector.example/v1/traces\", headers: {a: b}}")
               .warnings.empty());
 }
+
+}  // namespace tidegate::config_tracing_test

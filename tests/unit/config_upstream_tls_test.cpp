@@ -11,7 +11,7 @@
 #include "certificates.hpp"
 #include "config/config.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_upstream_tls_test {
 
 namespace {
 
@@ -114,3 +114,5 @@ TEST_CASE("upstream tls: one encrypted server is enough for `tls`") {
     CHECK_FALSE(upstream.servers.at(0).is_tls);
     CHECK(upstream.servers.at(1).is_tls);
 }
+
+}  // namespace tidegate::config_upstream_tls_test

@@ -8,7 +8,8 @@
 
 #include "config/config.hpp"
 
-using namespace tidegate;
+namespace tidegate::config_upstreams_test {
+
 using namespace std::chrono_literals;
 using config::Balance;
 using config::StatusRange;
@@ -337,3 +338,5 @@ TEST_CASE("upstreams: requests go in HTTP/2 where the URL or `http` says so") {
     CHECK(upstream.servers[0].authority == "a.internal:50051");
     CHECK_FALSE(upstream.servers[0].is_tls);
 }
+
+}  // namespace tidegate::config_upstreams_test

@@ -4,7 +4,7 @@
 
 #include "config/yaml_document.hpp"
 
-namespace tidegate::config {
+namespace tidegate::config::yaml_advice_test {
 namespace {
 
 // `line:column: message` of the only fault.
@@ -108,4 +108,4 @@ TEST_CASE("yaml advice: every cut of a text has one fault at most, within the te
 }
 
 }  // namespace
-}  // namespace tidegate::config
+}  // namespace tidegate::config::yaml_advice_test

@@ -5,7 +5,8 @@
 #include "base/utf8.hpp"
 #include "config/yaml_document.hpp"
 
-using namespace tidegate::config;
+namespace tidegate::config::yaml_document_test {
+
 using tidegate::utf8_length;
 
 namespace {
@@ -136,3 +137,5 @@ TEST_CASE("utf8: a character has the length RFC 3629 gives it") {
         CHECK(utf8_length(text) == 0);
     }
 }
+
+}  // namespace tidegate::config::yaml_document_test

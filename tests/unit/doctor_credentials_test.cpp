@@ -13,7 +13,7 @@
 #include "doctor/credentials.hpp"
 #include "tls_server.hpp"
 
-namespace tidegate::doctor {
+namespace tidegate::doctor::credentials_test {
 
 namespace {
 
@@ -113,4 +113,4 @@ TEST_CASE("credentials: certificates of files are reported before they expire") 
     std::filesystem::remove_all(made);
 }
 
-}  // namespace tidegate::doctor
+}  // namespace tidegate::doctor::credentials_test

@@ -7,7 +7,7 @@
 
 #include "doctor/faces.hpp"
 
-namespace tidegate::doctor {
+namespace tidegate::doctor::faces_test {
 namespace {
 
 config::Loaded loaded(const std::string& listen, const std::string& more = "limits: [10/s]\n") {
@@ -150,4 +150,4 @@ TEST_CASE("faces: text that is not Tidegate's metrics gives no count") {
           1'000);
 }
 
-}  // namespace tidegate::doctor
+}  // namespace tidegate::doctor::faces_test

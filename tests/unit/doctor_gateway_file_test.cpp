@@ -9,7 +9,7 @@
 #include "doctor/gateway_file.hpp"
 #include "places.hpp"
 
-namespace tidegate::doctor {
+namespace tidegate::doctor::gateway_file_test {
 namespace {
 
 const std::string kConfig =
@@ -241,4 +241,4 @@ TEST_CASE("gateway file: a listener that Caddy cannot ask is a fault") {
              "gateway.file", "placeholder");
 }
 
-}  // namespace tidegate::doctor
+}  // namespace tidegate::doctor::gateway_file_test

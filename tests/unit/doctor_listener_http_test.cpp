@@ -12,7 +12,7 @@
 #include "doctor/listener_http.hpp"
 #include "tls_server.hpp"
 
-namespace tidegate::doctor {
+namespace tidegate::doctor::listener_http_test {
 
 namespace {
 
@@ -179,4 +179,4 @@ TEST_CASE("listener_http: a handshake offers h2 first, and reports what the serv
     CHECK(tried("h2", false).protocol.empty());
 }
 
-}  // namespace tidegate::doctor
+}  // namespace tidegate::doctor::listener_http_test

@@ -12,7 +12,7 @@
 #include "tls/certificate_facts.hpp"
 #include "tls_server.hpp"
 
-namespace tidegate::doctor {
+namespace tidegate::doctor::listener_tls_test {
 
 namespace {
 
@@ -228,4 +228,4 @@ TEST_CASE(
     CHECK_FALSE(refused.chain.empty());
 }
 
-}  // namespace tidegate::doctor
+}  // namespace tidegate::doctor::listener_tls_test

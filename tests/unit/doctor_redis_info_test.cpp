@@ -5,7 +5,7 @@
 
 #include "doctor/redis_info.hpp"
 
-namespace tidegate::doctor {
+namespace tidegate::doctor::redis_info_test {
 
 namespace {
 
@@ -94,4 +94,4 @@ TEST_CASE("redis_info: connections are a warning when nearly all are in use") {
     CHECK(found("connected_clients:0\nmaxclients:0\n") == 0);
 }
 
-}  // namespace tidegate::doctor
+}  // namespace tidegate::doctor::redis_info_test

@@ -16,7 +16,7 @@
 #include "store/access_rights.hpp"
 #include "store/scripts.hpp"
 
-namespace tidegate::doctor {
+namespace tidegate::doctor::redis_node_test {
 
 namespace {
 
@@ -296,4 +296,4 @@ TEST_CASE("redis_node: in a cluster, what is written is in the slots of the node
     }
 }
 
-}  // namespace tidegate::doctor
+}  // namespace tidegate::doctor::redis_node_test

@@ -6,7 +6,7 @@
 
 #include "doctor/report.hpp"
 
-namespace tidegate::doctor {
+namespace tidegate::doctor::report_test {
 
 namespace {
 
@@ -77,4 +77,4 @@ TEST_CASE(
     CHECK(left.list()[0].about == "it");
 }
 
-}  // namespace tidegate::doctor
+}  // namespace tidegate::doctor::report_test

@@ -6,8 +6,7 @@
 
 #include "faces/authz_call.hpp"
 
-using namespace tidegate;
-using namespace tidegate::faces;
+namespace tidegate::faces::authz_call_test {
 
 namespace {
 
@@ -122,3 +121,5 @@ TEST_CASE("authz_call: fields of an answer take the place of those that are ther
     CHECK(denied.denied_response().body() == "{}");
     CHECK(denied.denied_response().headers(0).header().key() == "Retry-After");
 }
+
+}  // namespace tidegate::faces::authz_call_test

@@ -7,7 +7,7 @@
 #include "faces/check_answer.hpp"
 #include "unit/ask_world.hpp"
 
-namespace tidegate::faces {
+namespace tidegate::faces::check_answer_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -100,4 +100,4 @@ TEST_CASE("check answer: a reservation that is settled with another cost") {
           R"(settled already, with the cost 7.","request_id":"id","cost":7})");
 }
 
-}  // namespace tidegate::faces
+}  // namespace tidegate::faces::check_answer_test

@@ -6,7 +6,7 @@
 
 #include "faces/check_call.hpp"
 
-namespace tidegate::faces {
+namespace tidegate::faces::check_call_test {
 namespace {
 
 CheckCall read(std::string_view body, bool reserves = false) {
@@ -107,4 +107,4 @@ TEST_CASE("check call: a settlement is an id and a cost") {
     CHECK_FALSE(read_settle_call(R"({"id":"a","cost":7,"more":1})").has_value());
 }
 
-}  // namespace tidegate::faces
+}  // namespace tidegate::faces::check_call_test

@@ -5,7 +5,7 @@
 
 #include "faces/https_location.hpp"
 
-namespace tidegate::faces {
+namespace tidegate::faces::https_location_test {
 namespace {
 
 // Where a request of `line` and the field Host goes.
@@ -61,4 +61,4 @@ TEST_CASE("https_location: no target can move the host") {
           "https://api.example/%0d%0aSet-Cookie:a=b");
 }
 
-}  // namespace tidegate::faces
+}  // namespace tidegate::faces::https_location_test

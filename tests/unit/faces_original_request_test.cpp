@@ -7,7 +7,7 @@
 
 #include "faces/original_request.hpp"
 
-namespace tidegate::faces {
+namespace tidegate::faces::original_request_test {
 namespace {
 
 using config::Dialect;
@@ -215,4 +215,4 @@ TEST_CASE("original request: the longest target is the proxy's") {
     CHECK_FALSE(Read(Dialect::nginx, asked(longest + "a")).fault.empty());
 }
 
-}  // namespace tidegate::faces
+}  // namespace tidegate::faces::original_request_test

@@ -14,7 +14,8 @@
 #include "faces/redirect.hpp"
 #include "unit/proxy_world.hpp"
 
-using namespace tidegate;
+namespace tidegate::faces_redirect_test {
+
 using client::Http1Connection;
 using proxy::has;
 
@@ -176,3 +177,5 @@ TEST_CASE("redirect: HTTP/1.0 with a host is redirected, and an address stays on
     CHECK(has(RedirectWorld().answer_to("GET http://other.example/x" + kHost + "\r\n"),
               "Location: https://other.example/x\r\n"));
 }
+
+}  // namespace tidegate::faces_redirect_test

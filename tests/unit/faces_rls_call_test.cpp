@@ -6,8 +6,8 @@
 
 #include "faces/rls_call.hpp"
 
-using namespace tidegate;
-using namespace tidegate::faces;
+namespace tidegate::faces::rls_call_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -132,3 +132,5 @@ TEST_CASE("rls_call: an answer says of each descriptor what is left and when mor
     CHECK(refused.statuses(1).code() == RateLimitResponse::OVER_LIMIT);
     CHECK(refused.raw_body() == answer.body);
 }
+
+}  // namespace tidegate::faces::rls_call_test

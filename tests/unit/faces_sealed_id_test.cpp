@@ -5,7 +5,7 @@
 
 #include "faces/sealed_id.hpp"
 
-namespace tidegate::faces {
+namespace tidegate::faces::sealed_id_test {
 namespace {
 
 SealedReservation content() {
@@ -76,4 +76,4 @@ TEST_CASE("sealed id: a changed id is refused") {
     CHECK_FALSE(seal.open(std::string(100'000, 'A')));
 }
 
-}  // namespace tidegate::faces
+}  // namespace tidegate::faces::sealed_id_test

@@ -6,6 +6,8 @@
 
 #include "h2_world.hpp"
 
+namespace tidegate::h2_abuse_test {
+
 using namespace h2_world;
 
 namespace {
@@ -328,3 +330,5 @@ TEST_CASE("h2 abuse: a client that does not read its answers fills no memory wit
     CHECK(world.server.is_abused());
     CHECK(world.sent().size() <= 1'001);
 }
+
+}  // namespace tidegate::h2_abuse_test

@@ -4,6 +4,8 @@
 
 #include "h2_world.hpp"
 
+namespace tidegate::h2_answer_test {
+
 using namespace h2_world;
 
 TEST_CASE("h2 server: an answer goes out as head, content and end") {
@@ -292,3 +294,5 @@ TEST_CASE("h2 server: small buffers get the same bytes") {
     CHECK_FALSE(world.reader.has_rest());
     CHECK(stream.is_answered());
 }
+
+}  // namespace tidegate::h2_answer_test

@@ -3,6 +3,8 @@
 #include "h2/budget.hpp"
 #include "h2_world.hpp"
 
+namespace tidegate::h2_budget_test {
+
 using namespace h2_world;
 
 TEST_CASE("h2 budget: the burst may be taken at once, then what comes back") {
@@ -45,3 +47,5 @@ TEST_CASE("h2 budget: a frame of DATA earns an update, large ones more, frames c
     updates.data_was_sent(1, true);
     CHECK_FALSE(updates.take());
 }
+
+}  // namespace tidegate::h2_budget_test

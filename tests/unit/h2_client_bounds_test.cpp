@@ -2,6 +2,8 @@
 // of heads, resets, and the time of a header block.
 #include "h2_client_world.hpp"
 
+namespace tidegate::h2_client_bounds_test {
+
 using namespace h2_client_world;
 
 TEST_CASE("h2 client: a head that is larger than the server takes is not sent") {
@@ -219,3 +221,5 @@ TEST_CASE("h2 client: a block that begins with the bytes that end another has it
     world.receive(rest.substr(rest.size() - 1) + part_of_block(NGHTTP2_HEADERS, 3, "\x88"));
     CHECK(world.client.deadline() == world.now + 10s);
 }
+
+}  // namespace tidegate::h2_client_bounds_test

@@ -3,6 +3,8 @@
 
 #include "h2_client_world.hpp"
 
+namespace tidegate::h2_client_test {
+
 using namespace h2_client_world;
 using h2::Malformed;
 
@@ -438,3 +440,5 @@ TEST_CASE("h2 client: however an answer is cut, it is the same") {
         CHECK(stream.trailers().size() == 1);
     }
 }
+
+}  // namespace tidegate::h2_client_test

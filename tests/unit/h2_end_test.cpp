@@ -4,6 +4,8 @@
 
 #include "h2_world.hpp"
 
+namespace tidegate::h2_end_test {
+
 using namespace h2_world;
 
 TEST_CASE("h2 server: a drain warns, waits a round trip, and lets streams end") {
@@ -196,3 +198,5 @@ TEST_CASE("h2 server: a client of nghttp2 gets what it asks for") {
     CHECK(client.answer == std::string(200'000, 'u'));
     nghttp2_session_del(session);
 }
+
+}  // namespace tidegate::h2_end_test

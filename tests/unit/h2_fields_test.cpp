@@ -2,6 +2,8 @@
 
 #include "h2_world.hpp"
 
+namespace tidegate::h2_fields_test {
+
 using namespace h2_world;
 using h2::Malformed;
 using http::HeadFault;
@@ -339,3 +341,5 @@ TEST_CASE("h2 fields: a malformed length is none") {
     CHECK_FALSE(length_of_head(request_with({{"content-length", "1"}, {"content-length", "1"}})));
     CHECK_FALSE(length_of_head(request_with({{"content-length", "99999999999999999999"}})));
 }
+
+}  // namespace tidegate::h2_fields_test

@@ -3,6 +3,8 @@
 #include "h2/frame_heads.hpp"
 #include "h2_world.hpp"
 
+namespace tidegate::h2_frame_heads_test {
+
 using namespace h2_world;
 
 TEST_CASE("h2 frame heads: heads are found wherever the bytes are cut") {
@@ -47,3 +49,5 @@ TEST_CASE("h2 frame heads: a header block goes on until its last frame is whole"
     CHECK_FALSE(heads.is_in_block());
     CHECK(heads.continuations() == 0);
 }
+
+}  // namespace tidegate::h2_frame_heads_test

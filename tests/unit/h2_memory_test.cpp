@@ -6,6 +6,8 @@
 #include "h2/memory.hpp"
 #include "h2_world.hpp"
 
+namespace tidegate::h2_memory_test {
+
 using namespace h2_world;
 
 TEST_CASE("h2 memory: the frame buffer alone has pages of its own, and is dropped") {
@@ -74,3 +76,5 @@ TEST_CASE(
         world.server.drop_memory();
     }
 }
+
+}  // namespace tidegate::h2_memory_test

@@ -3,6 +3,8 @@
 #include "h2/outgoing_fields.hpp"
 #include "h2_world.hpp"
 
+namespace tidegate::h2_outgoing_fields_test {
+
 using namespace h2_world;
 
 namespace {
@@ -43,3 +45,5 @@ TEST_CASE("h2 outgoing fields: trailers that frame or name a hop go no further")
     fields.set_trailers(trailers);
     CHECK(list_of(fields) == FieldList{{"Grpc-Status", "1"}});
 }
+
+}  // namespace tidegate::h2_outgoing_fields_test

@@ -4,6 +4,8 @@
 
 #include "h2_world.hpp"
 
+namespace tidegate::h2_server_test {
+
 using namespace h2_world;
 
 TEST_CASE("h2 server: the first frames announce its settings and the connection's window") {
@@ -184,3 +186,5 @@ TEST_CASE("h2 server: a stream whose answer is out makes room for the next") {
     CHECK(world.ask(3));
     world.server.release(first);
 }
+
+}  // namespace tidegate::h2_server_test

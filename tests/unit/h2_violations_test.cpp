@@ -3,6 +3,8 @@
 
 #include "h2_world.hpp"
 
+namespace tidegate::h2_violations_test {
+
 using namespace h2_world;
 using h2::Malformed;
 
@@ -190,3 +192,5 @@ TEST_CASE("h2 server: a stream that ends inside its trailers leaves them to no o
     CHECK(reset_error(frames) == NGHTTP2_PROTOCOL_ERROR);
     CHECK(frames.at(0).head.stream == 3);
 }
+
+}  // namespace tidegate::h2_violations_test

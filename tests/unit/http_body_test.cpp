@@ -6,7 +6,7 @@
 
 #include "http/body.hpp"
 
-using namespace tidegate::http;
+namespace tidegate::http::body_test {
 
 namespace {
 
@@ -203,3 +203,5 @@ TEST_CASE("body: a reader that begins anew remembers nothing") {
     CHECK_FALSE(reader.done());
     CHECK(reader.trailers().empty());
 }
+
+}  // namespace tidegate::http::body_test

@@ -2,7 +2,8 @@
 
 #include "http/chunked.hpp"
 
-using namespace tidegate::http;
+namespace tidegate::http::chunked_test {
+
 using State = ChunkedDecoder::State;
 
 namespace {
@@ -136,3 +137,5 @@ TEST_CASE("chunked: sizes are written in hexadecimal") {
     append_chunk_size(0x1a2b, out);
     CHECK(out == "1a2b\r\n");
 }
+
+}  // namespace tidegate::http::chunked_test

@@ -5,7 +5,7 @@
 
 #include "http/date_field.hpp"
 
-using namespace tidegate;
+namespace tidegate::http_date_field_test {
 
 TEST_CASE("date_field: the line changes with the second, and only then") {
     using std::chrono::milliseconds;
@@ -24,3 +24,5 @@ TEST_CASE("date_field: the line changes with the second, and only then") {
     date.set(start - milliseconds{1});
     CHECK(date.line() == "Date: Sun, 06 Nov 1994 08:49:36 GMT\r\n");
 }
+
+}  // namespace tidegate::http_date_field_test

@@ -6,7 +6,7 @@
 #include "base/ascii.hpp"
 #include "http/field.hpp"
 
-namespace tidegate::http {
+namespace tidegate::http::field_test {
 namespace {
 
 struct Known {
@@ -173,4 +173,4 @@ TEST_CASE("field: of a known name there is a single value, or none") {
     CHECK(single_value(fields, FieldName::te).empty());
 }
 
-}  // namespace tidegate::http
+}  // namespace tidegate::http::field_test

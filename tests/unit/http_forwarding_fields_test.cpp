@@ -7,7 +7,7 @@
 
 #include "http/forwarding_fields.hpp"
 
-namespace tidegate::http {
+namespace tidegate::http::forwarding_fields_test {
 namespace {
 
 Fields fields_of(const std::vector<std::pair<std::string_view, std::string_view>>& pairs) {
@@ -223,4 +223,4 @@ TEST_CASE("forwarding_fields: a scratch buffer with room is not replaced") {
 }
 
 }  // namespace
-}  // namespace tidegate::http
+}  // namespace tidegate::http::forwarding_fields_test

@@ -6,7 +6,7 @@
 
 #include "http/framing.hpp"
 
-using namespace tidegate::http;
+namespace tidegate::http::framing_test {
 
 namespace {
 
@@ -274,3 +274,5 @@ TEST_CASE("framing: of a request that goes no further only the length and the co
     CHECK(of_local("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", framing) ==
           FramingFault::length_and_encoding);
 }
+
+}  // namespace tidegate::http::framing_test

@@ -6,7 +6,7 @@
 
 #include "http/gather.hpp"
 
-using namespace tidegate;
+namespace tidegate::http_gather_test {
 
 namespace {
 
@@ -87,3 +87,5 @@ TEST_CASE("gather: without a body there is the head alone, and without a head no
     http::gather(http::BodyKind::length, {}, {}, head, tail, pieces);
     CHECK(pieces.all.empty());
 }
+
+}  // namespace tidegate::http_gather_test

@@ -6,7 +6,8 @@
 
 #include "http/grpc.hpp"
 
-using namespace tidegate::http;
+namespace tidegate::http::grpc_test {
+
 using namespace std::chrono_literals;
 using namespace std::string_view_literals;
 
@@ -157,3 +158,5 @@ TEST_CASE("grpc health: an answer is one status that is known, and fields to pas
         CHECK_FALSE(read_grpc_health_response(wrong).has_value());
     }
 }
+
+}  // namespace tidegate::http::grpc_test

@@ -4,7 +4,7 @@
 
 #include "http/head.hpp"
 
-using namespace tidegate::http;
+namespace tidegate::http::head_test {
 
 namespace {
 
@@ -238,3 +238,5 @@ TEST_CASE("head: status lines") {
         CHECK(response_fault(bad, head) != HeadFault::none);
     }
 }
+
+}  // namespace tidegate::http::head_test

@@ -6,7 +6,7 @@
 
 #include "http/max_forwards.hpp"
 
-using namespace tidegate::http;
+namespace tidegate::http::max_forwards_test {
 
 namespace {
 
@@ -37,3 +37,5 @@ TEST_CASE("max_forwards: it says nothing in other methods, twice, or as anything
         CHECK_FALSE(read("Max-Forwards: " + value + "\r\n").has_value());
     }
 }
+
+}  // namespace tidegate::http::max_forwards_test

@@ -5,7 +5,8 @@
 
 #include "http/origin.hpp"
 
-using namespace tidegate;
+namespace tidegate::http_origin_test {
+
 using http::OriginList;
 using http::parse_origin;
 using http::parse_origin_pattern;
@@ -177,3 +178,5 @@ TEST_CASE("origin: a malformed pattern gets advice on what to write") {
     CHECK(error_of("https://*.10.0.0.1") == "is an address, which has no subdomains: remove `*.`");
     CHECK(error_of("https://*.[::1]") == "is an address, which has no subdomains: remove `*.`");
 }
+
+}  // namespace tidegate::http_origin_test

@@ -6,7 +6,7 @@
 
 #include "http/problem.hpp"
 
-namespace tidegate::http {
+namespace tidegate::http::problem_test {
 namespace {
 
 std::string body(const Problem& problem) {
@@ -73,4 +73,4 @@ TEST_CASE("problem: every registered status that a policy may answer has its nam
 }
 
 }  // namespace
-}  // namespace tidegate::http
+}  // namespace tidegate::http::problem_test

@@ -5,7 +5,8 @@
 
 #include "http/proxy_header.hpp"
 
-using namespace tidegate;
+namespace tidegate::http_proxy_header_test {
+
 using http::looks_like_proxy_header;
 using http::ProxyHeader;
 using http::read_proxy_header;
@@ -227,3 +228,5 @@ TEST_CASE("proxy_header: a second one is known where a request should be") {
         CHECK_FALSE(looks_like_proxy_header(other));
     }
 }
+
+}  // namespace tidegate::http_proxy_header_test

@@ -8,7 +8,7 @@
 #include "http/ratelimit_fields.hpp"
 #include "http/structured_field.hpp"
 
-namespace tidegate::http {
+namespace tidegate::http::ratelimit_fields_test {
 namespace {
 
 using Items = std::vector<RateLimitItem>;
@@ -131,4 +131,4 @@ TEST_CASE("ratelimit_fields: a scratch buffer with room is not replaced") {
 }
 
 }  // namespace
-}  // namespace tidegate::http
+}  // namespace tidegate::http::ratelimit_fields_test

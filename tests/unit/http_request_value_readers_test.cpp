@@ -7,7 +7,8 @@
 #include "http/request_value.hpp"
 #include "unit/query_readers.hpp"
 
-using namespace tidegate;
+namespace tidegate::http_request_value_readers_test {
+
 using http::RequestValue;
 
 namespace {
@@ -72,3 +73,5 @@ TEST_CASE("stated: other names pass beside the one that is counted") {
         CHECK(beside.value == "A");
     }
 }
+
+}  // namespace tidegate::http_request_value_readers_test

@@ -4,7 +4,8 @@
 
 #include "http/request_value.hpp"
 
-using namespace tidegate::http;
+namespace tidegate::http::request_value_test {
+
 using How = RequestValue::How;
 
 namespace {
@@ -103,3 +104,5 @@ TEST_CASE("stated: what is behind the thousandth parameter is not read by every 
     CHECK(query(many + "y&&a_b=1") == "unclear");
     CHECK(query(many + "y&y&y") == "unclear");
 }
+
+}  // namespace tidegate::http::request_value_test

@@ -10,7 +10,7 @@
 
 #include "http/websocket.hpp"
 
-using namespace tidegate::http;
+namespace tidegate::http::websocket_test {
 
 namespace {
 
@@ -274,3 +274,5 @@ TEST_CASE("websocket: a Close frame has its code and reason, masked towards a se
         CHECK(follower.has_closed());
     }
 }
+
+}  // namespace tidegate::http::websocket_test

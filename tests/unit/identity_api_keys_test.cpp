@@ -7,7 +7,7 @@
 
 #include "identity/api_keys.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::api_keys_test {
 namespace {
 
 constexpr std::string_view kAbc =
@@ -119,4 +119,4 @@ TEST_CASE("api_keys: no more than the bound are taken") {
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::api_keys_test

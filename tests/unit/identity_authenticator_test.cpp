@@ -14,7 +14,7 @@
 #include "identity/key_source.hpp"
 #include "identity_tokens.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::authenticator_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -420,4 +420,4 @@ TEST_CASE("authenticator: without a namespace no user can pass for one of anothe
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::authenticator_test

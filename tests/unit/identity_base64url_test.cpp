@@ -6,7 +6,7 @@
 #include "identity/base64url.hpp"
 #include "token_maker.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::base64url_test {
 namespace {
 
 TEST_CASE("base64url: the example of RFC 7515 appendix C") {
@@ -42,4 +42,4 @@ TEST_CASE("base64url: bits left over must be zero, so that nothing has two spell
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::base64url_test

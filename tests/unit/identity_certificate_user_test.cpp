@@ -8,7 +8,7 @@
 #include "identity/authenticator.hpp"
 #include "identity/certificate_user.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::certificate_user_test {
 namespace {
 
 using Subject = CertificateMethod::Subject;
@@ -150,4 +150,4 @@ TEST_CASE("authenticator: of a certificate and a token, the method that is first
     CHECK(user({by_field, by_certificate}) == "f:bob");
 }
 
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::certificate_user_test

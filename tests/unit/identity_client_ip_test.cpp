@@ -27,7 +27,7 @@ void operator delete(void* memory, std::size_t) noexcept {
     std::free(memory);
 }
 
-namespace tidegate::identity {
+namespace tidegate::identity::client_ip_test {
 namespace {
 
 using Source = ClientIpSettings::Source;
@@ -428,4 +428,4 @@ TEST_CASE("client_ip: an unspecified address names no client, even as the peer")
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::client_ip_test

@@ -2,7 +2,7 @@
 
 #include "identity/client_list.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::client_list_test {
 namespace {
 
 ClientIdentity someone(const char* address, std::optional<std::string_view> user = {},
@@ -52,4 +52,4 @@ TEST_CASE("client_list: authenticated and anonymous are all clients, each is one
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::client_list_test

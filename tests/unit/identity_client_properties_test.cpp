@@ -14,7 +14,7 @@
 #include "identity/client_ip.hpp"
 #include "identity/identifier.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::client_properties_test {
 namespace {
 
 using Source = ClientIpSettings::Source;
@@ -284,4 +284,4 @@ TEST_CASE("client_ip: two addresses never share the identifier of the longest pr
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::client_properties_test

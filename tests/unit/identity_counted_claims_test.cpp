@@ -7,7 +7,7 @@
 #include "identity/counted_claims.hpp"
 #include "identity/identifier.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::counted_claims_test {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -68,4 +68,4 @@ TEST_CASE("claims: a name in a key may be a URL; what separates keys is escaped"
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::counted_claims_test

@@ -6,7 +6,7 @@
 
 #include "identity/credential_cache.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::credential_cache_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -241,4 +241,4 @@ TEST_CASE("remembered: an entry of one thread is found by others, with its expir
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::credential_cache_test

@@ -7,7 +7,7 @@
 
 #include "identity/credentials.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::credentials_test {
 namespace {
 
 using Pairs = std::vector<std::pair<std::string_view, std::string_view>>;
@@ -308,4 +308,4 @@ TEST_CASE("credentials: a cookie whose end servers see in different places is ma
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::credentials_test

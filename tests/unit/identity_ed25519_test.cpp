@@ -6,7 +6,7 @@
 #include "identity/ed25519.hpp"
 #include "token_maker.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::ed25519_test {
 namespace {
 
 std::string bytes_of(std::string_view hex) {
@@ -84,4 +84,4 @@ TEST_CASE("Ed25519: a malformed key, or one that accepts any signature, is refus
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::ed25519_test

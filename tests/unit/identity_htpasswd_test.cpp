@@ -10,7 +10,7 @@
 
 #include "identity/htpasswd.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::htpasswd_test {
 namespace {
 
 // The hash of the system's library, with a salt of its own.
@@ -217,4 +217,4 @@ TEST_CASE("htpasswd: a malformed line, a malformed name and a user twice are ref
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::htpasswd_test

@@ -9,7 +9,7 @@
 
 #include "identity/identifier.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::identifier_test {
 namespace {
 
 std::string user(std::string_view name) {
@@ -172,4 +172,4 @@ TEST_CASE("identifier: no two different inputs give one identifier") {
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::identifier_test

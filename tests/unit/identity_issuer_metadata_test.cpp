@@ -4,7 +4,7 @@
 
 #include "identity/issuer_metadata.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::issuer_metadata_test {
 namespace {
 
 constexpr const char* kIssuer = "https://idp.example/realms/one";
@@ -58,4 +58,4 @@ TEST_CASE("issuer metadata: a text that is no strict JSON object, or names no ke
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::issuer_metadata_test

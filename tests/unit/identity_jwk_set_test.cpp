@@ -9,7 +9,7 @@
 #include "identity/jwk_set.hpp"
 #include "token_maker.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::jwk_set_test {
 namespace {
 
 using Origin = JwkSet::Origin;
@@ -374,4 +374,4 @@ TEST_CASE("JWK set: two sets are equal when they check the same tokens") {
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::jwk_set_test

@@ -12,7 +12,7 @@
 #include "identity/jws.hpp"
 #include "token_maker.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::jws_test {
 namespace {
 
 // Of A.1 to A.3.
@@ -307,4 +307,4 @@ TEST_CASE("JWS: a refusal leaves nothing in OpenSSL's queue of errors, where TLS
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::jws_test

@@ -8,7 +8,7 @@
 
 #include "identity_tokens.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::jwt_attacks_test {
 namespace {
 
 // ---- attacks on the algorithm
@@ -274,4 +274,4 @@ TEST_CASE("attack: tokens of another form") {
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::jwt_attacks_test

@@ -8,7 +8,7 @@
 
 #include "identity_tokens.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::jwt_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -384,4 +384,4 @@ TEST_CASE("JWT: a refused token names no user") {
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::jwt_test

@@ -9,7 +9,7 @@
 #include "identity/missing_key.hpp"
 #include "identity_tokens.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::key_source_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -166,4 +166,4 @@ TEST_CASE("missing key: Retry-After is the time until a fetch may begin, rounded
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::key_source_test

@@ -5,7 +5,7 @@
 
 #include "identity/keyed_digest.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::keyed_digest_test {
 namespace {
 
 TEST_CASE("keyed_digest: the same text has the same name, however it is cut, on every thread") {
@@ -43,4 +43,4 @@ TEST_CASE("keyed_digest: two of one thread do not disturb each other") {
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::keyed_digest_test

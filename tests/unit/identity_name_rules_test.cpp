@@ -5,7 +5,7 @@
 
 #include "identity/name_rules.hpp"
 
-namespace tidegate::identity {
+namespace tidegate::identity::name_rules_test {
 namespace {
 
 TEST_CASE("names: a user is 1 to 256 bytes of UTF-8 without controls") {
@@ -71,4 +71,4 @@ TEST_CASE("names: a tier is named as tiers are in the configuration") {
 }
 
 }  // namespace
-}  // namespace tidegate::identity
+}  // namespace tidegate::identity::name_rules_test

@@ -2,7 +2,7 @@
 
 #include "limit/concurrency.hpp"
 
-namespace tidegate::limit {
+namespace tidegate::limit::concurrency_test {
 
 TEST_CASE("leases: the last slot is given, the one after it is not") {
     CHECK(passes({.held = 1, .mine = false}, 2, 1));
@@ -28,4 +28,4 @@ TEST_CASE("leases: without any slot there is no time to return at") {
     CHECK(verdict_of({}, 0, false).next_unit == Micros{0});
 }
 
-}  // namespace tidegate::limit
+}  // namespace tidegate::limit::concurrency_test

@@ -5,7 +5,7 @@
 
 #include "limit/gcra.hpp"
 
-namespace tidegate::limit {
+namespace tidegate::limit::gcra_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -200,4 +200,4 @@ TEST_CASE("leaky_bucket: of two requests that came together neither is the last"
     CHECK(counter.at(kBegin).us == 200'000);
 }
 
-}  // namespace tidegate::limit
+}  // namespace tidegate::limit::gcra_test

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-namespace tidegate::limit {
+namespace tidegate::limit::limit_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -274,4 +274,4 @@ TEST_CASE("limit: units by status, places in a queue and slots may be given back
     CHECK(make_limit(by_status)->settles());
 }
 
-}  // namespace tidegate::limit
+}  // namespace tidegate::limit::limit_test

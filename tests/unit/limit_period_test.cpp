@@ -4,7 +4,7 @@
 
 #include "limit/period.hpp"
 
-namespace tidegate::limit {
+namespace tidegate::limit::period_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -70,4 +70,4 @@ TEST_CASE("period: weeks and months follow each other without a gap until 2112")
     }
 }
 
-}  // namespace tidegate::limit
+}  // namespace tidegate::limit::period_test

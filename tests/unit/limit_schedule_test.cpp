@@ -5,7 +5,7 @@
 
 #include "limit/schedule.hpp"
 
-namespace tidegate::limit {
+namespace tidegate::limit::schedule_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -86,4 +86,4 @@ TEST_CASE("schedule: a moment that no later one can conflict with is past") {
     CHECK(past(moments, schedule(5, 24h, true), kMidnight + 24h) == 3);
 }
 
-}  // namespace tidegate::limit
+}  // namespace tidegate::limit::schedule_test

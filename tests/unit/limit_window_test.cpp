@@ -6,7 +6,7 @@
 
 #include "limit/window.hpp"
 
-namespace tidegate::limit {
+namespace tidegate::limit::window_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -213,4 +213,4 @@ TEST_CASE("window: `remaining` is never below 0") {
     CHECK(verdict_of(counter.limit, standing, kBegin, 10, 1).next_unit == 1s);
 }
 
-}  // namespace tidegate::limit
+}  // namespace tidegate::limit::window_test

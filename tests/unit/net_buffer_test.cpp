@@ -7,7 +7,7 @@
 
 #include "net/buffer.hpp"
 
-using namespace tidegate;
+namespace tidegate::net_buffer_test {
 
 namespace {
 
@@ -113,3 +113,5 @@ TEST_CASE("buffer_pool: a block above the largest size has exactly the size aske
     std::memset(block, 0, size);
     pool.give(block, size);
 }
+
+}  // namespace tidegate::net_buffer_test

@@ -8,7 +8,7 @@
 
 #include "net/connection.hpp"
 
-namespace tidegate {
+namespace tidegate::net_connection_test {
 namespace {
 
 // One end is ours, the other a plain descriptor.
@@ -310,4 +310,4 @@ TEST_CASE("connection: the work of one event is done before the loop goes on") {
     CHECK(woken);
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::net_connection_test

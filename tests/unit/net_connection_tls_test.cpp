@@ -11,7 +11,7 @@
 #include "tls/tls_client.hpp"
 #include "tls_peer.hpp"
 
-namespace tidegate {
+namespace tidegate::net_connection_tls_test {
 namespace {
 
 using test::Authority;
@@ -306,4 +306,4 @@ TEST_CASE("tls connection: closed, it fails") {
     CHECK_FALSE(both.peer->was_told_the_end());
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::net_connection_tls_test

@@ -7,7 +7,8 @@
 
 #include "net/deadline.hpp"
 
-using namespace tidegate;
+namespace tidegate::net_deadline_test {
+
 using std::chrono::milliseconds;
 
 namespace {
@@ -164,3 +165,5 @@ TEST_CASE("deadline: after a loop that stood still everything that is due fires"
     clock.wheel.advance(SteadyTime{} + milliseconds{60'000});
     for (const auto& alarm : alarms) CHECK(alarm->fired == 1);
 }
+
+}  // namespace tidegate::net_deadline_test

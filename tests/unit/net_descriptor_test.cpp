@@ -10,7 +10,7 @@
 #include "net/connection.hpp"
 #include "tls_peer.hpp"
 
-using namespace tidegate;
+namespace tidegate::net_descriptor_test {
 
 namespace {
 
@@ -62,3 +62,5 @@ TEST_CASE("connection: a socket for which there is no memory is closed") {
         [&] { CHECK_FALSE(is_open(number)); });
     CHECK(failed == 1);
 }
+
+}  // namespace tidegate::net_descriptor_test

@@ -8,7 +8,7 @@
 
 #include "net/name_lookup.hpp"
 
-using namespace tidegate;
+namespace tidegate::net_name_lookup_test {
 
 TEST_CASE("name_lookup: an address is its own answer, with the port asked for") {
     const NameLookup lookup("127.0.0.1", 8080);
@@ -34,3 +34,5 @@ TEST_CASE("name_lookup: a malformed name has no endpoints, and a reason") {
 TEST_CASE("name_lookup: a lookup without a waiter ends by itself") {
     for (int i = 0; i < 20; ++i) const NameLookup lookup("127.0.0.1", 80);
 }
+
+}  // namespace tidegate::net_name_lookup_test

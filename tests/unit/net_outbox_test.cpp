@@ -11,7 +11,8 @@
 #include "net/outbox.hpp"
 #include "net/sleeper.hpp"
 
-using namespace tidegate;
+namespace tidegate::net_outbox_test {
+
 using std::chrono::milliseconds;
 
 namespace {
@@ -214,3 +215,5 @@ TEST_CASE("sleeper: a coroutine that steps aside goes on after those that were r
     io.run();
     CHECK(order == "abc");
 }
+
+}  // namespace tidegate::net_outbox_test

@@ -12,7 +12,7 @@
 #include "net/connection.hpp"
 #include "net/splice_pipe.hpp"
 
-using namespace tidegate;
+namespace tidegate::net_splice_pipe_test {
 
 namespace {
 
@@ -188,3 +188,5 @@ TEST_CASE_FIXTURE(Fixture,
     CHECK(pipes.open == 0);
     CHECK_FALSE(SplicePipe(pipes).is_open());
 }
+
+}  // namespace tidegate::net_splice_pipe_test

@@ -17,7 +17,7 @@
 #include "net/asio.hpp"
 #include "net/wakeup.hpp"
 
-using namespace tidegate;
+namespace tidegate::net_task_test {
 
 namespace {
 
@@ -254,3 +254,5 @@ TEST_CASE("task: one that never began is destroyed with the loop, one never awai
     }
     CHECK(token.use_count() == 1);
 }
+
+}  // namespace tidegate::net_task_test

@@ -6,7 +6,7 @@
 
 #include "net/timed_socket.hpp"
 
-namespace tidegate {
+namespace tidegate::net_timed_socket_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -60,4 +60,4 @@ TEST_CASE("timed_socket: closing gently reads what the peer still sends, but not
 }
 
 }  // namespace
-}  // namespace tidegate
+}  // namespace tidegate::net_timed_socket_test

@@ -5,7 +5,7 @@
 
 #include "net/turn.hpp"
 
-namespace tidegate {
+namespace tidegate::net_turn_test {
 namespace {
 
 struct World {
@@ -158,4 +158,4 @@ TEST_CASE("turn: each loop has its own") {
 }
 
 }  // namespace
-}  // namespace tidegate
+}  // namespace tidegate::net_turn_test

@@ -5,7 +5,7 @@
 
 #include "net/wakeup.hpp"
 
-namespace tidegate {
+namespace tidegate::net_wakeup_test {
 namespace {
 
 // Sleeps as often as the test says, and notes each time it was woken.
@@ -123,4 +123,4 @@ TEST_CASE("wakeup: a sleeper of a loop that ends is let go") {
 }
 
 }  // namespace
-}  // namespace tidegate
+}  // namespace tidegate::net_wakeup_test

@@ -6,8 +6,7 @@
 #include "proxy/client_certificate_field.hpp"
 #include "unit/proxy_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::proxy;
+namespace tidegate::proxy::client_certificate_field_test {
 
 namespace {
 
@@ -80,3 +79,5 @@ TEST_CASE("client_certificate_field: only the proxy's own field reaches the upst
         }
     }
 }
+
+}  // namespace tidegate::proxy::client_certificate_field_test

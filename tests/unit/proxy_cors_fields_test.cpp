@@ -7,8 +7,7 @@
 #include "base/ascii.hpp"
 #include "unit/proxy_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::proxy;
+namespace tidegate::proxy::cors_fields_test {
 
 namespace {
 
@@ -256,3 +255,5 @@ TEST_CASE("answers: the first policy of the route that refuses says with which s
     CHECK(plain.starts_with("HTTP/1.1 430 "));
     CHECK(plain.ends_with("all plain"));
 }
+
+}  // namespace tidegate::proxy::cors_fields_test

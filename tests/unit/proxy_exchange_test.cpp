@@ -7,8 +7,7 @@
 #include "proxy/exchange_pool.hpp"
 #include "unit/proxy_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::proxy;
+namespace tidegate::proxy::exchange_test {
 
 TEST_CASE("exchange: the next request finds nothing of the last one") {
     World world(
@@ -82,3 +81,5 @@ TEST_CASE("exchange_pool: what was a tunnel is not kept, as parts of it are gone
     CHECK(next->upstream != nullptr);
     CHECK(next->decision.authentication != nullptr);
 }
+
+}  // namespace tidegate::proxy::exchange_test

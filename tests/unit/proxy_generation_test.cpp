@@ -5,8 +5,7 @@
 #include "proxy/exchange_pool.hpp"
 #include "unit/proxy_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::proxy;
+namespace tidegate::proxy::generation_test {
 
 namespace {
 
@@ -68,3 +67,5 @@ TEST_CASE("generation: what was counted stays counted, against the new quota") {
     world.reload(limited_to("1/min"));
     CHECK_FALSE(admitted());
 }
+
+}  // namespace tidegate::proxy::generation_test

@@ -5,8 +5,8 @@
 #include "client/http1_stream.hpp"
 #include "unit/proxy_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::proxy;
+namespace tidegate::proxy::heads_test {
+
 using http::BodyKind;
 
 namespace {
@@ -427,3 +427,5 @@ TEST_CASE("heads: a schedule's denial names the earliest moment and no time to c
     CHECK(has(answer, "RateLimit-Policy: \"p-1min-schedule\";q=1\r\n"));
     CHECK(has(answer, R"("earliest":"1970-01-01T00:17:40.500000Z"})"));
 }
+
+}  // namespace tidegate::proxy::heads_test

@@ -5,7 +5,7 @@
 #include "proxy/identity_fields.hpp"
 #include "proxy_world.hpp"
 
-namespace tidegate::proxy {
+namespace tidegate::proxy::identity_fields_test {
 namespace {
 
 IdentityFields fields_of(const std::string& identity) {
@@ -44,4 +44,4 @@ TEST_CASE("identity_fields: a trusted peer is believed in one spelling, and neve
 }
 
 }  // namespace
-}  // namespace tidegate::proxy
+}  // namespace tidegate::proxy::identity_fields_test

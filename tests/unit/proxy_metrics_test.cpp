@@ -10,8 +10,8 @@
 #include "proxy/metrics.hpp"
 #include "unit/metrics_text.hpp"
 
-using namespace tidegate;
-using namespace tidegate::proxy;
+namespace tidegate::proxy::metrics_test {
+
 using namespace std::chrono_literals;
 using ask::Fault;
 using telemetry::kNoRoute;
@@ -210,3 +210,5 @@ TEST_CASE("metrics: the dashboard has the routes beyond its 64 columns as one su
     CHECK(totals.routes.back() == telemetry::LivePair{39, 2});
     CHECK(totals.requests() == 102);
 }
+
+}  // namespace tidegate::proxy::metrics_test

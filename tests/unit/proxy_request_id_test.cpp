@@ -4,8 +4,7 @@
 
 #include "proxy/request_id.hpp"
 
-using namespace tidegate;
-using namespace tidegate::proxy;
+namespace tidegate::proxy::request_id_test {
 
 TEST_CASE("request_id: the proxy takes an id from a trusted peer only, and only one token") {
     const auto id = [](const std::string& field, bool trusted) {
@@ -26,3 +25,5 @@ TEST_CASE("request_id: the proxy takes an id from a trusted peer only, and only 
     CHECK(id(std::string(129, 'a'), true) == "made-here");
     CHECK(id("one\r\nX-Request-Id: two", true) == "made-here");
 }
+
+}  // namespace tidegate::proxy::request_id_test

@@ -8,8 +8,7 @@
 #include "telemetry/trace_queue.hpp"
 #include "unit/proxy_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::proxy;
+namespace tidegate::proxy::request_trace_test {
 
 namespace {
 
@@ -81,3 +80,5 @@ TEST_CASE("request_trace: the next request of an exchange has the room of the on
     begin(world.worker, request.exchange);
     CHECK(request.exchange.trace == room);
 }
+
+}  // namespace tidegate::proxy::request_trace_test

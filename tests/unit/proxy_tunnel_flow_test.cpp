@@ -5,8 +5,8 @@
 
 #include "proxy/tunnel_flow.hpp"
 
-using namespace tidegate;
-using namespace tidegate::proxy;
+namespace tidegate::proxy::tunnel_flow_test {
+
 using http::FrameSource;
 using limit::Micros;
 
@@ -160,3 +160,5 @@ TEST_CASE("tunnel_flow: malformed bytes do not go on, and the frames before them
     flow.sent(kHello.size());
     CHECK(flow.has_stopped());
 }
+
+}  // namespace tidegate::proxy::tunnel_flow_test

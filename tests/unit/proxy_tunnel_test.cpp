@@ -21,8 +21,8 @@
 #include "unit/proxy_world.hpp"
 #include "unit/upstream_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::proxy;
+namespace tidegate::proxy::tunnel_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -554,3 +554,5 @@ TEST_CASE("tunnel: ends of a drain are spread, however many there are") {
     CHECK(drain_delay(7, 0ms) == 0ms);
     CHECK(drain_delay(7, 24h) < 24h);
 }
+
+}  // namespace tidegate::proxy::tunnel_test

@@ -17,8 +17,7 @@
 #include "unit/proxy_world.hpp"
 #include "unit/upstream_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::proxy;
+namespace tidegate::proxy::upgrade_test {
 
 namespace {
 
@@ -246,3 +245,5 @@ TEST_CASE("upgrade: keys are 16 bytes in base64, and each is new") {
     CHECK(key.ends_with("=="));
     CHECK(key != random_websocket_key());
 }
+
+}  // namespace tidegate::proxy::upgrade_test

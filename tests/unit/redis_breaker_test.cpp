@@ -6,7 +6,7 @@
 
 #include "redis/breaker.hpp"
 
-namespace tidegate::redis {
+namespace tidegate::redis::breaker_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -156,4 +156,4 @@ TEST_CASE("breaker: a connection that is given up for its silence is not made ag
     CHECK(rig.breaker.pause_after_loss(kStart + 1s, rig.random) == 0ms);
 }
 
-}  // namespace tidegate::redis
+}  // namespace tidegate::redis::breaker_test

@@ -18,7 +18,7 @@
 #include "unit/fake_redis.hpp"
 #include "unit/redis_asker.hpp"
 
-namespace tidegate::redis {
+namespace tidegate::redis::client_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -848,4 +848,4 @@ TEST_CASE("client: a Unix socket works, and a missing one is named") {
     std::filesystem::remove_all(folder);
 }
 
-}  // namespace tidegate::redis
+}  // namespace tidegate::redis::client_test

@@ -4,7 +4,7 @@
 
 #include "redis/cluster_map.hpp"
 
-namespace tidegate::redis {
+namespace tidegate::redis::cluster_map_test {
 namespace {
 
 const std::string kId = "07c37dfeb235213a872192d90877d0cd55635b91 ";
@@ -120,4 +120,4 @@ TEST_CASE("cluster map: other errors, and those that lead nowhere, are no redire
     }
 }
 
-}  // namespace tidegate::redis
+}  // namespace tidegate::redis::cluster_map_test

@@ -14,7 +14,7 @@
 #include "unit/fake_redis.hpp"
 #include "unit/redis_asker.hpp"
 
-namespace tidegate::redis {
+namespace tidegate::redis::cluster_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -410,4 +410,4 @@ TEST_CASE("cluster: threads share what they know of a node that does not answer"
     CHECK(unanswered.of({"10.0.0.1", 7001}) != first);
 }
 
-}  // namespace tidegate::redis
+}  // namespace tidegate::redis::cluster_test

@@ -4,7 +4,7 @@
 
 #include "redis/error_reply.hpp"
 
-namespace tidegate::redis {
+namespace tidegate::redis::error_reply_test {
 
 TEST_CASE(
     "error reply: an error that only a replica sends is recognised, also from inside a script") {
@@ -53,4 +53,4 @@ TEST_CASE("error reply: arguments that a server repeats are not shown, nor more 
     CHECK(shown_error(std::string(1'000, 'x')).size() == 200);
 }
 
-}  // namespace tidegate::redis
+}  // namespace tidegate::redis::error_reply_test

@@ -8,7 +8,7 @@
 #include "redis/resp.hpp"
 #include "unit/redis_asker.hpp"
 
-namespace tidegate::redis {
+namespace tidegate::redis::handshake_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -147,4 +147,4 @@ TEST_CASE("handshake: a master that sentinels name has to say that it is one") {
     CHECK(handshake.next(false)->command == resp({"SCRIPT", "LOAD", kScript.text}));
 }
 
-}  // namespace tidegate::redis
+}  // namespace tidegate::redis::handshake_test

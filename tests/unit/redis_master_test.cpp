@@ -15,7 +15,7 @@
 #include "unit/fake_redis.hpp"
 #include "unit/fake_sentinel.hpp"
 
-namespace tidegate::redis {
+namespace tidegate::redis::master_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -463,4 +463,4 @@ TEST_CASE("master: many clients that ask at once share one question") {
     CHECK(rig.until([&] { return ended == 50; }));
 }
 
-}  // namespace tidegate::redis
+}  // namespace tidegate::redis::master_test

@@ -10,7 +10,7 @@
 #include "redis/pipeline.hpp"
 #include "unit/redis_asker.hpp"
 
-namespace tidegate::redis {
+namespace tidegate::redis::pipeline_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -298,4 +298,4 @@ TEST_CASE("pipeline: a lost connection takes what was sent; what waits goes on w
     CHECK(rig.pipeline.take_answered(rig.sent.back().ticket)->request == &waiting);
 }
 
-}  // namespace tidegate::redis
+}  // namespace tidegate::redis::pipeline_test

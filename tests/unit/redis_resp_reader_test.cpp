@@ -7,7 +7,7 @@
 #include "redis/resp.hpp"
 #include "redis/resp_reader.hpp"
 
-namespace tidegate::redis {
+namespace tidegate::redis::resp_reader_test {
 
 namespace {
 
@@ -175,4 +175,4 @@ TEST_CASE("resp: a command is written with the length of each word") {
     CHECK(auth_command("me", "pw") == resp({"AUTH", "me", "pw"}));
 }
 
-}  // namespace tidegate::redis
+}  // namespace tidegate::redis::resp_reader_test

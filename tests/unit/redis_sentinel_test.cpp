@@ -7,7 +7,7 @@
 
 #include "redis/sentinel.hpp"
 
-namespace tidegate::redis {
+namespace tidegate::redis::sentinel_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -98,4 +98,4 @@ TEST_CASE("sentinel: they are asked in turn, those that lately failed after the 
     CHECK(order.next(at(20s)) == Order{0, 1, 2});
 }
 
-}  // namespace tidegate::redis
+}  // namespace tidegate::redis::sentinel_test

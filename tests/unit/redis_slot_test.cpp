@@ -5,7 +5,7 @@
 
 #include "redis/slot.hpp"
 
-namespace tidegate::redis {
+namespace tidegate::redis::slot_test {
 
 TEST_CASE("slot: the specification's example of CRC16") {
     CHECK(crc16("123456789") == 0x31C3);
@@ -37,4 +37,4 @@ TEST_CASE("slot: the key of a state and the identifier alone are in one slot") {
     }
 }
 
-}  // namespace tidegate::redis
+}  // namespace tidegate::redis::slot_test

@@ -25,7 +25,7 @@
 #include "tls_server.hpp"
 #include "unit/fake_redis.hpp"
 
-namespace tidegate::redis {
+namespace tidegate::redis::tls_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -558,4 +558,4 @@ TEST_CASE("tls: settings that cannot be used are refused with the reason") {
     CHECK(fault_of(settings).find("holds no private key") != std::string::npos);
 }
 
-}  // namespace tidegate::redis
+}  // namespace tidegate::redis::tls_test

@@ -10,8 +10,7 @@
 
 #include "rls/rules.hpp"
 
-using namespace tidegate;
-using namespace tidegate::rls;
+namespace tidegate::rls::rules_test {
 
 namespace {
 
@@ -224,3 +223,5 @@ TEST_CASE("rls: a domain may occur once") {
     CHECK(domains.find("a") != nullptr);
     CHECK(domains.find("b") == nullptr);
 }
+
+}  // namespace tidegate::rls::rules_test

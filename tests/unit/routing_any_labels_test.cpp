@@ -7,7 +7,7 @@
 
 #include "routing/router.hpp"
 
-namespace tidegate::routing {
+namespace tidegate::routing::any_labels_test {
 namespace {
 
 Match of_host(std::string host, std::string path = "/**") {
@@ -115,4 +115,4 @@ TEST_CASE("router: knows which methods its routes name") {
 }
 
 }  // namespace
-}  // namespace tidegate::routing
+}  // namespace tidegate::routing::any_labels_test

@@ -7,7 +7,7 @@
 #include "base/utf8.hpp"
 #include "routing/case_folding.hpp"
 
-namespace tidegate::routing {
+namespace tidegate::routing::case_folding_test {
 namespace {
 
 TEST_CASE("case_folding: letters that some server treats as equal fold to the same") {
@@ -61,4 +61,4 @@ TEST_CASE("case_folding: folding never grows, is done after once, and keeps UTF-
 }
 
 }  // namespace
-}  // namespace tidegate::routing
+}  // namespace tidegate::routing::case_folding_test

@@ -9,7 +9,7 @@
 #include "routing/path_pattern.hpp"
 #include "routing/router.hpp"
 
-namespace tidegate::routing {
+namespace tidegate::routing::case_test {
 namespace {
 
 Match path(std::string text) {
@@ -321,4 +321,4 @@ TEST_CASE("case: no spelling of an admitted path names a route before the one it
 }
 
 }  // namespace
-}  // namespace tidegate::routing
+}  // namespace tidegate::routing::case_test

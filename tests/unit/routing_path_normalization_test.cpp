@@ -8,7 +8,7 @@
 
 #include "routing/path_normalization.hpp"
 
-namespace tidegate::routing {
+namespace tidegate::routing::path_normalization_test {
 namespace {
 
 std::uint8_t features(std::string_view path) {
@@ -174,4 +174,4 @@ TEST_CASE("path_readings: a segment of a pattern is decoded once") {
 }
 
 }  // namespace
-}  // namespace tidegate::routing
+}  // namespace tidegate::routing::path_normalization_test

@@ -6,7 +6,7 @@
 
 #include "routing/path_pattern.hpp"
 
-namespace tidegate::routing {
+namespace tidegate::routing::path_pattern_test {
 namespace {
 
 PathPattern pattern_of(std::string_view text) {
@@ -160,4 +160,4 @@ TEST_CASE("path_pattern: which pattern covers another") {
 }
 
 }  // namespace
-}  // namespace tidegate::routing
+}  // namespace tidegate::routing::path_pattern_test

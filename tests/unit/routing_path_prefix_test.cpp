@@ -8,7 +8,7 @@
 
 #include "routing/path_prefix.hpp"
 
-namespace tidegate::routing {
+namespace tidegate::routing::path_prefix_test {
 namespace {
 
 // Empty: accepted.
@@ -157,4 +157,4 @@ TEST_CASE("strip_prefix: whatever is stripped, a lenient server finds the rest o
 }
 
 }  // namespace
-}  // namespace tidegate::routing
+}  // namespace tidegate::routing::path_prefix_test

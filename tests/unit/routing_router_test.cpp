@@ -8,7 +8,7 @@
 #include "routing/path_pattern.hpp"
 #include "routing/router.hpp"
 
-namespace tidegate::routing {
+namespace tidegate::routing::router_test {
 namespace {
 
 Router router_of(const std::vector<Match>& matches) {
@@ -415,4 +415,4 @@ TEST_CASE("router: readings() lists every reading with its route and captures") 
 }
 
 }  // namespace
-}  // namespace tidegate::routing
+}  // namespace tidegate::routing::router_test

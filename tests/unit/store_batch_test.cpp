@@ -11,7 +11,7 @@
 #include "unit/script_reply.hpp"
 #include "unit/store_asking.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::batch_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -166,4 +166,4 @@ TEST_CASE("batch: a malformed reply is unreadable for all") {
     CHECK(std::vector(answers.begin(), answers.end()) == unreadable);
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::batch_test

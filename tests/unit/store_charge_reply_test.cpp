@@ -10,7 +10,7 @@
 #include "store/charge_script.hpp"
 #include "store_asking.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::charge_reply_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -425,4 +425,4 @@ TEST_CASE("charge_reply: nothing of an earlier verdict is left") {
     CHECK(asked.verdict.receipt.generations == std::vector<std::uint64_t>{7});
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::charge_reply_test

@@ -10,7 +10,7 @@
 #include "store/scripts.hpp"
 #include "store_asking.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::charge_script_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -379,4 +379,4 @@ TEST_CASE(
     CHECK_FALSE(shares({made(counting)}));
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::charge_script_test

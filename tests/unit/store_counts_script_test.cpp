@@ -12,7 +12,7 @@
 #include "store/scripts.hpp"
 #include "store_asking.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::counts_script_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -130,4 +130,4 @@ TEST_CASE("counts script: each policy is described by its own state and sets") {
     CHECK(of("000001") == std::vector{false, false, false, true});
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::counts_script_test

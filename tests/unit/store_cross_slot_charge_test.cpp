@@ -17,7 +17,7 @@
 #include "unit/script_reply.hpp"
 #include "unit/store_asking.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::cross_slot_charge_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -401,4 +401,4 @@ TEST_CASE("cross_slot_charge: many at once, some given back, each has a result")
     CHECK(rig.metrics_have("tidegate_store_given_back_total 60"));
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::cross_slot_charge_test

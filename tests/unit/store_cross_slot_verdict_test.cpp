@@ -11,7 +11,7 @@
 #include "store/cross_slot_verdict.hpp"
 #include "unit/store_asking.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::cross_slot_verdict_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -353,4 +353,4 @@ TEST_CASE("cross_slot_verdict: parts that are known to fail decide before any no
     CHECK(split.must_deny(true));
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::cross_slot_verdict_test

@@ -5,7 +5,7 @@
 
 #include "store/deny_cache.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::deny_cache_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -191,4 +191,4 @@ TEST_CASE("deny_cache: a denial from before units were given back does not hold"
     CHECK(cache.recall(denied.charge, kNow + 2ms, verdict));
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::deny_cache_test

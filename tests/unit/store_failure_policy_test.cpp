@@ -10,7 +10,7 @@
 #include "unit/metrics_text.hpp"
 #include "unit/store_asking.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::failure_policy_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -89,4 +89,4 @@ TEST_CASE("failure_policy: a store in process without room is unavailable, and c
     CHECK(rig.metrics_have("tidegate_store_failures_total{reason=\"full\"} 1"));
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::failure_policy_test

@@ -6,7 +6,7 @@
 
 #include "store/freed_identifiers.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::freed_identifiers_test {
 
 using namespace std::chrono_literals;
 
@@ -28,4 +28,4 @@ TEST_CASE("freed identifiers: known from when they were added, and beside others
     CHECK_FALSE(freed.any(items, now + 1ns));
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::freed_identifiers_test

@@ -9,7 +9,7 @@
 #include "store/heartbeat.hpp"
 #include "unit/store_redis.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::heartbeat_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -133,4 +133,4 @@ TEST_CASE("heartbeat: a number that is no longer configured holds until Redis co
     CHECK(rig.replicas == 6);
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::heartbeat_test

@@ -10,7 +10,7 @@
 #include "unit/store_asking.hpp"
 #include "unit/store_redis.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::inspector_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -47,4 +47,4 @@ TEST_CASE("inspector: a reset of many policies is several commands with one answ
     redis.stop();
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::inspector_test

@@ -16,7 +16,7 @@
 #include "unit/store_asking.hpp"
 #include "unit/store_redis.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::limiter_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -816,4 +816,4 @@ TEST_CASE("limiter: a default limit is counted alone while the share is unknown"
     CHECK(rig.decide({&by_default}) == Result::limited);
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::limiter_test

@@ -10,7 +10,7 @@
 #include "store/memory_store.hpp"
 #include "unit/store_asking.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::local_ledger_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -250,4 +250,4 @@ TEST_CASE("local_ledger: limits that changed meanwhile are reported as they were
     CHECK(all[0].policy->limits[0].quota + all[1].policy->limits[0].quota == 70);
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::local_ledger_test

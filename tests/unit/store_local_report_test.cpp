@@ -11,7 +11,7 @@
 #include "unit/store_asking.hpp"
 #include "unit/store_redis.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::local_report_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -205,4 +205,4 @@ TEST_CASE("local_report: units that no longer count are not reported") {
     CHECK(rig.report->empty());
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::local_report_test

@@ -9,7 +9,7 @@
 
 #include "store/memory_store.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::memory_store_floods_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -335,4 +335,4 @@ TEST_CASE("memory_store: random floods of other policies admit nothing beyond a 
     }
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::memory_store_floods_test

@@ -9,7 +9,7 @@
 
 #include "store/memory_store.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::memory_store_saved_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -173,4 +173,4 @@ TEST_CASE("memory_store saved: bytes that end early, or mean something else, are
     CHECK(next.store.load(bytes, kBegin).has_value());
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::memory_store_saved_test

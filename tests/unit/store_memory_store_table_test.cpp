@@ -9,7 +9,7 @@
 
 #include "store/memory_store_table.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::memory_store_table_test {
 namespace {
 
 // A table and the names that it should hold, with hashes of which many share buckets.
@@ -87,4 +87,4 @@ TEST_CASE("memory_store_table: a name adds two buckets at most, however many the
     CHECK(rig.walk().size() == rig.model.size());
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::memory_store_table_test

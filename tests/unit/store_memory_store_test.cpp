@@ -8,7 +8,7 @@
 
 #include "store/memory_store.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::memory_store_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -364,4 +364,4 @@ TEST_CASE("memory_store: other bounds keep what is counted, and shrink it as new
     }
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::memory_store_test

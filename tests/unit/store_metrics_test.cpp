@@ -5,8 +5,8 @@
 #include "store/metrics.hpp"
 #include "unit/metrics_text.hpp"
 
-using namespace tidegate;
-using namespace tidegate::store;
+namespace tidegate::store::metrics_test {
+
 using test::sample;
 
 TEST_CASE("metrics: store failures and reports are counted by reason and result") {
@@ -33,3 +33,5 @@ TEST_CASE("metrics: the state of the store is how many workers see it so") {
     CHECK(sample(text, R"(tidegate_store_state{state="up"})") == "2");
     CHECK(sample(text, R"(tidegate_store_state{state="down"})") == "1");
 }
+
+}  // namespace tidegate::store::metrics_test

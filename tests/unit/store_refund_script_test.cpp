@@ -8,7 +8,7 @@
 #include "store/scripts.hpp"
 #include "store_asking.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::refund_script_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -221,4 +221,4 @@ TEST_CASE("refund_script: all slots of a request that has ended are kept in one 
     CHECK(words[6] == "5000000");
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::refund_script_test

@@ -10,7 +10,7 @@
 #include "store/scripts.hpp"
 #include "store_asking.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::scripts_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -183,4 +183,4 @@ TEST_CASE("scripts: no directive of a template is left") {
     }
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::scripts_test

@@ -8,7 +8,7 @@
 #include "store/settle_script.hpp"
 #include "store_asking.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::settle_script_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -80,4 +80,4 @@ TEST_CASE("settle_script: a higher cost has the keys and arguments of a charge, 
     CHECK(words[8] == "3");
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::settle_script_test

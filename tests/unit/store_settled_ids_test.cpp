@@ -5,7 +5,7 @@
 
 #include "store/settled_ids.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::settled_ids_test {
 
 using namespace std::chrono_literals;
 
@@ -39,4 +39,4 @@ TEST_CASE("settled ids: a settlement that could not be corrected is claimed anew
     CHECK(ids.claim("a", 3, begin, begin + 60s).cost == 4);
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::settled_ids_test

@@ -15,7 +15,7 @@
 #include "unit/fake_redis.hpp"
 #include "unit/store_asking.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::settlement_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -180,4 +180,4 @@ TEST_CASE("settlement: without its policy a reservation is claimed, and nothing 
     }
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::settlement_test

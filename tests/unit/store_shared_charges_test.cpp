@@ -19,7 +19,7 @@
 #include "unit/store_asking.hpp"
 #include "unit/store_redis.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::shared_charges_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -310,4 +310,4 @@ TEST_CASE("shared_charges: threads decide each question once, and share commands
     CHECK(owner.use_count() == 1);
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::shared_charges_test

@@ -5,7 +5,7 @@
 #include "store/lua_files.hpp"
 #include "store/unroll.hpp"
 
-namespace tidegate::store {
+namespace tidegate::store::unroll_test {
 namespace {
 
 // The branch for one limit alone: nothing before it and nothing after it.
@@ -79,4 +79,4 @@ TEST_CASE("unroll: the fast path has no directive left, and a window for each li
     }
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate::store::unroll_test

@@ -15,6 +15,8 @@
 
 #include "places.hpp"
 
+namespace tidegate::structure_test {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -230,6 +232,26 @@ TEST_CASE("structure: every header guards itself") {
     }
 }
 
+TEST_CASE("structure: each file of tests has a namespace of its own, named after the file") {
+    static const std::regex named(R"(\nnamespace tidegate::(?:[a-z0-9_]+::)*([a-z0-9_]+) \{\n)");
+    std::set<std::string> names;
+    for (const auto& file : source_files(fs::path(tidegate::test::source_folder()) / "tests")) {
+        const auto stem = file.stem().string();
+        if (!stem.ends_with("_test")) continue;
+        const auto text = read(file);
+        std::smatch found;
+        REQUIRE_MESSAGE(std::regex_search(text, found, named),
+                        file << " has no namespace: put it into tidegate::...::" << stem);
+        const auto name = found[1].str();
+        const bool is_of_file = name == stem || (name != "test" && stem.ends_with('_' + name));
+        CHECK_MESSAGE(is_of_file, file << " has the namespace " << name << ": name it " << stem);
+        // The files of a folder that share a namespace are of one program.
+        const bool is_new = names.insert(file.parent_path().string() + found[0].str()).second;
+        CHECK_MESSAGE(is_new, file << " has the namespace of another file");
+    }
+    CHECK(names.size() > 100);
+}
+
 TEST_CASE("structure: the tests that docs/security.md names are there") {
     const auto tests = fs::path(tidegate::test::source_folder()) / "tests";
     std::string all;
@@ -253,3 +275,5 @@ TEST_CASE("structure: the tests that docs/security.md names are there") {
     CHECK(files > 10);
     CHECK(names > 10);
 }
+
+}  // namespace tidegate::structure_test

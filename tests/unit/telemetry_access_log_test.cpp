@@ -18,7 +18,7 @@
 #include "telemetry/access_log.hpp"
 #include "telemetry/log_output.hpp"
 
-namespace tidegate::telemetry {
+namespace tidegate::telemetry::access_log_test {
 namespace {
 
 // A folder of its own that goes with its contents.
@@ -244,4 +244,4 @@ TEST_CASE("log_output: a line torn by an error is ended before the next one begi
 }
 
 }  // namespace
-}  // namespace tidegate::telemetry
+}  // namespace tidegate::telemetry::access_log_test

@@ -5,7 +5,7 @@
 
 #include "telemetry/byte_ring.hpp"
 
-namespace tidegate::telemetry {
+namespace tidegate::telemetry::byte_ring_test {
 namespace {
 
 std::string take_all(ByteRing& ring) {
@@ -74,4 +74,4 @@ TEST_CASE("byte_ring: between two threads nothing is lost and nothing doubled") 
 }
 
 }  // namespace
-}  // namespace tidegate::telemetry
+}  // namespace tidegate::telemetry::byte_ring_test

@@ -7,7 +7,7 @@
 
 #include "telemetry/activity.hpp"
 
-namespace tidegate::telemetry {
+namespace tidegate::telemetry::denials_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -142,4 +142,4 @@ TEST_CASE("activity: denials are copied a few at a time, all of them once") {
 }
 
 }  // namespace
-}  // namespace tidegate::telemetry
+}  // namespace tidegate::telemetry::denials_test

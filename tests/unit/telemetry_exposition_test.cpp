@@ -6,7 +6,7 @@
 #include "telemetry/exposition.hpp"
 #include "unit/metrics_text.hpp"
 
-namespace tidegate::telemetry {
+namespace tidegate::telemetry::exposition_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -88,4 +88,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace tidegate::telemetry
+}  // namespace tidegate::telemetry::exposition_test

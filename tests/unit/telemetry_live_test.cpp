@@ -6,7 +6,7 @@
 
 #include "telemetry/live.hpp"
 
-namespace tidegate::telemetry {
+namespace tidegate::telemetry::live_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -123,4 +123,4 @@ TEST_CASE("live: names that a reload adds begin with 0") {
 }
 
 }  // namespace
-}  // namespace tidegate::telemetry
+}  // namespace tidegate::telemetry::live_test

@@ -7,7 +7,7 @@
 
 #include "telemetry/log_interval.hpp"
 
-namespace tidegate::telemetry {
+namespace tidegate::telemetry::log_interval_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -37,4 +37,4 @@ TEST_CASE("now and then: of threads that ask at once, one logs") {
 }
 
 }  // namespace
-}  // namespace tidegate::telemetry
+}  // namespace tidegate::telemetry::log_interval_test

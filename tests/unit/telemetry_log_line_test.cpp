@@ -11,7 +11,7 @@
 #include "telemetry/log_line.hpp"
 #include "unit/log_line_readers.hpp"
 
-namespace tidegate::telemetry {
+namespace tidegate::telemetry::log_line_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -328,4 +328,4 @@ TEST_CASE("log_line: negative times and statuses are shown as none") {
 }
 
 }  // namespace
-}  // namespace tidegate::telemetry
+}  // namespace tidegate::telemetry::log_line_test

@@ -7,7 +7,7 @@
 
 #include "telemetry/otlp_json.hpp"
 
-namespace tidegate::telemetry {
+namespace tidegate::telemetry::otlp_json_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -202,4 +202,4 @@ TEST_CASE("otlp_json: rejected spans are read as text and as a number, and nothi
 }
 
 }  // namespace
-}  // namespace tidegate::telemetry
+}  // namespace tidegate::telemetry::otlp_json_test

@@ -11,7 +11,7 @@
 #include "telemetry/exposition.hpp"
 #include "telemetry/percentiles.hpp"
 
-namespace tidegate::telemetry {
+namespace tidegate::telemetry::percentiles_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -85,4 +85,4 @@ TEST_CASE("fine_histogram: its buckets are those of the coarse one, at every bou
 }
 
 }  // namespace
-}  // namespace tidegate::telemetry
+}  // namespace tidegate::telemetry::percentiles_test

@@ -7,7 +7,7 @@
 
 #include "telemetry/repeated_failures.hpp"
 
-namespace tidegate::telemetry {
+namespace tidegate::telemetry::repeated_failures_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -70,4 +70,4 @@ TEST_CASE("repeated failures: a line says how often, unless it was once") {
 }
 
 }  // namespace
-}  // namespace tidegate::telemetry
+}  // namespace tidegate::telemetry::repeated_failures_test

@@ -9,7 +9,7 @@
 
 #include "telemetry/space_saving.hpp"
 
-namespace tidegate::telemetry {
+namespace tidegate::telemetry::space_saving_test {
 namespace {
 
 constexpr std::uint64_t kSecret = 0x5eed;
@@ -136,4 +136,4 @@ TEST_CASE("space_saving: names of any bytes are counted, long ones by their firs
 }
 
 }  // namespace
-}  // namespace tidegate::telemetry
+}  // namespace tidegate::telemetry::space_saving_test

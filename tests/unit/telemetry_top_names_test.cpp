@@ -10,7 +10,7 @@
 
 #include "telemetry/top_names.hpp"
 
-namespace tidegate::telemetry {
+namespace tidegate::telemetry::top_names_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -179,4 +179,4 @@ TEST_CASE("top_names: names that move while they are copied count once, within t
 }
 
 }  // namespace
-}  // namespace tidegate::telemetry
+}  // namespace tidegate::telemetry::top_names_test

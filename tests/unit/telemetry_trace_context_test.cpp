@@ -9,7 +9,7 @@
 
 #include "telemetry/trace_context.hpp"
 
-namespace tidegate::telemetry {
+namespace tidegate::telemetry::trace_context_test {
 namespace {
 
 const std::string kTrace = "0af7651916cd43dd8448eb211c80319c";
@@ -182,4 +182,4 @@ TEST_CASE("trace_context: of more than 512 bytes long members go first, then tho
 }
 
 }  // namespace
-}  // namespace tidegate::telemetry
+}  // namespace tidegate::telemetry::trace_context_test

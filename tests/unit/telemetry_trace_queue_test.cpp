@@ -11,7 +11,7 @@
 
 #include "telemetry/trace_queue.hpp"
 
-namespace tidegate::telemetry {
+namespace tidegate::telemetry::trace_queue_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -162,4 +162,4 @@ TEST_CASE("trace_queue: one thread pushes while another takes, and nothing is lo
 }
 
 }  // namespace
-}  // namespace tidegate::telemetry
+}  // namespace tidegate::telemetry::trace_queue_test

@@ -8,7 +8,7 @@
 #include "tls/certificate_facts.hpp"
 #include "unit/made_certificates.hpp"
 
-namespace tidegate {
+namespace tidegate::tls_certificate_facts_test {
 
 namespace {
 
@@ -89,4 +89,4 @@ TEST_CASE("certificate_facts: days that are left are whole ones, and negative wh
     CHECK(days_left(now - 1s, now) == -1);
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::tls_certificate_facts_test

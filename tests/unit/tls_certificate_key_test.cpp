@@ -7,7 +7,7 @@
 #include "tls/certificate_key.hpp"
 #include "unit/made_certificates.hpp"
 
-namespace tidegate {
+namespace tidegate::tls_certificate_key_test {
 
 namespace {
 
@@ -56,4 +56,4 @@ TEST_CASE("certificate_key: a certificate without a key that can be read has non
     CHECK(key_of(*empty).text == "of an unknown kind");
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::tls_certificate_key_test

@@ -7,7 +7,7 @@
 #include "certificates.hpp"
 #include "tls/certificate_names.hpp"
 
-namespace tidegate {
+namespace tidegate::tls_certificate_names_test {
 
 namespace {
 
@@ -128,4 +128,4 @@ TEST_CASE("certificate names: an address is found as itself only") {
     CHECK_FALSE(names.find("localhost"));
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::tls_certificate_names_test

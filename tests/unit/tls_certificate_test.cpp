@@ -6,7 +6,7 @@
 #include "certificates.hpp"
 #include "tls/certificate.hpp"
 
-namespace tidegate {
+namespace tidegate::tls_certificate_test {
 
 namespace {
 
@@ -95,4 +95,4 @@ TEST_CASE("certificate: it says from when until when it is valid") {
     CHECK(valid_until(*long_lived.certificate) == std::chrono::system_clock::time_point::max());
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::tls_certificate_test

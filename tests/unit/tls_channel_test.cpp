@@ -14,7 +14,7 @@
 #include "tls/tls_client.hpp"
 #include "tls_peer.hpp"
 
-namespace tidegate {
+namespace tidegate::tls_channel_test {
 
 namespace {
 
@@ -482,4 +482,4 @@ TEST_CASE("tls channel: it works as the server, too") {
     ::close(pair.ends[0]);
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::tls_channel_test

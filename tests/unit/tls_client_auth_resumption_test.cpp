@@ -11,7 +11,7 @@
 
 #include "unit/client_auth_world.hpp"
 
-namespace tidegate {
+namespace tidegate::tls_client_auth_resumption_test {
 
 namespace {
 
@@ -178,4 +178,4 @@ TEST_CASE("client_auth: a broken ticket, and one of other keys, leads to a whole
     }
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::tls_client_auth_resumption_test

@@ -10,7 +10,7 @@
 
 #include "unit/client_auth_world.hpp"
 
-namespace tidegate {
+namespace tidegate::tls_client_auth_test {
 
 namespace {
 
@@ -255,4 +255,4 @@ TEST_CASE("client_auth: a file that cannot be used is reported with its key") {
           "client_crl holds a revocation list that cannot be read");
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::tls_client_auth_test

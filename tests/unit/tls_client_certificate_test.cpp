@@ -8,7 +8,7 @@
 #include "client_certificates.hpp"
 #include "tls/client_certificate.hpp"
 
-namespace tidegate {
+namespace tidegate::tls_client_certificate_test {
 
 namespace {
 
@@ -108,4 +108,4 @@ TEST_CASE("client_certificate: a subject is ASCII and escapes in hex alone") {
     CHECK(subject_of_name("a\0b"s) == "CN=a\\00b");
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::tls_client_certificate_test

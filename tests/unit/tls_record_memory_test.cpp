@@ -12,7 +12,7 @@
 #include "tls/channel.hpp"
 #include "tls/record_memory.hpp"
 
-namespace tidegate {
+namespace tidegate::tls_record_memory_test {
 
 namespace {
 
@@ -117,4 +117,4 @@ TEST_CASE("record memory: a size of 0 returns null, and to reallocate to 0 frees
     give(again);
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::tls_record_memory_test

@@ -7,7 +7,7 @@
 #include "client_certificates.hpp"
 #include "tls/revocation_list.hpp"
 
-namespace tidegate {
+namespace tidegate::tls_revocation_list_test {
 
 namespace {
 
@@ -95,4 +95,4 @@ TEST_CASE("revocation_list: the next update is that of the issuer whose list end
     CHECK_FALSE(next_update({}).has_value());
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::tls_revocation_list_test

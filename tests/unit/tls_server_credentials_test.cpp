@@ -6,7 +6,7 @@
 
 #include "unit/tls_server_world.hpp"
 
-namespace tidegate {
+namespace tidegate::tls_server_credentials_test {
 
 namespace {
 
@@ -134,4 +134,4 @@ TEST_CASE("server credentials: the files, names and types that they hold can be 
     CHECK(name_of(credentials->pairs().back().type) == "ECDSA");
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::tls_server_credentials_test

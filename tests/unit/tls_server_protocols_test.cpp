@@ -6,7 +6,7 @@
 
 #include "unit/tls_server_world.hpp"
 
-namespace tidegate {
+namespace tidegate::tls_server_protocols_test {
 
 namespace {
 
@@ -162,4 +162,4 @@ TEST_CASE("tls server: HTTP/2 needs no server name") {
     CHECK(agreed(server, {.name = "a.example", .protocols = kH2}) == "h2");
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::tls_server_protocols_test

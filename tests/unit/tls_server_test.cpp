@@ -5,7 +5,7 @@
 
 #include "unit/tls_server_world.hpp"
 
-namespace tidegate {
+namespace tidegate::tls_server_test {
 
 namespace {
 
@@ -276,4 +276,4 @@ TEST_CASE("tls server: a connection outlives it") {
     CHECK(meeting.tickets() == 1);
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::tls_server_test

@@ -6,7 +6,7 @@
 
 #include "unit/tls_server_world.hpp"
 
-namespace tidegate {
+namespace tidegate::tls_server_tickets_test {
 
 namespace {
 
@@ -168,4 +168,4 @@ TEST_CASE("tls server: resuming under an unknown name is refused where unknown n
     CHECK(meeting.client_error() == SSL_R_TLSV1_UNRECOGNIZED_NAME);
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::tls_server_tickets_test

@@ -8,7 +8,7 @@
 #include "tls/system_authorities.hpp"
 #include "unit/trusted_authority.hpp"
 
-namespace tidegate {
+namespace tidegate::tls_system_authorities_test {
 
 namespace {
 
@@ -75,4 +75,4 @@ TEST_CASE("system_authorities: a system without any is reported") {
     CHECK(authorities.error() == "the system has no authorities");
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::tls_system_authorities_test

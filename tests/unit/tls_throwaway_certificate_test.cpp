@@ -11,7 +11,8 @@
 #include "tls/certificate.hpp"
 #include "tls/throwaway_certificate.hpp"
 
-using namespace tidegate;
+namespace tidegate::tls_throwaway_certificate_test {
+
 using std::chrono::hours;
 using std::chrono::system_clock;
 
@@ -89,3 +90,5 @@ TEST_CASE("throwaway_certificate: its key is a new one of P-256, and it is no au
     CHECK(ASN1_INTEGER_cmp(X509_get0_serialNumber(made.certificate.get()),
                            X509_get0_serialNumber(other.certificate.get())) != 0);
 }
+
+}  // namespace tidegate::tls_throwaway_certificate_test

@@ -7,7 +7,7 @@
 
 #include "tls/ticket_keys.hpp"
 
-namespace tidegate {
+namespace tidegate::tls_ticket_keys_test {
 
 namespace {
 
@@ -173,4 +173,4 @@ TEST_CASE("ticket keys: configured ones are not handed over, and none take their
     CHECK(encrypting(made) == before);
 }
 
-}  // namespace tidegate
+}  // namespace tidegate::tls_ticket_keys_test

@@ -8,8 +8,7 @@
 #include "upstream/chooser.hpp"
 #include "upstream_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::upstream;
+namespace tidegate::upstream::chooser_test {
 
 namespace {
 
@@ -143,3 +142,5 @@ TEST_CASE("chooser: reset() forgets servers that are gone") {
         CHECK_FALSE(chooser.choose({}, kNow, nullptr));
     }
 }
+
+}  // namespace tidegate::upstream::chooser_test

@@ -8,8 +8,8 @@
 
 #include "upstream/fair_share.hpp"
 
-using namespace tidegate;
-using namespace tidegate::upstream;
+namespace tidegate::upstream::fair_share_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -333,3 +333,5 @@ TEST_CASE("fair_share: a request that takes the place of another one counts in i
     CHECK(held() == 0);
     CHECK(upstream.requests.held_by(parse_ip("192.0.2.2")) == 1);
 }
+
+}  // namespace tidegate::upstream::fair_share_test

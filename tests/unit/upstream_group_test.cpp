@@ -10,8 +10,8 @@
 #include "upstream/resolver.hpp"
 #include "upstream_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::upstream;
+namespace tidegate::upstream::group_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -305,3 +305,5 @@ TEST_CASE("resolver: stop() does not wait for a look-up") {
     io.run_for(5s);
     CHECK(io.stopped());
 }
+
+}  // namespace tidegate::upstream::group_test

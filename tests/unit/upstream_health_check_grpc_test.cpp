@@ -7,8 +7,7 @@
 #include "http/grpc.hpp"
 #include "upstream/health_check_grpc.hpp"
 
-using namespace tidegate;
-using namespace tidegate::upstream;
+namespace tidegate::upstream::health_check_grpc_test {
 
 namespace {
 
@@ -79,3 +78,5 @@ TEST_CASE("health_check_grpc: an answer that is not gRPC is a fault") {
     const std::string huge = std::string("\x12\xa0\x1f") + std::string(4'000, 'x');
     CHECK(fault_of({}, framed(huge + huge + "\x08\x01")) == none);
 }
+
+}  // namespace tidegate::upstream::health_check_grpc_test

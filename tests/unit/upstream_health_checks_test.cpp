@@ -8,8 +8,8 @@
 #include "base/version.hpp"
 #include "upstream_health_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::upstream;
+namespace tidegate::upstream::health_checks_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -228,3 +228,5 @@ TEST_CASE("health_checks: a proxy that is out of descriptors says nothing about 
     REQUIRE(runs_until(checked.io, [&] { return checked.is_checked(); }));
     CHECK(checked.status().health == ServerHealth::up);
 }
+
+}  // namespace tidegate::upstream::health_checks_test

@@ -6,8 +6,7 @@
 #include "tls_server.hpp"
 #include "upstream_health_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::upstream;
+namespace tidegate::upstream::health_kept_test {
 
 namespace {
 
@@ -268,3 +267,5 @@ TEST_CASE("health_checks: checks begin at one of twenty ticks of `every`, and ne
     CHECK(shared_tick(start + 5'250ms, 5s, 10ms) == start + 5'240ms);
     CHECK(shared_tick(start + 7'999'999ns, 10ms, 0ns) == start + 7ms);
 }
+
+}  // namespace tidegate::upstream::health_kept_test

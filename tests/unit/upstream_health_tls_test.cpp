@@ -8,8 +8,8 @@
 #include "upstream/health_check.hpp"
 #include "upstream_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::upstream;
+namespace tidegate::upstream::health_tls_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -70,3 +70,5 @@ TEST_CASE("health tls: a server that is not accepted, or does not accept, is not
     const std::string refused = check_over_tls(strict.port(), authority).fault;
     CHECK(refused.starts_with("it wants a client certificate, and none is configured"));
 }
+
+}  // namespace tidegate::upstream::health_tls_test

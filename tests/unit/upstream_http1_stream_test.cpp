@@ -10,7 +10,8 @@
 #include "upstream/http1_stream.hpp"
 #include "upstream_world.hpp"
 
-using namespace tidegate;
+namespace tidegate::upstream_http1_stream_test {
+
 using upstream::Http1Stream;
 using Head = Http1Stream::Head;
 using Body = Http1Stream::Body;
@@ -281,3 +282,5 @@ TEST_CASE("http1_stream: after cancel() nothing is sent or received") {
     CHECK(world.stream.send({}, {}) == IoStatus::failed);
     CHECK(world.read_head() == Head::broken);
 }
+
+}  // namespace tidegate::upstream_http1_stream_test

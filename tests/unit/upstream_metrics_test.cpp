@@ -6,8 +6,8 @@
 #include "unit/metrics_text.hpp"
 #include "upstream/metrics.hpp"
 
-using namespace tidegate;
-using namespace tidegate::upstream;
+namespace tidegate::upstream::metrics_test {
+
 using namespace std::chrono_literals;
 using test::sample;
 
@@ -62,3 +62,5 @@ TEST_CASE("metrics: servers and queues are shown as they are when scraped") {
     CHECK(sample(text, R"(tidegate_upstream_queue_length{upstream="api"})") == "7");
     CHECK(sample(text, R"(tidegate_upstream_names_failing{upstream="api"})") == "2");
 }
+
+}  // namespace tidegate::upstream::metrics_test

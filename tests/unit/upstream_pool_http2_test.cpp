@@ -7,8 +7,8 @@
 #include "h2_client_world.hpp"
 #include "upstream_pool_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::upstream;
+namespace tidegate::upstream::pool_http2_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -323,3 +323,5 @@ TEST_CASE("pool http2: a pool may go while its connections are open") {
     std::string last = Http2Pooled::heard(socket);
     CHECK(last.ends_with(goaway(0)));
 }
+
+}  // namespace tidegate::upstream::pool_http2_test

@@ -8,8 +8,8 @@
 
 #include "upstream_pool_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::upstream;
+namespace tidegate::upstream::pool_seats_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -389,3 +389,5 @@ TEST_CASE("pool: an address that fills the queue makes room for others, its last
     CHECK(pooled.group->seats().waiting() == 8);
     for (const auto& one : others) CHECK_FALSE(one->wait.is_pushed_out());
 }
+
+}  // namespace tidegate::upstream::pool_seats_test

@@ -15,8 +15,8 @@
 #include "unit/metrics_text.hpp"
 #include "upstream_pool_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::upstream;
+namespace tidegate::upstream::pool_test {
+
 using namespace std::chrono_literals;
 
 TEST_CASE("pool: servers take turns by their weights, evenly spread") {
@@ -279,3 +279,5 @@ TEST_CASE("pool: a connection whose making ends by an exception is closed, and c
     CHECK(text.find("tidegate_upstream_connections 0\n") != std::string::npos);
     CHECK(text.find("tidegate_upstream_connections_total 1\n") != std::string::npos);
 }
+
+}  // namespace tidegate::upstream::pool_test

@@ -10,8 +10,8 @@
 #include "tls_server.hpp"
 #include "upstream_pool_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::upstream;
+namespace tidegate::upstream::pool_tls_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -194,3 +194,5 @@ TEST_CASE("pool tls: a server that refuses clients after their handshake is know
     CHECK(accepted.ask(stream) == 200);
     accepted.pooled.pool->throw_away(stream);
 }
+
+}  // namespace tidegate::upstream::pool_tls_test

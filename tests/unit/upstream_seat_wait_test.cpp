@@ -10,8 +10,7 @@
 #include "upstream/seat_wait.hpp"
 #include "upstream_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::upstream;
+namespace tidegate::upstream::seat_wait_test {
 
 namespace {
 
@@ -235,3 +234,5 @@ TEST_CASE("seat_wait: no seat is lost between threads") {
     CHECK(seats.taken() == 0);
     CHECK(seats.waiting() == 0);
 }
+
+}  // namespace tidegate::upstream::seat_wait_test

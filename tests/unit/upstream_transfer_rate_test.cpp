@@ -2,8 +2,8 @@
 
 #include "upstream/transfer_rate.hpp"
 
-using namespace tidegate;
-using namespace tidegate::upstream;
+namespace tidegate::upstream::transfer_rate_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -82,3 +82,5 @@ TEST_CASE("transfer_rate: no number of bytes makes the sums overflow") {
     CHECK(rate.time_left({24h, 1, 24h}, kStart + 1s) == 24h - 1s);
     CHECK(rate.lag(1, kStart + 1s) < -8'760h);
 }
+
+}  // namespace tidegate::upstream::transfer_rate_test

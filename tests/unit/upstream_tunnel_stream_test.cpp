@@ -9,8 +9,7 @@
 #include "upstream/tunnel_stream.hpp"
 #include "upstream_pool_world.hpp"
 
-using namespace tidegate;
-using namespace tidegate::upstream;
+namespace tidegate::upstream::tunnel_stream_test {
 
 namespace {
 
@@ -89,3 +88,5 @@ TEST_CASE(
     switched.far.read_some(asio::buffer(block), ec);
     CHECK(ec == asio::error::eof);
 }
+
+}  // namespace tidegate::upstream::tunnel_stream_test
