@@ -89,13 +89,14 @@ int seen(const Upstream& upstream, const std::string& path) {
 }
 
 // Bodies of 1 KiB at most; little patience with slow ones, and with the upstream.
-std::string impatient(const Upstream& upstream, const std::string& limit) {
-    return "limits_on_requests: {body_bytes: 1KiB}\ntimeouts: {request_body: 100ms, hold_aborted: "
-           "0s}\nupstreams: {api: {servers: [" +
-           upstream.url() +
-           "], request_buffer: off, timeouts: {response: 100ms}}}\npolicies: {p: {key: [ip], "
-           "limits: [" +
-           limit + "]}}\nroutes: [{name: all, upstream: api, policies: [p]}]\n";
+// A body may be silent for `silence`, and so may the upstream once it has one.
+std::string impatient(const Upstream& upstream, const std::string& limit,
+                      const std::string& silence = "100ms") {
+    return "limits_on_requests: {body_bytes: 1KiB}\ntimeouts: {request_body: " + silence +
+           ", hold_aborted: 0s}\nupstreams: {api: {servers: [" + upstream.url() +
+           "], request_buffer: off, timeouts: {response: " + silence +
+           "}}}\npolicies: {p: {key: [ip], limits: [" + limit +
+           "]}}\nroutes: [{name: all, upstream: api, policies: [p]}]\n";
 }
 
 std::string failures(const Upstream& upstream, const std::string& quota = "5") {
@@ -210,7 +211,7 @@ TEST_CASE("count by status: of many bad bodies at once no more than the quota co
     const CountedIn counted = either_store();
     const Upstream upstream(act_and_fail);
     const Tidegate tidegate(counted.yaml() +
-                            impatient(upstream, "{quota: 3, per: 1h, count: [200]}"));
+                            impatient(upstream, "{quota: 3, per: 1h, count: [200]}", "10s"));
     const Failing bad = failing_requests().front();
     for (int wave = 0; wave < 2; ++wave) {
         std::vector<RawClient> clients;

@@ -26,8 +26,11 @@ fs::path path_in(const Tidegate& proxy, const std::string& name) {
     return fs::path(proxy.file()).parent_path() / name;
 }
 
+// Writes under another name and renames, so that the proxy never reads half a file.
 void write_file(const fs::path& path, const std::string& text) {
-    std::ofstream(path) << text;
+    const fs::path complete = path.string() + ".complete";
+    std::ofstream(complete) << text;
+    fs::rename(complete, path);
 }
 
 std::string content_of(const fs::path& path) {
@@ -71,7 +74,7 @@ TEST_CASE("watch: a fault is logged, and the old configuration stays until the f
     proxy.write_configuration("nonsense: 1\n" + one_route(upstream, "/b"));
     CHECK_SOON(proxy.metric("tidegate_reloads_total{result=\"refused\"}") == 1);
     CHECK(proxy.get("/a").status() == 200);
-    CHECK(proxy.errors().find("unknown key `nonsense`") != std::string::npos);
+    CHECK_SOON(proxy.errors().find("unknown key `nonsense`") != std::string::npos);
     proxy.write_configuration(one_route(upstream, "/b"));
     CHECK_SOON(watched_generation(proxy) == 2);
     CHECK(proxy.get("/b").status() == 200);
@@ -87,7 +90,7 @@ TEST_CASE("watch: included files are watched, also new and removed ones") {
     // A fault in the file is logged with its name, and the mended file takes effect.
     write_file(part, "routes: [{match: {path: /b}}]\n");
     CHECK_SOON(proxy.metric("tidegate_reloads_total{result=\"refused\"}") == 1);
-    CHECK(proxy.errors().find("b.part.yaml:1:10: ") != std::string::npos);
+    CHECK_SOON(proxy.errors().find("b.part.yaml:1:10: ") != std::string::npos);
     write_file(part, "routes: [{match: {path: /c}, policies: []}]\n");
     CHECK_SOON(watched_generation(proxy) == 3);
     CHECK(proxy.get("/c").status() == 200);

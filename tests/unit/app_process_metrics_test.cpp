@@ -85,6 +85,9 @@ TEST_CASE("process metrics: a thread's time is shown by its number while the thr
     CHECK(sample(text, R"(tidegate_thread_cpu_seconds_total{thread="1"})") != "absent");
     may_end.set_value();
     thread.join();
+    // The kernel forgets a thread a moment after it is joined.
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (own.used() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
     CHECK_FALSE(own.used());
 }
 

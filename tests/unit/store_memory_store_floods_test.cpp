@@ -186,7 +186,9 @@ TEST_CASE("memory_store: names of a policy that is gone make room first") {
     former.flood(kMaxKeys / 2, kBegin);
     const std::vector<std::string_view> configured{"stays", "other"};
     store.set_policies(configured);
-    const std::size_t names = kMaxKeys * 3 / 4;
+    // More than half, which the former policy has left free. Names spread unevenly over the shards:
+    // of 3/4 of all, one shard would sometimes get more than it holds.
+    const std::size_t names = kMaxKeys * 5 / 8;
     for (std::size_t i = 0; i < names; ++i) REQUIRE(client.passes(std::to_string(i), kBegin));
     std::size_t known = 0;
     for (std::size_t i = 0; i < names; ++i) {
