@@ -1,11 +1,12 @@
 """What scripts/test runs, and in which order: run.py --some|--all SECONDS
 
 SECONDS is what installing the packages took. Doctest programs are cut into parts of some cases each,
-and parts run three at a time: each test takes ports and files of its own, and most of them wait.
+and some parts run side by side: each test takes ports and files of its own, and most of them wait.
 
-A machine that is busy with three of them can be too slow for a deadline that a test sets. So a part in
-which expectations failed runs once more, alone: what passes then is named as unsteady, with what failed,
-and is no failure. A report of a sanitizer, a crash and a part that took too long are never forgiven.
+A machine that is busy with some of them can be too slow for a deadline that a test sets. So a part in
+which expectations failed, and the recipes, run once more, alone: what passes then is named as unsteady,
+with what failed, and is no failure. A report of a sanitizer, a crash and a part that took too long are
+never forgiven.
 
 What --all builds, clang-tidy and the image run at the lowest priority beside the tests, which mostly wait. Tests
 that measure run alone.
@@ -21,11 +22,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 LOGS = "build/test-logs"
-AT_ONCE = 3
+# Two cores serve eight parts, as most wait. Builds take what processor time three leave.
+AT_ONCE = 8
+AT_ONCE_BESIDE_BUILDS = 3
 PART_SECONDS_MAX = 600
 FAULT = re.compile(r"^FAIL |ERROR: |runtime error: |FATAL|Sanitizer|: error:")
 COUNT = re.compile(r"^\[doctest\] unskipped test cases .*: (\d+)$", re.MULTILINE)
-UNFORGIVEN = re.compile(r"Sanitizer|runtime error: |SIG[A-Z]+ ")
+UNFORGIVEN = re.compile(r"Sanitizer|runtime error: |SIG[A-Z]+ |ended with -?\d+$|does not end$",
+                        re.MULTILINE)
 SUMMARY = re.compile(
     r"^\[doctest\] test cases: *\d+ \| *\d+ passed \| *(\d+) failed", re.MULTILINE)
 # Messages, bodies, limits and identity.
@@ -75,7 +79,7 @@ class Report:
                     print("\n".join(faults_in(log)), flush=True)
 
     def add_unsteady(self, name, log):
-        """A part that failed beside others and passed alone."""
+        """A part or a step that failed beside others and passed alone."""
         self.unsteady.append(name)
         print(f"     {name} passed alone after it had failed:", flush=True)
         print("\n".join(faults_in(log)), flush=True)
@@ -83,9 +87,9 @@ class Report:
     @staticmethod
     def tell_left_out(log):
         """Prints the parts of a step that this machine cannot run."""
-        with open(log, encoding="utf-8", errors="replace") as file:
-            print("".join(f"     {line}" for line in file if line.startswith("not run: ")), end="",
-                  flush=True)
+        for line in text_of(log).splitlines():
+            if line.startswith("not run: "):
+                print(f"     {line}", flush=True)
 
     def end(self):
         for name in self.unsteady:
@@ -97,10 +101,14 @@ class Report:
         return 1 if self.failed else 0
 
 
+def text_of(log):
+    with open(log, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
 def faults_in(log):
     """The lines of a log that say why: the faults and the lines behind them, else its end."""
-    with open(log, encoding="utf-8", errors="replace") as file:
-        lines = [line.rstrip("\n")[:400] for line in file]
+    lines = [line[:400] for line in text_of(log).splitlines()]
     chosen = sorted({number for fault, line in enumerate(lines) if FAULT.search(line)
                      for number in range(fault, min(fault + 9, len(lines)))})
     return [lines[number] for number in chosen[:40]] or lines[-40:]
@@ -113,17 +121,40 @@ def run(command, log, settings=None):
                               env=dict(os.environ, **(settings or {}))).returncode
 
 
-def step(report, name, *command, settings=None, counted=None):
-    """A command that must succeed: one test, or as many as its log has lines that match."""
-    begin = time.monotonic()
-    log = f"{LOGS}/{name}.log"
-    code = run(command, log, settings)
-    passed = 0 if code else 1
-    if counted:
-        with open(log, encoding="utf-8", errors="replace") as file:
-            passed = sum(1 for line in file if re.search(counted, line))
-    report.add(name, passed, 1 if code else 0, time.monotonic() - begin, [log])
-    report.tell_left_out(log)
+class Step:
+    """A command that must succeed: one test, or as many as its log has lines that match. `again`: a run
+    that fails beside others, and finds no crash, is followed by one alone."""
+
+    def __init__(self, name, *command, settings=None, counted=None, again=False):
+        self.name, self.command = name, command
+        self.settings, self.counted, self.again = settings, counted, again
+
+    def run(self, log=None):
+        begin = time.monotonic()
+        self.log = log or f"{LOGS}/{self.name}.log"
+        self.failed = 1 if run(self.command, self.log, self.settings) else 0
+        self.seconds = time.monotonic() - begin
+        return self
+
+    def passed(self):
+        if not self.counted:
+            return 1 - self.failed
+        return sum(1 for line in text_of(self.log).splitlines() if re.search(self.counted, line))
+
+    def run_again(self, report):
+        first = self.log
+        if not (self.failed and self.again) or UNFORGIVEN.search(text_of(first)):
+            return
+        if not self.run(f"{LOGS}/{self.name}.again.log").failed:
+            report.add_unsteady(self.name, first)
+
+    def tell(self, report):
+        report.add(self.name, self.passed(), self.failed, self.seconds, [self.log])
+        report.tell_left_out(self.log)
+
+
+def step(report, *command, **how):
+    Step(*command, **how).run().tell(report)
 
 
 class Program:
@@ -162,8 +193,7 @@ class Program:
         """How many cases of a part fail; 1 if it died before its summary, or had nothing to test."""
         code = run(["timeout", "--kill-after=10", str(PART_SECONDS_MAX), *self.command,
                     f"--first={first}", f"--last={last}"], log, self.settings)
-        with open(log, encoding="utf-8", errors="replace") as file:
-            summary = SUMMARY.search(file.read())
+        summary = SUMMARY.search(text_of(log))
         failed = int(summary[1]) if summary else 0
         is_bad = code != 0 or first > last or not summary
         return max(failed, 1) if is_bad else failed
@@ -172,8 +202,7 @@ class Program:
         """Runs the parts in which only expectations failed once more, by themselves."""
         for part in list(self.bad_parts):
             first, last, failed, log = part
-            with open(log, encoding="utf-8", errors="replace") as file:
-                text = file.read()
+            text = text_of(log)
             if not SUMMARY.search(text) or UNFORGIVEN.search(text):
                 continue
             again = log.replace(".log", ".again.log")
@@ -204,14 +233,17 @@ class Beside:
             self.wait_for(name)
 
 
-def run_programs(report, programs, steps=()):
-    """Runs them, and steps that measure nothing, side by side; the longest should come first."""
+def run_programs(report, programs, steps=(), at_once=AT_ONCE_BESIDE_BUILDS):
+    """Runs parts and steps side by side, then what failed once more, alone. Nothing that measures may be
+    among them; the longest should come first."""
     parts = [(program, part) for program in programs for part in program.parts()]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for done in [*[pool.submit(step, report, *command, **settings)
-                       for command, settings in steps],
+    with ThreadPoolExecutor(at_once) as pool:
+        for done in [*[pool.submit(one.run) for one in steps],
                      *[pool.submit(program.run_part, *part) for program, part in parts]]:
             done.result()
+    for one in steps:
+        one.run_again(report)
+        one.tell(report)
     for program in programs:
         program.run_again(report)
         report.add(program.name, program.passed, program.failed, program.seconds,
@@ -239,15 +271,17 @@ def integration(name, kind, settings, cases=None):
                              **settings})
 
 
-def some(report, begin_others=lambda: None):
-    """The tests for every change; `begin_others` is called when all of it is built."""
+def some(report, beside=None):
+    """The tests for every change. `beside` builds what --all has more, once all of this is built."""
     step(report, "format", "scripts/format", "--check")
     step(report, "shellcheck", "shellcheck", *[f"scripts/{name}" for name in SHELL_SCRIPTS],
          ".ci/run", "docker/collect")
     step(report, "build-tests", "scripts/build", "tests")
     step(report, "build-sanitize", "scripts/build", "sanitize")
-    begin_others()
+    if beside:
+        begin_builds(beside)
     units = [name for name in tests_of("build/sanitize") if name != "store_conformance"]
+    sanitized = {"TIDEGATE_PROGRAM": "build/sanitize/tidegate"}
     run_programs(report, [
         integration("integration", "sanitize", {"TIDEGATE_SANITIZED": "1"}),
         integration("integration-tls", "sanitize",
@@ -258,20 +292,20 @@ def some(report, begin_others=lambda: None):
         Program("store_conformance", "build/sanitize/store_conformance", part=4, settings={
             "TIDEGATE_CHARGES": "100000", "TIDEGATE_TRACES": "1000",
             "TIDEGATE_MEMORY_TRACES": "10000", "TIDEGATE_CLUSTER_TRACES": "300"}),
-        *[Program(name, f"build/sanitize/{name}") for name in units]])
+        *[Program(name, f"build/sanitize/{name}") for name in units]],
+        steps=[Step("recipes", "python3", "tests/recipes/check.py", counted="^ok  ",
+                    settings=sanitized, again=True)],
+        at_once=AT_ONCE_BESIDE_BUILDS if beside else AT_ONCE)
     step(report, "documents", "python3", "tests/readme/check.py", "docs/limits.md",
          "docs/configuration.md", "docs/commands.md", "docs/operating.md", "docs/faces.md",
          "docs/check-api.md", "docs/tunnels.md", "docs/http2.md", counted="^ok  ",
-         settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
+         settings=sanitized)
     step(report, "links", "python3", "tests/readme/links.py")
-    step(report, "reference", "python3", "tests/readme/reference.py",
-         settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
-    step(report, "recipes", "python3", "tests/recipes/check.py", counted="^ok  ",
-         settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
+    step(report, "reference", "python3", "tests/readme/reference.py", settings=sanitized)
     step(report, "completions", "python3", "tests/package/completions.py", counted="^ok  ",
-         settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
+         settings=sanitized)
     step(report, "schema", "/usr/bin/python3", "tests/package/schema.py", counted="^ok  ",
-         settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
+         settings=sanitized)
     step(report, "install", "python3", "tests/package/install.py", "build/sanitize",
          counted="^ok  ")
     step(report, "plots", "scripts/plots", "--check", "build/sanitize/arrivals")
@@ -298,18 +332,18 @@ def optimised(report, beside):
                     {"TIDEGATE_SANITIZED": "0", "TIDEGATE_LARGE_MIB": "100"}),
         Program("store_conformance-release", "build/release/store_conformance", part=4)],
         steps=[
-            (["package", "scripts/package", "--build", "build/release"], {"counted": "^ok "}),
-            (["provider", "scripts/provider"], {"counted": "^ok "}),
-            (["models", "scripts/models"], {}),
-            (["training", "python3", "-B", "bench/compare/training.py", "build/release/tidegate"],
-             {}),
-            (["helm", "scripts/helm"], {"counted": "^ok "}),
-            (["alerts", "scripts/alerts"], {"counted": "^ok "}),
-            (["http2", "scripts/http2"], {"counted": "^ok "}),
-            (["gateways", "scripts/gateways"], {"counted": "^ok "}),
-            (["browser", "scripts/browser"], {"counted": "^ok "}),
-            (["dashboard", "scripts/dashboard"], {"counted": "^ok "}),
-            (["apps", "scripts/apps"], {})])
+            Step("package", "scripts/package", "--build", "build/release", counted="^ok "),
+            Step("provider", "scripts/provider", counted="^ok "),
+            Step("models", "scripts/models"),
+            Step("training", "python3", "-B", "bench/compare/training.py",
+                 "build/release/tidegate"),
+            Step("helm", "scripts/helm", counted="^ok "),
+            Step("alerts", "scripts/alerts", counted="^ok "),
+            Step("http2", "scripts/http2", counted="^ok "),
+            Step("gateways", "scripts/gateways", counted="^ok "),
+            Step("browser", "scripts/browser", counted="^ok "),
+            Step("dashboard", "scripts/dashboard", counted="^ok "),
+            Step("apps", "scripts/apps")])
     beside.wait()
     # Alone: they measure.
     step(report, "fault-matrix", "scripts/matrix", "--program", "build/tests/fault_matrix",
@@ -345,7 +379,7 @@ def main():
     report.add("packages", 0, 0, float(seconds), [])
     if how == "--all":
         beside = Beside(report)
-        some(report, lambda: begin_builds(beside))
+        some(report, beside)
         optimised(report, beside)
         threads(report, beside)
         step(report, "fuzz", "scripts/fuzz", "5", counted=": 5s, nothing found$")

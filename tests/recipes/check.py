@@ -19,6 +19,7 @@ files into the page instead.
 """
 
 import os
+import random
 import re
 import shutil
 import signal
@@ -46,14 +47,24 @@ class Fault(Exception):
 
 
 def free_ports(count):
-    """Ports that nothing listens on now; they are held together, so that they differ."""
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
+    """Ports that nothing listens on, each with the claim by which no other test gets it: as tests/free_port.cpp
+    does, a port has a name that one socket at a time can be bound to."""
+    found = []
+    for port in random.sample(range(12_000, 32_000), 20_000):
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0tidegate-test-{port}")
+            with socket.socket() as listener:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listener.bind(("", port))
+                listener.listen(1)
+        except OSError:
+            claim.close()
+            continue
+        found.append((port, claim))
+        if len(found) == count:
+            return found
+    raise Fault("no port is free")
 
 
 def shown(path):
@@ -117,7 +128,8 @@ class World:
         self.name = name
         self.folder = tempfile.mkdtemp(prefix="recipe-")
         self.running = []
-        proxy, gateways, admin, api, second, redis, tls, clear = free_ports(8)
+        ports, self.claims = zip(*free_ports(8))
+        proxy, gateways, admin, api, second, redis, tls, clear = ports
         self.places = {"127.0.0.1:8080": f"127.0.0.1:{proxy}", "127.0.0.1:8181": f"127.0.0.1:{gateways}",
                        "127.0.0.1:9901": f"127.0.0.1:{admin}",
                        "127.0.0.1:3000": f"127.0.0.1:{api}", "127.0.0.1:3001": f"127.0.0.1:{second}",
@@ -139,9 +151,9 @@ class World:
             raise
 
     def privately(self, text):
-        for public, private in self.places.items():
-            text = text.replace(public, private)
-        return text
+        """In one pass: a port of its own may begin as a public one does."""
+        public = "|".join(re.escape(place) for place in self.places)
+        return re.sub(public, lambda found: self.places[found[0]], text)
 
     def _start(self, api, redis):
         copy_files(self.name, self.folder)
@@ -177,20 +189,22 @@ class World:
                 raise Fault(f"{' '.join(command)} did not start:\n" + readme.read(log))
             time.sleep(0.02)
 
-    def faults(self):
-        """The findings of a sanitizer in the programs."""
-        logs = [readme.read(f"{self.folder}/log-{number}") for number in range(len(self.running))]
-        return [log for log in logs if re.search(r"runtime error: |ERROR: \w+Sanitizer", log)]
-
     def close(self):
-        """Ends all programs."""
+        """Ends all programs. The faults: what ended by itself, and what a sanitizer found."""
+        faults = []
         for process in reversed(self.running):
+            if process.poll():
+                faults.append(f"{process.args[0]} ended with {process.returncode}")
             process.terminate()
             try:
-                process.wait(1)
+                process.wait(10)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        for claim in self.claims:
+            claim.close()
+        logs = [readme.read(f"{self.folder}/log-{number}") for number in range(len(self.running))]
+        return faults + [log for log in logs if re.search(r"runtime error: |ERROR: \w+Sanitizer", log)]
 
 
 def check_file(name, files):
@@ -221,8 +235,10 @@ def check_commands(name, blocks):
                                  + "\n    ".join(said.splitlines()))
     finally:
         shell.close()
-        world.close()
-        wrong += world.faults()
+        faults = world.close()
+        # Here, as something may be on its way that ends this program.
+        print("".join(f"{fault}\n" for fault in faults), end="", flush=True)
+        wrong += faults
         shutil.rmtree(world.folder, ignore_errors=True)
     return wrong
 
