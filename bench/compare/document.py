@@ -16,7 +16,7 @@ from figures import (COLUMNS, HEADINGS, IDLE_EACH, ONCE, TITLES, goals_reached, 
                      idle_grown_mib, median, rounds_of, rows_in, shown)
 from load import IDLE_CLIENTS
 from machine import ROOT
-from words import GROWTH_WORDS, HEAD, HEAD_OF_TRANSPORT, METHOD, METHOD_OF_TRANSPORT, WORDS
+from words import COMMANDS_WORDS, GROWTH_WORDS, HEAD, HEAD_OF_TRANSPORT, METHOD, METHOD_OF_TRANSPORT, WORDS
 
 DOCS = ROOT / "docs"
 DRAWINGS = DOCS / "performance"
@@ -163,7 +163,9 @@ GROWTH = (
     ("uploads-haproxy-splice", "proxy_us", "linear",
      "the same of HAProxy with `option splice-request`"),
     ("threads-memory", "proxy_us", "flat", "CPU a request, in process, by threads"),
-    ("threads-redis", "proxy_us", "flat", "CPU a request, with Redis, by threads"),
+    ("threads-redis", "proxy_us", "flat", "CPU of the proxy a request, with Redis, one name, by threads"),
+    ("threads-redis", "redis_us", "flat", "CPU of Redis a request, one name, by threads"),
+    ("threads-redis-two-names", "redis_us", "flat", "CPU of Redis a request, two names, by threads"),
 )
 FLAT = 1.25  # the most that the largest may cost, of what the smallest does: caches get colder
 LINEAR = 1.3  # the most that a unit may cost more at the largest than in the middle
@@ -192,11 +194,27 @@ def amount(column, value):
     return f"{value / 1024:,.1f} MiB" if column.endswith("_kib") else f"{value:,.1f} us"
 
 
+BY_THREADS = {"threads-redis": "one name", "threads-redis-two-names": "two names"}
+
+
+def commands_section(report):
+    """How many decisions share a command to Redis, by threads; empty when that was not measured."""
+    found = {words: dict(growth_points(report, series, "scripts"))
+             for series, words in BY_THREADS.items()}
+    found = {words: points for words, points in found.items() if points}
+    if not found:
+        return ""
+    rows = [(str(x), *(f"{1 / points[x]:.1f}" if x in points else "-" for points in found.values()))
+            for x in sorted(set().union(*found.values()))]
+    return COMMANDS_WORDS + table(("threads", *found), rows)
+
+
 def growth_section(report, drawings):
     rows = [row for row in (growth_row(report, *what) for what in GROWTH) if row]
     if not rows:
         return ""
-    lines = [GROWTH_WORDS, table(("", "from, to", "it takes", "growth", ""), rows)]
+    lines = [GROWTH_WORDS, table(("", "from, to", "it takes", "growth", ""), rows),
+             commands_section(report)]
     lines += [f"\n![Growth: {name}](performance/{name}.svg)\n"
               for name in drawing.DRAWINGS if f"{name}.svg" in drawings]
     return "".join(lines)

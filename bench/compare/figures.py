@@ -71,6 +71,12 @@ def idle_grown_mib(report, row):
     return None if after is None else (after - before) / 1024
 
 
+def redis_cpu_grown(report):
+    """CPU of Redis a request with 32 threads, divided by that with one; None when not measured."""
+    found = dict(growth_points(report, "threads-redis-two-names", "redis_us"))
+    return found[32] / found[1] if {1, 32} <= found.keys() else None
+
+
 def checks_percent(report):
     """CPU that checks take; None when that was not measured."""
     with_checks, without = (median(report, "checks", row, "unasked_percent")
@@ -113,6 +119,8 @@ def _goals():
     yield from _redis_goals("tidegate-redis", f"Redis decisions{BOUND}", "pinned")
     yield Goal("one connection: median time, of nginx + Lua + Redis",
                _ratio("single", "tidegate-redis", "nginx-lua-redis", "p50_us"), 0.65, 0.60)
+    yield Goal("Redis decisions, 32 threads: CPU of Redis a request, of that with one thread",
+               redis_cpu_grown, 1.25, 1.10)
     yield Goal(f"{IDLE_CLIENTS:,} idle connections: memory grown",
                lambda report: idle_grown_mib(report, "tidegate"), 16, 14, unit="MiB")
     yield from _tls_goals()

@@ -104,10 +104,16 @@ class Growth:
         return self.transfers(world, setup, heads, size, size)
 
     def threads(self, world, store, count):
+        """A policy counts the user: one name a request."""
         setup = self.tidegate(world, ONE_NAME + f"threads: {count}\npolicies: {{all: {{key: "
                               f"[user], limits: {peers.rates(peers.PLENTY)}}}}}\n"
                               + EVERYTHING % "all", store)
         return self.full_speed(world, setup, heads=self.numbered_copy(world))
+
+    def threads_two_names(self, world, store, count):
+        """A policy counts the address and the user, as in the rows with Redis."""
+        start = peers.tidegate(self.program, peers.PLENTY, store, more=f"threads: {count}\n")
+        return self.full_speed(world, start(world), heads=self.numbered_copy(world))
 
     # ---- what they share
 
@@ -160,6 +166,7 @@ def series(growth):
         found[f"identifiers-{store}"] = (growth.identifiers, store, IDENTIFIERS, False)
         found[f"limits-{store}"] = (growth.limits, store, LIMITS, True)
         found[f"threads-{store}"] = (growth.threads, store, THREADS, True)
+    found["threads-redis-two-names"] = (growth.threads_two_names, "redis", THREADS, True)
     for name, start in (("tidegate", no_limits), ("nginx", peers.nginx_plain),
                         ("haproxy", peers.haproxy_plain)):
         found[f"idle-{name}"] = (growth.idle, start, IDLE, False)

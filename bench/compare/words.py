@@ -198,6 +198,12 @@ smaller ones by sixteen.
 
 """
 
+COMMANDS_WORDS = """
+The threads of the proxy share commands to Redis ([redis.md](redis.md#many-threads)). So many decisions one
+command carries, by threads; one name is a user, two names are an address and a user:
+
+"""
+
 # By part.
 WORDS = {"saturated": SATURATED, "steady": STEADY, "single": SINGLE, "pinned": PINNED,
          "calls": CALLS, "idle": IDLE, "faces": FACES, "checks": CHECKS,
