@@ -78,10 +78,10 @@ for first = 0, #keys - 1, states do
         -- Whether nothing but units changes; when the last of the new sub-buckets stops counting.
         local same, last = true, 0
         -- `from` is where the marks of the limit at hand begin in the value. `made` is what has become of the
-        -- bytes before `copied`. `appended` are new marks that come after all marks of the value: one
-        -- SETRANGE writes them and the head, and leaves the rest of a long state as it is. SETRANGE may
-        -- double the memory of a value that it lengthens. So only states of identifiers that are busy now
-        -- are written so: long ones, for sub-buckets of less than a second.
+        -- bytes before `copied`. `appended` are new marks that come after all marks of the value. Where
+        -- nothing was `made`, one SETRANGE can write them and the head, and leave the rest of a long state as
+        -- it is. SETRANGE may double the memory of a value that it lengthens. So only states of identifiers
+        -- that are busy now are written so: long ones, for sub-buckets of less than a second.
         local from, copied, made, appended = 5 * limits + 1, 1, '', ''
         local may_append = head_at > 128  -- bytes of names and marks
 
@@ -116,15 +116,13 @@ for first = 0, #keys - 1, states do
             if not denied and same then
                 writes[i], writes[states + i] = bytes_of(units_format, unpack(state, 1, limits)), false
             elseif not denied then
-                local ttl = copied > 1 and 'KEEPTTL'
+                local ttl = (copied > 1 or appended ~= '' and not may_append) and 'KEEPTTL'
                 if last >= state[expiry_at] then
                     state[expiry_at] = last + 1000001
                     ttl = string.format('%.0f', (last + 1000001 - now) / 1000 + 1)
                 end
-                local bytes = bytes_of(head_format, unpack(state))
-                if ttl then bytes = made .. sub(value, copied, head_at - 1) .. appended .. bytes
-                elseif appended ~= '' then bytes = appended .. bytes end
-                writes[i], writes[states + i] = bytes, ttl
+                writes[i], writes[states + i] = bytes_of('c0c0c0' .. head_format, made,
+                    ttl and sub(value, copied, head_at - 1) or '', appended, unpack(state)), ttl
             end
             writes[2 * states + i] = head_at - 1
         --each number of limits
@@ -143,16 +141,15 @@ for first = 0, #keys - 1, states do
             if not denied and same then
                 writes[i], writes[states + i] = bytes_of('<{{I4}}', {{units$}}), false
             elseif not denied then
-                local ttl = copied > 1 and 'KEEPTTL'
+                local ttl = (copied > 1 or appended ~= '' and not may_append) and 'KEEPTTL'
                 if last >= expiry then
                     expiry = last + 1000001
                     ttl = string.format('%.0f', (expiry - now) / 1000 + 1)
                 end
-                local bytes = bytes_of('<{{I4}}I4d{{ddI4I2I2}}I4', {{units$}}, generation, expiry,
-                    {{ends$, oldest$, base$, marks$, gone$}}, layout)
-                if ttl then bytes = made .. sub(value, copied, head_at - 1) .. appended .. bytes
-                elseif appended ~= '' then bytes = appended .. bytes end
-                writes[i], writes[states + i] = bytes, ttl
+                -- c0 is a whole string: struct.pack joins all parts, without a string for the head.
+                writes[i], writes[states + i] = bytes_of('<c0c0c0{{I4}}I4d{{ddI4I2I2}}I4', made,
+                    ttl and sub(value, copied, head_at - 1) or '', appended, {{units$}}, generation, expiry,
+                    {{ends$, oldest$, base$, marks$, gone$}}, layout), ttl
             end
             writes[2 * states + i] = head_at - 1
         --end

@@ -61,8 +61,9 @@
                         if marks$ == gone$ or unbytes('<I4', value, after - 6) ~= total then
                             local mark = bytes_of('<I4I2', total, (ends$ - span$) / width$ % 65536)
                             marks$ = marks$ + 1
-                            if may_append and width$ < 1000000 and after == head_at and made == '' then
+                            if after == head_at then
                                 appended = appended .. mark
+                                if width$ >= 1000000 then may_append = false end
                             else
                                 made, copied = made .. sub(value, copied, after - 1) .. mark, after
                             end

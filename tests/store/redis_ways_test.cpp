@@ -401,6 +401,31 @@ TEST_CASE("redis: the fast path and the general way write the same states of man
     }
 }
 
+TEST_CASE("redis: the mark of a wide sub-bucket is written behind a new mark of a narrow one") {
+    RedisSubject redis;
+    for (const std::size_t others : {0, 4}) {
+        CAPTURE(others);
+        redis.text({"FLUSHALL"});
+        // A state has the marks of the last limit first.
+        std::vector<Limit> limits{sliding(kNeverReached, 1h)};
+        for (std::size_t i = 0; i < others; ++i)
+            limits.push_back(sliding(kNeverReached, (i + 2) * 1h));
+        limits.push_back(sliding(kNeverReached, 1s));
+        const limit::Policy windows = policy("p", limits);
+        const Ask ask(windows, {"user:a"});
+        const limit::Charge charge = ask;
+        // Dozens of marks of 20 ms, then the first one of a minute.
+        const Micros minute = kStart - kStart % Micros{1min} + Micros{1min};
+        for (Micros now = minute - 900ms; now < minute + 300ms; now += 21ms) {
+            CAPTURE(now.count());
+            const Verdict verdict =
+                charge_as(redis, charge, "t:", now, &store::charge_script(charge));
+            REQUIRE(written(verdict) == written(charge_as(redis, charge, "l:", now, &general())));
+            REQUIRE(difference(redis, windows, "user:a", true) == "");
+        }
+    }
+}
+
 TEST_CASE("redis: the fast path and the general way understand what the other has written") {
     check_ways(true);
 }
