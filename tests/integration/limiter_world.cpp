@@ -7,6 +7,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "integration/soon.hpp"
+
 namespace tidegate::test {
 
 std::string CountedIn::yaml() const {
@@ -39,10 +41,7 @@ std::string one_policy(const Upstream& upstream, const std::string& policy) {
 
 void await(const std::string& what, const std::function<bool()>& holds, milliseconds patience) {
     const auto deadline = Clock::now() + patience;
-    while (!holds()) {
-        REQUIRE_MESSAGE(Clock::now() < deadline, what);
-        std::this_thread::sleep_for(milliseconds{2});
-    }
+    for (Pause pause; !holds(); pause.take()) REQUIRE_MESSAGE(Clock::now() < deadline, what);
 }
 
 long calls(const RedisServer& redis, const std::string& command) {

@@ -1,6 +1,7 @@
 // Checks of what the program does after it has sent the answer: it counts, and logs.
 #pragma once
 
+#include <algorithm>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -9,13 +10,26 @@
 
 namespace tidegate::test {
 
+// The time between two looks at what is awaited: 2 ms at first, 20 ms after some looks. Each look
+// may cost the program a page of metrics, so a wait of seconds would keep a CPU busy that other
+// tests need.
+class Pause {
+  public:
+    void take() {
+        std::this_thread::sleep_for(next_);
+        next_ = std::min(2 * next_, milliseconds{20});
+    }
+
+  private:
+    milliseconds next_{2};
+};
+
 // Whether `holds` became true in time.
 template <class Holds>
 bool await_quietly(Holds holds) {
     const auto deadline = Clock::now() + kPatience;
-    while (!holds()) {
+    for (Pause pause; !holds(); pause.take()) {
         if (Clock::now() >= deadline) return false;
-        std::this_thread::sleep_for(milliseconds{2});
     }
     return true;
 }
