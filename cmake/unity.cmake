@@ -1,5 +1,5 @@
-# Compiles the files of a room, or of a test program, together: headers and templates are then compiled once a unit and not
-# once a file, and a cold build takes less time.
+# Compiles the files of a room, or of a test program, together: headers and templates are then compiled
+# once a unit and not once a file, and a cold build takes less time.
 #   ON     the optimised program and the one under the thread sanitizer: up to 24 files a unit (64
 #          where no request waits for them)
 #   SMALL  the one under the address sanitizer: up to 12, so that a change compiles little as well

@@ -88,8 +88,7 @@ int seen(const Upstream& upstream, const std::string& path) {
         std::count_if(all.begin(), all.end(), [&](auto& one) { return one.target() == path; }));
 }
 
-// Bodies of 1 KiB at most; little patience with slow ones, and with the upstream.
-// A body may be silent for `silence`, and so may the upstream once it has one.
+// Bodies of 1 KiB at most. A body, and the upstream that has it, may be silent for `silence`.
 std::string impatient(const Upstream& upstream, const std::string& limit,
                       const std::string& silence = "100ms") {
     return "limits_on_requests: {body_bytes: 1KiB}\ntimeouts: {request_body: " + silence +

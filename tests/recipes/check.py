@@ -47,8 +47,8 @@ class Fault(Exception):
 
 
 def free_ports(count):
-    """Ports that nothing listens on, each with the claim by which no other test gets it: as tests/free_port.cpp
-    does, a port has a name that one socket at a time can be bound to."""
+    """(port, claim) of ports that nothing listens on. The claim keeps other tests from the port: as in
+    tests/free_port.cpp, it is a socket with a name that only one can have."""
     found = []
     for port in random.sample(range(12_000, 32_000), 20_000):
         claim = socket.socket(socket.AF_UNIX)
@@ -236,7 +236,7 @@ def check_commands(name, blocks):
     finally:
         shell.close()
         faults = world.close()
-        # Here, as something may be on its way that ends this program.
+        # Printed here, as an exception may be about to end this program.
         print("".join(f"{fault}\n" for fault in faults), end="", flush=True)
         wrong += faults
         shutil.rmtree(world.folder, ignore_errors=True)
