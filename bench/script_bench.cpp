@@ -180,7 +180,7 @@ void call_all(test::RedisConnection& redis, const Contender& contender, const Ca
               std::size_t from, std::size_t to, bool check) {
     std::string commands;
     while (from < to) {
-        const std::size_t end = std::min(to, from + kPipelined);
+        const std::size_t end = std::min(to, from + std::max(kPipelined, contender.calls));
         commands.clear();
         for (std::size_t call = from; call < end; call += contender.calls) {
             contender.append(some, call, commands);
@@ -222,7 +222,7 @@ void compare(test::RedisServer& server, int rounds) {
     const std::vector<Contender> contenders{
         hash_of_fields(server.text({"SCRIPT", "LOAD", hash_limiter()})),
         ours("tidegate", {}),
-        mixed("tidegate, 8 a command"),
+        mixed("tidegate, 32 a command"),
         ours("tidegate, no fast path", std::string(store::charge_script({}).sha1)),
     };
     std::printf("Redis CPU, microseconds a decision (2 identifiers, 3 windows; medians of %d)\n\n",

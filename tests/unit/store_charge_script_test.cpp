@@ -120,9 +120,31 @@ TEST_CASE(
     CHECK(words[4] == "tg:4:p:{user:a}");
     CHECK(words[5] == "tg:4:p:{ip:192.0.2.2}");
     CHECK(words[6] == "tg:4:p:{user:b}");
-    CHECK(words[7] == alone[5]);
+    // No state occurs twice, which the 0 says; the rest is as in a command of one request.
+    CHECK(words[7].substr(0, 2) == std::string("\x02\x00", 2));
+    CHECK(words[7].substr(2) == alone[5].substr(2));
     CHECK(words[8] == doubles(1, 7));
     CHECK(words[9] == "1700000000000000");
+}
+
+TEST_CASE("charge_script: a command says when two of its charges have a state in common") {
+    const auto some = policy("p", {window(5, 1s)});
+    const auto other = policy("q", {window(5, 1s)});
+    const auto requests = [](const std::array<ChargeItem, 4>& items) {
+        const std::vector<limit::Charge> charges{{{&items[0], 2}, 1}, {{&items[2], 2}, 1}};
+        std::string out;
+        append_mixed_command(charges, "tg:", Micros{0}, out);
+        return static_cast<int>(words_of(out)[7][1]);
+    };
+    CHECK(requests({{{&some, "ip:192.0.2.1"},
+                     {&some, "user:a"},
+                     {&some, "ip:192.0.2.1"},
+                     {&some, "user:b"}}}) == 1);
+    CHECK(requests(
+              {{{&some, "user:a"}, {&some, "user:b"}, {&some, "user:c"}, {&some, "user:a"}}}) == 1);
+    CHECK(requests(
+              {{{&some, "user:a"}, {&other, "user:b"}, {&some, "user:c"}, {&other, "user:a"}}}) ==
+          0);
 }
 
 TEST_CASE("charge_script: charges of up to four items of plain windows can be mixed") {
