@@ -62,6 +62,10 @@ def all_rows(program, node_folder):
             peers.haproxy_stick_table(1), denied=True),
         Row("nginx-lua-redis-denied", "nginx + Lua, Redis, all denied",
             peers.nginx_lua_redis(ONE), denied=True),
+        Row("tidegate-busy", f"Tidegate, no limits, {peers.BUSY_POLL}",
+            own(program, more=f"{peers.BUSY_POLL}\n")),
+        Row("tidegate-redis-busy", f"Tidegate, {redis}, {peers.BUSY_POLL}",
+            own(program, PLENTY, "redis", more=f"{peers.BUSY_POLL}\n")),
         *face_rows(program),
         Row("tidegate-servers", f"Tidegate, {SERVERS} servers, not checked",
             peers.many_servers(program, False)),
@@ -99,14 +103,15 @@ FACES = ("tidegate-auth", "tidegate-auth-denied", "nginx-tidegate", "nginx-tideg
          "tidegate-check", "tidegate-check-batch")
 CHECKS = ("tidegate-servers", "tidegate-checked")
 OBSERVATION = ("tidegate-unobserved", "tidegate-observed")
+BUSY = ("tidegate-busy", "tidegate-redis-busy")
 # Which rows each part of a run has; `saturated` has all but those that only other parts have.
-ELSEWHERE = FACES + CHECKS + OBSERVATION
+ELSEWHERE = FACES + CHECKS + OBSERVATION + BUSY
 PARTS = {
     "saturated": None,
     "steady": ("direct", "tidegate", "nginx", "haproxy", "tidegate-memory", "tidegate-redis",
-               "nginx-lua-redis"),
+               "nginx-lua-redis", *BUSY),
     "single": ("direct", "tidegate", "nginx", "haproxy", "tidegate-memory", "tidegate-redis",
-               "nginx-lua-redis", "node-redis"),
+               "nginx-lua-redis", "node-redis", *BUSY),
     "pinned": ("direct", "tidegate", "nginx", "haproxy", "tidegate-memory",
                "haproxy-stick-table", "tidegate-redis", "nginx-lua-redis", "node-redis"),
     "calls": ("tidegate", "tidegate-logged", "nginx", "haproxy", "tidegate-memory",

@@ -49,7 +49,8 @@ so a pause is felt by all who would have come in it.
 
 SINGLE = """
 One connection, the next request as soon as the answer is there: what a proxy and a decision add to
-each request without other load.
+each request without other load. With [`busy_poll`](operating.md#busy-polling) a thread does not sleep
+between the two.
 """
 
 PINNED = """

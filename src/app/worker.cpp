@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "net/busy_poll.hpp"
 #include "proxy/request.hpp"
 #include "telemetry/log.hpp"
 #include "telemetry/log_interval.hpp"
@@ -110,10 +111,15 @@ void Worker::start() {
         if (index_ == 0) start_heartbeat();
     }
     spawn_vital(executor, tick());
-    thread_ = std::thread([this] {
-        metrics_.clock.begin();
-        io_.run();
-    });
+    thread_ = std::thread([this] { run(); });
+}
+
+void Worker::run() {
+    metrics_.clock.begin();
+    while (!io_.stopped()) {
+        const std::chrono::microseconds patience = context_.generation->config->busy_poll;
+        if (patience.count() == 0 || !poll_for(io_, patience)) io_.run_one();
+    }
 }
 
 void Worker::hold(std::function<void()> wait) {

@@ -140,6 +140,7 @@ class Worker {
             if (listener->clients) visit(*listener->clients);
         }
     }
+    void run();
     void use_http2(const config::Config& config);
     // Of clients, for the admin listener.
     void keep_names(const config::Config& config);

@@ -351,7 +351,8 @@ struct Config {
     Source source;
     std::vector<Listen> listen;
     std::optional<Admin> admin;
-    unsigned threads = 0;  // 0: one for each core we may use
+    unsigned threads = 0;                    // 0: one for each core we may use
+    std::chrono::microseconds busy_poll{0};  // how long a thread asks for events before it sleeps
     StoreSettings store;
     DenyCache deny_cache;
     std::optional<int> replicas;  // how many Tidegates share the store; unset: auto

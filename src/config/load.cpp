@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/quote.hpp"
+#include "base/units.hpp"
 #include "config/config.hpp"
 #include "config/file_text.hpp"
 #include "config/include.hpp"
@@ -47,12 +48,29 @@ void read_listeners(Section& root, Config& config) {
     }
 }
 
+// Whole milliseconds, as of other durations, would be too long.
+Result<std::chrono::microseconds, std::string> parse_busy_poll(std::string_view text) {
+    constexpr std::chrono::microseconds kLeast{10};
+    constexpr std::chrono::microseconds kMost = std::chrono::milliseconds{10};
+    const auto time = parse_duration(text);
+    if (!time) return quote(text) + " is not a duration with its unit, such as `100us`, or `off`";
+    if (*time < kLeast || *time > kMost) {
+        return quote(text) + " is out of range: " + format_duration(kLeast) + " to " +
+               format_duration(kMost) + ", or `off`";
+    }
+    return *time;
+}
+
 void read_process(Section& root, Config& config) {
     if (const auto threads = root.find("threads"); threads && !threads->is("auto")) {
         constexpr std::int64_t kThreadsMax = 256;
         if (const auto number = threads->integer({1, kThreadsMax})) {
             config.threads = static_cast<unsigned>(*number);
         }
+    }
+    if (const auto busy_poll = root.find("busy_poll"); busy_poll && !busy_poll->is_off()) {
+        config.busy_poll = busy_poll->parsed("a duration such as `100us`", parse_busy_poll)
+                               .value_or(config.busy_poll);
     }
     if (const auto replicas = root.find("replicas"); replicas && !replicas->is("auto")) {
         constexpr std::int64_t kReplicasMax = 10'000;

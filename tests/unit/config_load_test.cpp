@@ -375,11 +375,26 @@ TEST_CASE("config: the store in memory has its settings") {
                     .deny_when_full);
 }
 
+TEST_CASE("config: busy_poll is a short time, in microseconds if need be, or off") {
+    const auto told = [](const std::string& value) {
+        return first_error(std::string(kUpstream) + "busy_poll: " + value + "\n");
+    };
+    CHECK(told("20ms") == "e:2:12: busy_poll: `20ms` is out of range: 10us to 10ms, or `off`");
+    CHECK(told("9us") == "e:2:12: busy_poll: `9us` is out of range: 10us to 10ms, or `off`");
+    CHECK(told("100") ==
+          "e:2:12: busy_poll: `100` is not a duration with its unit, such as `100us`, or `off`");
+    CHECK(told("on") ==
+          "e:2:12: busy_poll: `on` is not a duration with its unit, such as `100us`, or `off`");
+    CHECK(read(std::string(kUpstream) + "busy_poll: off\n")->busy_poll.count() == 0);
+    CHECK(read(kUpstream)->busy_poll.count() == 0);
+}
+
 TEST_CASE("config: switches, lists and words are read as people mean them") {
     const auto config = read(std::string(kUpstream) + R"(
 listen: [8081, "[::1]:8082", {address: "unix:/run/x.sock", trusted: on}]
 admin: off
 threads: "2"
+busy_poll: 0.1ms
 deny_cache: off
 forwarding: {x_forwarded: off, forwarded: on, via: false, host: upstream}
 identity:
@@ -396,6 +411,7 @@ telemetry: {top: off}
     CHECK(config->listen[2].trusted);
     CHECK_FALSE(config->admin);
     CHECK(config->threads == 2);
+    CHECK(config->busy_poll == std::chrono::microseconds{100});
     CHECK_FALSE(config->forwarding.x_forwarded);
     CHECK(config->forwarding.forwarded);
     CHECK_FALSE(config->forwarding.via);

@@ -1,0 +1,60 @@
+// Threads that ask for events before they sleep: what that costs while something is awaited, and
+// that it ends.
+#include <string>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "integration/client.hpp"
+#include "integration/soon.hpp"
+#include "integration/tidegate.hpp"
+#include "integration/upstream.hpp"
+
+namespace tidegate::test::busy_poll_test {
+
+namespace {
+
+constexpr milliseconds kAnswerTime{5};
+
+std::string configuration(const Upstream& upstream, const std::string& busy_poll) {
+    return "upstream: " + upstream.url() + "\nbusy_poll: " + busy_poll + "\n";
+}
+
+// Seconds that the threads which serve requests have had of a CPU.
+double cpu_seconds(const Tidegate& proxy) {
+    return proxy.metric_sum("tidegate_thread_cpu_seconds_total", "thread");
+}
+
+double cpu_of_requests(const Tidegate& proxy, RawClient& client) {
+    const double before = cpu_seconds(proxy);
+    for (int i = 0; i < 20; ++i) CHECK(client.get().status() == 200);
+    return cpu_seconds(proxy) - before;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "busy_poll: threads are awake while an upstream thinks, and sleep when nothing is asked") {
+    const Upstream upstream(Upstream::answering([](const Message&) {
+        std::this_thread::sleep_for(kAnswerTime);
+        return ok();
+    }));
+    const Tidegate proxy(configuration(upstream, "off"));
+    RawClient client = proxy.client();
+    const double asleep = cpu_of_requests(proxy, client);
+    proxy.write_configuration(configuration(upstream, "10ms"));
+    REQUIRE(proxy.reload().status() == 200);
+    CHECK_SOON(cpu_of_requests(proxy, client) > 2 * asleep);
+
+    proxy.write_configuration(configuration(upstream, "100us"));
+    REQUIRE(proxy.reload().status() == 200);
+    CHECK_SOON([&] {
+        const double before = cpu_seconds(proxy);
+        const auto began = Clock::now();
+        std::this_thread::sleep_for(milliseconds{200});
+        const std::chrono::duration<double> time = Clock::now() - began;
+        return cpu_seconds(proxy) - before < time.count() / 4;
+    }());
+}
+
+}  // namespace tidegate::test::busy_poll_test
