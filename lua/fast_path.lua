@@ -5,7 +5,7 @@
 -- KEYS, ARGV  as in read_states.lua and charge.lua. There may be several requests, of different
 --             identifiers under the same policies: KEYS has the states of the first request, then those
 --             of the second and so on, and ARGV[2] has a cost d for each request. ARGV[1] says 0 for the
---             number of requests if no two of them have a state in common, else 1.
+--             number of requests if no two of them share a state, 1 if two may.
 -- Answers     for each request what charge.lua answers to one; for a request that the fast path leaves
 --             alone, now d and the byte 4: the proxy sends that request again, by itself.
 --
@@ -30,8 +30,8 @@ if not now then
     local time = call('TIME')
     now = time[1] * 1000000 + time[2]
 end
-local values, states, requests = call('MGET', unpack(keys)), unbytes('<I1I1', policies)
-local has_several = #keys > states
+local values, states, may_share = call('MGET', unpack(keys)), unbytes('<I1I1', policies)
+local has_several_requests = #keys > states
 
 -- These tables have a size from the start, as each step of their growth costs as much as a limit.
 -- The parts of the answer: for each request a head, then for each of its states how it stood.
@@ -41,7 +41,7 @@ local answers, answered = {'', '', '', ''}, 0
 local writes = {0, 0, 0, 0, 0, 0, 0, 0}
 -- Where requests have states in common: the keys that an earlier request has written. They are read again,
 -- with MGET, as the proxy's user in Redis needs no right to GET.
-local written = has_several and requests > 0 and {} or nil
+local written = has_several_requests and may_share > 0 and {} or nil
 
 -- The policy at hand: where the next one begins in `policies`, how many states it is for, how many of
 -- those are to come, and the terms of its limits.
@@ -175,12 +175,12 @@ for first = 0, #keys - 1, states do
         end
         answers[answered + 1] = bytes_of('<dI1d', now, denied and 2 or 3, retry_at)
         answered = answered + 1 + states
-    elseif has_several then
+    elseif has_several_requests then
         answers[answered + 1] = bytes_of('<dI1', now, 4)
         answered = answered + 1
         policy_states = 0  -- this request may not have come to read all of its policy
     end
-    if (understood or has_several) and first + states == #keys then
+    if (understood or has_several_requests) and first + states == #keys then
         return table.concat(answers, '', 1, answered)
     end
 end

@@ -123,7 +123,6 @@ def start_tidegate(world, program, settings, redis=None, access="off", face="",
 # takes the traces as well.
 OBSERVED = "tracing: {otlp: UPSTREAM/v1/traces, sample: 0.01}\n"
 UNOBSERVED = "telemetry: {top: off}\n"
-# Threads that ask for events for a while before they sleep.
 BUSY_POLL = "busy_poll: 100us"
 
 

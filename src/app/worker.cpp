@@ -114,6 +114,7 @@ void Worker::start() {
     thread_ = std::thread([this] { run(); });
 }
 
+// A reload may change `busy_poll`.
 void Worker::run() {
     metrics_.clock.begin();
     while (!io_.stopped()) {

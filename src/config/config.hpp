@@ -352,7 +352,7 @@ struct Config {
     std::vector<Listen> listen;
     std::optional<Admin> admin;
     unsigned threads = 0;                    // 0: one for each core we may use
-    std::chrono::microseconds busy_poll{0};  // how long a thread asks for events before it sleeps
+    std::chrono::microseconds busy_poll{0};  // a thread polls so long before it sleeps; 0: off
     StoreSettings store;
     DenyCache deny_cache;
     std::optional<int> replicas;  // how many Tidegates share the store; unset: auto

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/numbers.hpp"
 #include "base/quote.hpp"
 #include "base/units.hpp"
 #include "config/config.hpp"
@@ -48,12 +49,16 @@ void read_listeners(Section& root, Config& config) {
     }
 }
 
-// Whole milliseconds, as of other durations, would be too long.
+// Other durations are whole milliseconds; this one is shorter.
 Result<std::chrono::microseconds, std::string> parse_busy_poll(std::string_view text) {
     constexpr std::chrono::microseconds kLeast{10};
-    constexpr std::chrono::microseconds kMost = std::chrono::milliseconds{10};
+    constexpr std::chrono::microseconds kMost{1'000};
     const auto time = parse_duration(text);
-    if (!time) return quote(text) + " is not a duration with its unit, such as `100us`, or `off`";
+    if (!time && parse_decimal(text)) {
+        return quote(text) + " has no unit: write " + quote(std::string(text) + "us") +
+               ", or `off`";
+    }
+    if (!time) return time.error() + ", or `off`";
     if (*time < kLeast || *time > kMost) {
         return quote(text) + " is out of range: " + format_duration(kLeast) + " to " +
                format_duration(kMost) + ", or `off`";

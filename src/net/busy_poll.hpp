@@ -1,4 +1,4 @@
-// Waiting for the next event without sleeping. To be woken takes 10 to 50 us where a CPU has gone
+// Waits for events without sleeping. To be woken takes 10 to 50 us where a CPU has gone
 // to sleep meanwhile, more than all that Tidegate does for a request.
 #pragma once
 
@@ -8,9 +8,9 @@
 
 namespace tidegate {
 
-// Runs what is ready in the loop; where nothing is, asks for events until there is something, for
-// `patience` at most. Whether anything ran. Ends at once when the loop has no work left. Other
-// threads that want this CPU get it meanwhile.
+// Runs the handlers that are ready. Where none is, polls for events until one is, for `patience` at
+// most; other threads that want this CPU get it meanwhile. Returns whether a handler ran; at once
+// when the loop has no work left. Call on the loop's thread only.
 bool poll_for(asio::io_context& io, std::chrono::microseconds patience);
 
 }  // namespace tidegate

@@ -154,8 +154,8 @@ void append_policies(std::span<const ChargeItem> items, std::size_t times, std::
     out += "\r\n";
 }
 
-// Whether two of the charges have a state in common. Where it says so although they do not, the
-// script only takes a little longer: 1 in 30 commands of 16 charges of two items.
+// Whether two of the charges may share a state. In 1 of 30 commands of 16 charges of two items it
+// says so because hashes meet; then the script only takes a little longer.
 bool may_share_a_state(std::span<const limit::Charge> charges) {
     constexpr std::size_t kPlaces = 1 << 14;
     std::bitset<kPlaces> taken;
@@ -319,7 +319,7 @@ void append_charge_command(std::span<const limit::Charge> charges, std::string_v
 void append_mixed_command(std::span<const limit::Charge> charges, std::string_view prefix,
                           std::optional<Micros> clock, std::string& out) {
     const limit::Charge& first = charges[0];
-    assert(charges.size() <= kMixedMax && can_mix(first));
+    assert(charges.size() > 1 && charges.size() <= kMixedMax && can_mix(first));
     const std::size_t keys = charges.size() * first.items.size();
     append_call(charge_script(first), keys, clock, out);
     append_number(keys, out);

@@ -40,8 +40,8 @@ void append_set_key(const limit::ChargeItem& item, const limit::Limit& limit,
 void append_charge_command(std::span<const limit::Charge> charges, std::string_view prefix,
                            std::optional<limit::Micros> clock, std::string& out);
 
-// The same for charges of different items that can_mix() with each other; two of them may have
-// items in common.
+// The same for charges that can_mix() with each other. Their items need not be the same; some may
+// be.
 void append_mixed_command(std::span<const limit::Charge> charges, std::string_view prefix,
                           std::optional<limit::Micros> clock, std::string& out);
 

@@ -379,12 +379,12 @@ TEST_CASE("config: busy_poll is a short time, in microseconds if need be, or off
     const auto told = [](const std::string& value) {
         return first_error(std::string(kUpstream) + "busy_poll: " + value + "\n");
     };
-    CHECK(told("20ms") == "e:2:12: busy_poll: `20ms` is out of range: 10us to 10ms, or `off`");
-    CHECK(told("9us") == "e:2:12: busy_poll: `9us` is out of range: 10us to 10ms, or `off`");
-    CHECK(told("100") ==
-          "e:2:12: busy_poll: `100` is not a duration with its unit, such as `100us`, or `off`");
+    CHECK(told("2ms") == "e:2:12: busy_poll: `2ms` is out of range: 10us to 1ms, or `off`");
+    CHECK(told("9us") == "e:2:12: busy_poll: `9us` is out of range: 10us to 1ms, or `off`");
+    CHECK(told("100") == "e:2:12: busy_poll: `100` has no unit: write `100us`, or `off`");
     CHECK(told("on") ==
-          "e:2:12: busy_poll: `on` is not a duration with its unit, such as `100us`, or `off`");
+          "e:2:12: busy_poll: `on` is not a duration such as `100ms`, `1.5s`, "
+          "`15min`, `1h` or `1day`, or `off`");
     CHECK(read(std::string(kUpstream) + "busy_poll: off\n")->busy_poll.count() == 0);
     CHECK(read(kUpstream)->busy_poll.count() == 0);
 }

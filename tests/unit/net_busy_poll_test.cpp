@@ -56,7 +56,7 @@ TEST_CASE("busy_poll: nothing ran when the patience has ended") {
     CHECK(world.io.run_one() == 1);
 }
 
-TEST_CASE("busy_poll: a loop without work is not waited for") {
+TEST_CASE("busy_poll: poll_for() returns at once from a loop without work") {
     World world;
     world.work.reset();
     CHECK_FALSE(poll_for(world.io, kForever));

@@ -127,7 +127,7 @@ TEST_CASE(
     CHECK(words[9] == "1700000000000000");
 }
 
-TEST_CASE("charge_script: a command says when two of its charges have a state in common") {
+TEST_CASE("charge_script: a command says when two of its charges may share a state") {
     const auto some = policy("p", {window(5, 1s)});
     const auto other = policy("q", {window(5, 1s)});
     const auto requests = [](const std::array<ChargeItem, 4>& items) {
