@@ -166,6 +166,9 @@ GROWTH = (
     ("threads-redis", "proxy_us", "flat", "CPU of the proxy a request, with Redis, one name, by threads"),
     ("threads-redis", "redis_us", "flat", "CPU of Redis a request, one name, by threads"),
     ("threads-redis-two-names", "redis_us", "flat", "CPU of Redis a request, two names, by threads"),
+    ("threads-redis", "upstream_us", "flat", "CPU of the upstream a request, one name, by threads"),
+    ("threads-redis-two-names", "upstream_us", "flat",
+     "CPU of the upstream a request, two names, by threads"),
 )
 FLAT = 1.25  # the most that the largest may cost, of what the smallest does: caches get colder
 LINEAR = 1.3  # the most that a unit may cost more at the largest than in the middle

@@ -426,6 +426,26 @@ TEST_CASE("redis: the mark of a wide sub-bucket is written behind a new mark of 
     }
 }
 
+// SETRANGE may double the memory of a value that it lengthens.
+TEST_CASE(
+    "redis: a long state grows in place only where its sub-buckets are shorter than a second") {
+    RedisSubject redis;
+    const auto grown_in_place = [&](const Limit& limit) {
+        redis.text({"FLUSHALL"});
+        redis.text({"CONFIG", "RESETSTAT"});
+        const limit::Policy some = policy("p", {limit});
+        const Ask ask(some, {"user:a"});
+        const limit::Charge charge = ask;
+        // Each charge opens a sub-bucket, so each adds a mark.
+        for (int i = 0; i < 45; ++i) {
+            charge_as(redis, charge, "t:", kStart + i * limit.precision);
+        }
+        return redis.text({"INFO", "commandstats"}).find("cmdstat_setrange:") != std::string::npos;
+    };
+    CHECK(grown_in_place(sliding(kNeverReached, 1s)));
+    CHECK_FALSE(grown_in_place(sliding(kNeverReached, 1min)));
+}
+
 TEST_CASE("redis: the fast path and the general way understand what the other has written") {
     check_ways(true);
 }
