@@ -49,8 +49,7 @@ so a pause is felt by all who would have come in it.
 
 SINGLE = """
 One connection, the next request as soon as the answer is there: what a proxy and a decision add to
-each request without other load. With [`busy_poll`](operating.md#busy-polling), Tidegate polls for a while
-before it sleeps.
+each request without other load.
 """
 
 PINNED = """
@@ -106,7 +105,7 @@ METHOD = f"""
 - **Load** is `wrk`, or `bench/rate_client.cpp` at a constant rate and with one connection. A row
   is warmed up with {USERS + 2_000:,} requests, each user at least once.
 {CPU}- **All proxies alike**: one worker, 256 kept connections to the upstream, no access log but where
-  it says so, the address added to `X-Forwarded-For`. Only the rows that say `busy_poll` poll. Tidegate's metrics are always on. The access
+  it says so, the address added to `X-Forwarded-For`. Tidegate's metrics are always on. The access
   log of Tidegate goes to a file, as JSON, every request. The upstream is nginx with 100 bytes.
 - **Limits**: per second, minute and hour, for the address and for the user; they admit all, or
   one. `limit_req` has one rate a name, a stick table and express-rate-limit one window a name,
@@ -201,7 +200,9 @@ smaller ones by sixteen.
 
 COMMANDS_WORDS = """
 The threads of the proxy share commands to Redis ([redis.md](redis.md#many-threads)). So many decisions one
-command carries, by threads; one name is a user, two names are an address and a user:
+command carries, by threads; one name is a user, two names are an address and a user. The upstream has
+the same work at any number of threads: what it takes more in the table above is what so many threads
+on these CPUs cost each process.
 
 """
 
