@@ -105,7 +105,7 @@ CHECKS = ("tidegate-servers", "tidegate-checked")
 OBSERVATION = ("tidegate-unobserved", "tidegate-observed")
 BUSY = ("tidegate-busy", "tidegate-redis-busy")
 # Which rows each part of a run has; `saturated` has all but those that only other parts have.
-ELSEWHERE = FACES + CHECKS + OBSERVATION + BUSY
+ELSEWHERE = FACES + CHECKS + OBSERVATION
 PARTS = {
     "saturated": None,
     "steady": ("direct", "tidegate", "nginx", "haproxy", "tidegate-memory", "tidegate-redis",

@@ -1,4 +1,4 @@
-// Waits for events without sleeping. To be woken takes 10 to 50 us where a CPU has gone
+// Waits for events without sleeping: to be woken takes tens of microseconds where the CPU has gone
 // to sleep meanwhile, more than all that Tidegate does for a request.
 #pragma once
 
