@@ -23,6 +23,8 @@ struct Facts {
     std::uint16_t local_port = 0;      // that the client connected to
     std::string_view scheme = "http";  // that the client spoke
     bool is_http2 = false;             // the head is as HTTP/1.1 would have it all the same
+    // A gateway or program passes the request on, and no answer of ours takes a field off it.
+    bool keeps_fields = false;
     std::string_view protocol;         // of an extended CONNECT (RFC 8441), whose head says GET
     // That the client has shown over TLS; null: none. The connection owns it.
     const ClientCertificate* certificate = nullptr;
@@ -32,7 +34,7 @@ struct Facts {
     void reset() {
         head.clear();
         host = protocol = {};
-        is_http2 = false;
+        is_http2 = keeps_fields = false;
     }
 
     HttpVersion version() const {

@@ -1,6 +1,9 @@
 #include "ask/route.hpp"
 
+#include <algorithm>
+
 #include "ask/preflight.hpp"
+#include "http/method.hpp"
 #include "http/websocket.hpp"
 #include "routing/path_prefix.hpp"
 
@@ -74,6 +77,32 @@ void check_tunnel(const Facts& facts, Decision& decision) {
     }
 }
 
+// Whether an override names what the request line has anyway; a target also behind scheme and host,
+// as controllers of Kubernetes write it for whom they ask.
+bool says_the_same(const http::RequestHead& head, http::Override kind, std::string_view value) {
+    if (kind == http::Override::method) return value == head.method;
+    if (const std::size_t scheme = value.find("://"); scheme != value.npos) {
+        value.remove_prefix(std::min(value.find('/', scheme + 3), value.size()));
+    }
+    return value.size() == head.path.size() + head.query.size() && value.starts_with(head.path) &&
+           value.ends_with(head.query);
+}
+
+// The proxy takes these fields off a request. Where nothing does, the application that gets it may
+// act upon another method or target than the one that chose the route.
+void check_overrides(const config::Config& config, const http::RequestHead& head,
+                     Decision& decision) {
+    for (const http::Field& field : head.fields) {
+        const http::Override kind = http::override_of(field.name);
+        if (!config.removed_overrides.include(kind)) continue;
+        if (says_the_same(head, kind, field.value)) continue;
+        return decision.refuse(
+            Fault::ambiguous_name,
+            "A header field names another method or target, by which the limits differ, and "
+            "Tidegate cannot remove it from this request: see `method_override`.");
+    }
+}
+
 }  // namespace
 
 void check_framing(Facts& facts, http::Framing& framing, Decision& decision) {
@@ -98,6 +127,8 @@ void match_route(const config::Config& config, const Facts& facts, Decision& dec
     decision.route = &route;
     decision.is_preflight = route.cors != nullptr && is_preflight(head);
     if (facts.body_bytes > route.body_bytes) return decision.refuse(Fault::body_too_large);
+    if (facts.keeps_fields) check_overrides(config, head, decision);
+    if (!decision.goes_on()) return;
     if (!route.strip_prefix.empty()) check_strip_prefix(config, route, head.path, decision);
 }
 

@@ -13,8 +13,9 @@ namespace tidegate::ask {
 void check_framing(Facts& facts, http::Framing& framing, Decision& decision);
 
 // Sets decision.route and decision.is_preflight. Refuses a request that announces more body than
-// the route takes, and a path of which the route's `strip_prefix` cannot be removed without a doubt
-// about the rest.
+// the route takes; one whose fields override method or target, where nothing removes them
+// (facts.keeps_fields, Config::removed_overrides); and a path of which the route's `strip_prefix`
+// cannot be removed without a doubt about the rest.
 void match_route(const config::Config& config, const Facts& facts, Decision& decision);
 
 }  // namespace tidegate::ask

@@ -217,6 +217,7 @@ Explanation explain(std::shared_ptr<const config::Config> config, const Question
                           question.face == Face::forward_auth || question.face == Face::envoy_grpc};
     if (question.certificate) request.facts.certificate = &*question.certificate;
     request.facts.began_at = std::chrono::system_clock::now();
+    request.facts.keeps_fields = question.face == Face::forward_auth;
     Explanation out;
     explain_peer(request, out);
     std::string head;

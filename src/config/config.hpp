@@ -24,6 +24,7 @@
 #include "config/socket_address.hpp"
 #include "config/tracing.hpp"
 #include "config/upstream.hpp"
+#include "http/method.hpp"
 #include "identity/client_ip.hpp"
 #include "identity/client_list.hpp"
 #include "identity/user_methods.hpp"
@@ -155,6 +156,18 @@ struct Forwarding {
     // X-Forwarded-Client-Cert says whose certificate the client has shown.
     bool client_certificate = false;
     bool preserve_host = true;  // host: preserve; else the upstream server's own authority
+};
+
+// Which fields that name another method or target no server gets, as routes or policies tell
+// requests apart by it. Both false with `method_override: pass`.
+struct RemovedOverrides {
+    bool methods = false;
+    bool targets = false;
+
+    bool include(http::Override kind) const {
+        return (kind == http::Override::method && methods) ||
+               (kind == http::Override::target && targets);
+    }
 };
 
 // `at` of schedule limits: where a request says when it is meant for.
@@ -373,6 +386,7 @@ struct Config {
     std::vector<Route> routes;
     routing::RouteCase route_case = routing::RouteCase::refuse;  // routes_ignore_case
     routing::Router router;  // its positions are those of `routes`; made for route_case
+    RemovedOverrides removed_overrides;
     Response response;
     RequestBounds limits_on_requests;
     Connections connections;

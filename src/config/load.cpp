@@ -96,6 +96,9 @@ void read_traffic(Section& root, Config& config, Declared& declared) {
     if (const auto route_case = root.find("routes_ignore_case")) {
         read_route_case(*route_case, config, declared);
     }
+    if (const auto overrides = root.find("method_override")) {
+        read_method_override(*overrides, declared);
+    }
 
     const bool is_proxy = config.has_face(Face::proxy);
     // The key that makes the last route: `upstream`, or `limits` where Tidegate forwards nothing.
@@ -236,6 +239,7 @@ Loaded load(std::string_view text, Context context,
     Declared declared;
     read_root(Value(context, tree, "", top), *config, declared);
     settle_cors(*config, declared);
+    settle_overrides(*config, declared);
     list_limits(*config);
     check_limit_names(*config, declared, context);
     tell_methods_what_counts(*config);

@@ -260,6 +260,15 @@ std::string missing_capture(std::span<const Key> keys, const Route& route) {
     return {};
 }
 
+bool counts_by(const limit::Policy& policy, Kind kind) {
+    const auto is_it = [&](const KeyPart& part) { return part.kind == kind; };
+    return std::any_of(policy.key.begin(), policy.key.end(), [&](const Key& key) {
+        return std::any_of(key.choices.begin(), key.choices.end(), [&](const auto& choice) {
+            return std::any_of(choice.begin(), choice.end(), is_it);
+        });
+    });
+}
+
 bool clients_choose_users(const Config& config) {
     return std::any_of(config.user_methods.begin(), config.user_methods.end(),
                        [](const auto& method) {

@@ -311,6 +311,11 @@ void read_route(const Value& value, Config& config, Declared& declared,
     config.routes.push_back(std::move(route));
 }
 
+bool any_counts_by(const Config& config, limit::KeyPart::Kind kind) {
+    return std::any_of(config.policies.begin(), config.policies.end(),
+                       [&](const auto& policy) { return counts_by(*policy, kind); });
+}
+
 }  // namespace
 
 void add_route_policies(const Value& value, const std::vector<std::string>& names,
@@ -334,6 +339,29 @@ void read_route_case(const Value& value, Config& config, Declared& declared) {
                                                  {"false", RouteCase::as_sent}});
     config.route_case = chosen.value_or(config.route_case);
     config.router = routing::Router(config.route_case);
+}
+
+void read_method_override(const Value& value, Declared& declared) {
+    declared.states_overrides = true;
+    declared.passes_overrides =
+        value.choice<bool>({{"remove", false}, {"pass", true}}).value_or(false);
+}
+
+void settle_overrides(Config& config, const Declared& declared) {
+    using Kind = limit::KeyPart::Kind;
+    if (declared.passes_overrides) return;
+    // A preflight counts for no policy of its route, unless it is in truth another method.
+    const bool has_cors = !config.cors.empty();
+    RemovedOverrides& removed = config.removed_overrides;
+    removed.methods =
+        has_cors || config.router.names_methods() || any_counts_by(config, Kind::method);
+    // Captures are of routes that name paths. A target has a query, too.
+    const bool has_moment =
+        std::any_of(config.routes.begin(), config.routes.end(), [](const Route& route) {
+            return route.moment && route.moment->in == MomentSource::In::query;
+        });
+    removed.targets =
+        has_moment || config.router.names_paths() || any_counts_by(config, Kind::query);
 }
 
 void read_routes(const Value& value, Config& config, Declared& declared) {

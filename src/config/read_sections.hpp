@@ -59,6 +59,9 @@ struct Declared {
     };
     Cors cors;
     Place route_case;  // `routes_ignore_case`
+    // `method_override`: whether it is written, and whether as `pass`.
+    bool states_overrides = false;
+    bool passes_overrides = false;
     // The first entry of a file of users or keys that has this tier.
     std::map<std::string, Diagnostic, std::less<>> user_tiers;
     struct Method {
@@ -181,6 +184,8 @@ std::vector<limit::Key> read_key(const Value& value,
 std::optional<limit::Key> read_single_key(const Value& value, Config& config);
 // The first `path:NAME` of `keys` that the path of `route` does not capture; empty: none.
 std::string missing_capture(std::span<const limit::Key> keys, const Route& route);
+// Whether a key of the policy has a part of this kind.
+bool counts_by(const limit::Policy& policy, limit::KeyPart::Kind kind);
 // `exempt` and `deny` of a policy.
 void read_client_list(const Value& value, identity::ClientList& list);
 // Has the methods keep of each token what policies look at: claims and tiers. After all policies.
@@ -252,6 +257,11 @@ void note_forwarding(Section& section, std::initializer_list<std::string_view> k
 void read_route_identity(const Value& value, const Config& config, Route& route);
 // `routes_ignore_case`. Before any route.
 void read_route_case(const Value& value, Config& config, Declared& declared);
+// `method_override`.
+void read_method_override(const Value& value, Declared& declared);
+// Finds out which fields that override method or target no server may get. Once all routes,
+// policies and `cors` have been read.
+void settle_overrides(Config& config, const Declared& declared);
 // `cost` of a route: a number, or a map that says which field holds it.
 void read_cost(const Value& value, Route& route);
 // Reports a cost that could never pass one of the route's limits.

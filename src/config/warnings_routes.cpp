@@ -118,6 +118,51 @@ void warn_about_left_headers(const Config& config, const Declared& declared, Con
     }
 }
 
+constexpr std::string_view kMethodAdvice =
+    ". An application that obeys `_method` in the query or form of a POST (Rails, Laravel, "
+    "Symfony, Spring) serves such a request as another method than Tidegate counts. Turn that off "
+    "in the application, then write `method_override: remove`, which ends this warning";
+
+std::string methods_of(const routing::Router& router, std::size_t route) {
+    std::string names;
+    for (const std::string& method : router.methods(route)) {
+        if (!names.empty()) names += ", ";
+        names += method;
+    }
+    return names;
+}
+
+// What a client gains by a method that only the application knows of; empty: nothing that is known.
+// Sets `place`.
+std::string about_hidden_method(const Config& config, const Declared& declared, Place& place) {
+    for (std::size_t i = 0; i < declared.routes.size(); ++i) {
+        const auto other = config.router.instead_for_post(i);
+        if (!other) continue;
+        const std::string lacking = what_is_lacking(config.routes[i], config.routes[*other]);
+        if (lacking.empty()) continue;
+        place = declared.routes[i];
+        return "the route " + quote(config.routes[i].name) + " takes " +
+               methods_of(config.router, i) + ", and a POST to its path takes the route " +
+               quote(config.routes[*other].name) + ", which lacks " + lacking;
+    }
+    for (const auto& policy : config.policies) {
+        if (!counts_by(*policy, limit::KeyPart::Kind::method)) continue;
+        place = place_of(*policy, config, declared);
+        return "the policy " + quote(policy->name) + " counts by `method`";
+    }
+    return {};
+}
+
+// Tidegate removes the fields that name another method, and leaves query and body as they are. Of
+// these, applications look at a POST only. One warning for all; `method_override` silences it.
+void warn_about_hidden_methods(const Config& config, const Declared& declared, Context& context) {
+    if (declared.states_overrides) return;
+    Place place;
+    std::string message = about_hidden_method(config, declared, place);
+    if (message.empty()) return;
+    context.warnings.push_back({place, message.append(kMethodAdvice)});
+}
+
 // One warning for all such routes: `policies` is required, and readers easily take it for all
 // policies of a route.
 void warn_about_empty_policies(const Declared& declared, Context& context) {
@@ -143,6 +188,7 @@ void warn_about_routes(const Config& config, const Declared& declared, Context& 
     warn_about_shadowed(config, declared, context);
     warn_about_empty_policies(declared, context);
     warn_about_left_headers(config, declared, context);
+    warn_about_hidden_methods(config, declared, context);
     if (config.route_case == RouteCase::ignore) return;
     warn_about_overlaps(config, declared, context);
     if (config.route_case == RouteCase::as_sent) warn_about_escapes(config, declared, context);

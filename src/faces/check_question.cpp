@@ -178,6 +178,7 @@ void make_request_question(const CheckItem& item, const config::Config& config,
     question.head += "\r\n";
     question.facts.peer = {asked.from, false, false};
     question.facts.began_at = std::chrono::system_clock::now();
+    question.facts.keeps_fields = true;
     read_head(config.limits_on_requests, question, decision);
 }
 

@@ -9,11 +9,13 @@
 #include <utility>
 
 #include "ask/route.hpp"
+#include "base/ascii.hpp"
 #include "faces/authz_call.hpp"
 #include "faces/identity_fields.hpp"
 #include "faces/rls_call.hpp"
 #include "http/field_lines.hpp"
 #include "http/grpc.hpp"
+#include "http/method.hpp"
 #include "proxy/fault_answer.hpp"
 #include "proxy/heads.hpp"
 #include "proxy/read_body.hpp"
@@ -253,9 +255,33 @@ class GrpcServing {
         sleeper.allow_forever();
     }
 
+    // Fields that override method or target: also those that Envoy does not show, as it may send
+    // some fields only, and other spellings as they came.
+    void remove_overrides(AuthzAnswer& answer) const {
+        const config::RemovedOverrides& removed = x_.config().removed_overrides;
+        const auto remove = [&](std::string_view name) {
+            answer.removed_fields.emplace_back(name);
+        };
+        if (removed.methods) {
+            std::for_each(http::kMethodOverrides.begin(), http::kMethodOverrides.end(), remove);
+        }
+        if (removed.targets) {
+            std::for_each(http::kTargetOverrides.begin(), http::kTargetOverrides.end(), remove);
+        }
+        for (const http::Field& field : x_.facts.head.fields) {
+            const bool is_written_so =
+                std::all_of(field.name.begin(), field.name.end(),
+                            [](char c) { return c == '-' || is_alphanumeric(c); });
+            if (!is_written_so && removed.include(http::override_of(field.name))) {
+                remove(field.name);
+            }
+        }
+    }
+
     // Fields of which nothing is known are taken from the request: its client may have written them
     // itself.
     void consent(AuthzAnswer& answer) const {
+        remove_overrides(answer);
         for_each_identity_field(x_, [&](std::string_view name, std::string_view value) {
             if (value.empty()) {
                 answer.removed_fields.emplace_back(name);

@@ -100,6 +100,7 @@ Task<> serve_forward_auth(void* self, client::Stream& client) {
     x.client = &client;
     x.face = Face::forward_auth;
     proxy::begin(face.worker, x);
+    x.facts.keeps_fields = true;
     const bool is_to_head = x.facts.head.method == "HEAD";
     if (decision.goes_on() && !face.listen.admits(client.peer().address)) {
         decision.client = client.peer().address;  // for the log

@@ -5,6 +5,7 @@
 #include "http/field_lines.hpp"
 #include "http/forwarding_fields.hpp"
 #include "http/max_forwards.hpp"
+#include "http/method.hpp"
 #include "http/ratelimit_fields.hpp"
 #include "http/websocket.hpp"
 #include "proxy/client_certificate_field.hpp"
@@ -38,7 +39,9 @@ bool goes_to_upstream(const Exchange& exchange, const Field& field) {
     if (field.id != FieldName::other) return !http::is_forwarding_field(field);
     if (exchange.trace != nullptr && is_trace_field(field.name)) return false;
     return !http::is_forwarding_field(field) && !http::looks_like_framing(field.name) &&
-           !http::equal_as_variable(field.name, "x-request-id") && !is_forged(exchange, field);
+           !http::equal_as_variable(field.name, "x-request-id") &&
+           !exchange.config().removed_overrides.include(http::override_of(field.name)) &&
+           !is_forged(exchange, field);
 }
 
 // The client takes trailers, which servers of gRPC insist on (RFC 9110 section 10.1.4).

@@ -47,6 +47,13 @@ TrailerFields::TrailerFields(const config::Config& config)
             names_.push_back(route.moment->name);
         }
     }
+    const config::RemovedOverrides& removed = config.removed_overrides;
+    if (removed.methods) {
+        names_.insert(names_.end(), http::kMethodOverrides.begin(), http::kMethodOverrides.end());
+    }
+    if (removed.targets) {
+        names_.insert(names_.end(), http::kTargetOverrides.begin(), http::kTargetOverrides.end());
+    }
     const auto& choosing = config.router.header_names();
     names_.insert(names_.end(), choosing.begin(), choosing.end());
     std::sort(names_.begin(), names_.end());

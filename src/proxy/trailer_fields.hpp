@@ -16,7 +16,8 @@ class TrailerFields {
     explicit TrailerFields(const config::Config& config);
 
     // Whether a trailer of this name could pass for a field that directs how a request is handled,
-    // chooses its route, its cost or its moment, or is counted by a policy.
+    // chooses its route, its cost or its moment, overrides its method or target, or is counted by a
+    // policy.
     bool are_refused_as(std::string_view name) const;
 
   private:

@@ -62,6 +62,14 @@ bool Router::names_method(std::string_view method) const {
     return std::find(impl_->methods.begin(), impl_->methods.end(), method) != impl_->methods.end();
 }
 
+bool Router::names_methods() const {
+    return !impl_->methods.empty();
+}
+
+bool Router::names_paths() const {
+    return impl_->reads_paths;
+}
+
 Matched Router::match(const RequestLine& request) const {
     if (impl_->is_method_in_other_case(request.method)) return {MatchOutcome::other_method, 0};
     if (impl_->reads_unclear_headers(request.fields)) return {MatchOutcome::ambiguous_headers, 0};

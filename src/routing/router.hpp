@@ -74,8 +74,11 @@ class Router {
     // Every field that some route asks for, in lower case, each once.
     const std::vector<std::string>& header_names() const;
 
-    // Whether some route names this method.
+    // Whether some route names this method; any method.
     bool names_method(std::string_view method) const;
+    bool names_methods() const;
+    // Whether some route asks for a path, and does not take every one.
+    bool names_paths() const;
 
     // What route `index` captures of `path`, in the order of PathPattern::capture_names(): decoded
     // once, as in all its readings. Requires that match() has given `path` this route.
@@ -88,6 +91,9 @@ class Router {
     // elsewhere without regard to case is listed a second time. Nothing when the path is bad or
     // mixes more than is read.
     std::vector<ReadPath> readings(const RequestLine& request) const;
+
+    // For `check`: the methods that route `index` names; empty: it takes any.
+    const std::vector<std::string>& methods(std::size_t index) const;
 
     // For `check`: whether route `index` takes one host only.
     bool names_host(std::size_t index) const;
@@ -107,6 +113,10 @@ class Router {
     // For `check`: the position of the route that takes all requests which lack the fields that
     // route `index` asks for, if that is known.
     std::optional<std::size_t> without_headers(std::size_t index) const;
+
+    // For `check`: the position of the first route that takes POST at all paths of route `index`,
+    // which does not take it, if that is known.
+    std::optional<std::size_t> instead_for_post(std::size_t index) const;
 
   private:
     struct Impl;

@@ -9,17 +9,21 @@
 namespace tidegate::routing {
 namespace {
 
-// Whether whatever meets the conditions of `b` meets those of `a`, paths aside.
+// Whether whatever meets the conditions of `b` meets those of `a`, paths and methods aside.
+bool host_and_headers_cover(const Entry& a, const Entry& b) {
+    return host_takes(a.host, b.host) &&
+           std::all_of(a.headers.begin(), a.headers.end(), [&](const auto& wanted) {
+               return std::find(b.headers.begin(), b.headers.end(), wanted) != b.headers.end();
+           });
+}
+
+// The same with methods.
 bool conditions_cover(const Entry& a, const Entry& b) {
     const bool methods =
         a.methods.empty() ||
         (!b.methods.empty() && std::all_of(b.methods.begin(), b.methods.end(),
                                            [&](const auto& m) { return includes(a.methods, m); }));
-    const bool hosts = host_takes(a.host, b.host);
-    const bool headers = std::all_of(a.headers.begin(), a.headers.end(), [&](const auto& wanted) {
-        return std::find(b.headers.begin(), b.headers.end(), wanted) != b.headers.end();
-    });
-    return methods && hosts && headers;
+    return methods && host_and_headers_cover(a, b);
 }
 
 // Whether some request meets the conditions of both, paths aside.
@@ -84,6 +88,10 @@ std::vector<ReadPath> Router::readings(const RequestLine& request) const {
     return all;
 }
 
+const std::vector<std::string>& Router::methods(std::size_t index) const {
+    return impl_->entries[index].methods;
+}
+
 bool Router::names_host(std::size_t index) const {
     const std::string& host = impl_->entries[index].host;
     return !host.empty() && !has_any_labels(host);
@@ -118,6 +126,19 @@ std::optional<std::size_t> Router::without_headers(std::size_t index) const {
         const Entry& entry = impl.entries[i];
         if (entry.headers.empty() && impl.pattern(i).covers(impl.pattern(index)) &&
             conditions_cover(entry, left))
+            return i;
+    }
+    return std::nullopt;
+}
+
+std::optional<std::size_t> Router::instead_for_post(std::size_t index) const {
+    const Impl& impl = *impl_;
+    const Entry& left = impl.entries[index];
+    if (method_fits(left, "POST")) return std::nullopt;
+    for (std::size_t i = 0; i < impl.entries.size(); ++i) {
+        const Entry& entry = impl.entries[i];
+        if (method_fits(entry, "POST") && host_and_headers_cover(entry, left) &&
+            impl.pattern(i).covers(impl.pattern(index)))
             return i;
     }
     return std::nullopt;

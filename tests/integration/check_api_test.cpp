@@ -72,6 +72,12 @@ TEST_CASE("check API: routes and identity decide about a request as in the proxy
     CHECK(ask("/v1/b", "192.0.2.2").status() == 200);
     CHECK(ask("/other", "192.0.2.1").status() == 404);
     CHECK(ask("/v1/%2e%2e/x", "192.0.2.1").status() == 400);
+    // The program passes the request on as it is.
+    for (const std::string field : {"X-Original-URL", "x_rewrite_url"}) {
+        CHECK(api.check(R"({"request":{"path":"/v1/c","from":"192.0.2.1","headers":{")" + field +
+                        R"(":"/other"}}})")
+                  .status() == 400);
+    }
     // Without an address nothing can be counted.
     CHECK(api.check(R"({"request":{"path":"/v1/a"}})").status() == 400);
 }

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "integration/client.hpp"
+#include "integration/limiter_world.hpp"
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
@@ -293,6 +294,41 @@ TEST_CASE("fields: a field that Connection names identifies no user, here or at 
         CHECK(tidegate.get("/", field + "\r\nConnection: " + name + "\r\n").status() == 200);
         CHECK(upstream.last().count(name) == 0);
     }
+}
+
+TEST_CASE("fields: a method that a field names is not served where limits differ by method") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(api(upstream,
+                                "policies: {deletes: {key: [ip], limits: [3/h]}, rest: {key: [ip], "
+                                "limits: [99/h]}}\nroutes:\n"
+                                "  - {match: {path: \"/items/{id}\", methods: [DELETE]}, policies: "
+                                "[deletes]}\n  - {match: {path: /items/*}, policies: [rest]}\n"));
+    auto client = tidegate.client();
+    const Message answer = client.ask(post_request(
+        "/items/1", "body",
+        "X-HTTP-Method-Override: DELETE\r\nX_HTTP_METHOD: DELETE\r\nx-method-override: DELETE\r\n"
+        "X-Original-URL: /items/2\r\nX-Rewrite_URL: /items/2\r\nX-Kept: 1\r\n"));
+    CHECK(answer.status() == 200);
+    const Message seen = upstream.last();
+    CHECK(seen.field("X-Kept") == "1");
+    for (const auto& [name, value] : seen.fields) {
+        CAPTURE(name);
+        CHECK(value != "DELETE");
+        CHECK(value != "/items/2");
+    }
+}
+
+TEST_CASE("fields: a trailer names no other method either" *
+          only_over_http1("its clients send no trailers here")) {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(api(
+        upstream, "routes:\n  - {match: {methods: [DELETE]}, policies: []}\n  - {policies: []}\n"));
+    CHECK(tidegate.client()
+              .ask("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n"
+                   "0\r\nX-Checksum: 1\r\nX-HTTP-Method-Override: DELETE\r\n"
+                   "X_HTTP_Method: DELETE\r\n\r\n")
+              .status() == 200);
+    CHECK(upstream.last().trailers == FieldList{{"X-Checksum", "1"}});
 }
 
 }  // namespace tidegate::test::fields_test

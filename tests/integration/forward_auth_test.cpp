@@ -291,4 +291,27 @@ TEST_CASE(
     CHECK(allows.forwarded("/", "192.0.2.1").status() == 200);
 }
 
+TEST_CASE("forward_auth: a question about a request with an override is refused, as it goes on") {
+    const std::string routes =
+        "routes:\n  - {match: {path: /a, methods: [DELETE]}, policies: []}\n  - {policies: []}\n";
+    for (const std::string field : {"X-HTTP-Method-Override: DELETE", "x_http_method: DELETE",
+                                    "X-Original-URL: /a", "X-Rewrite-URL: https://app.test/a"}) {
+        CAPTURE(field);
+        const Message refused = Asked("nginx", routes).nginx("/b", "192.0.2.1", field + "\r\n");
+        CHECK(refused.status() == 403);
+        CHECK(refused.field("X-Tidegate-Status") == "400");
+        CHECK(Asked("forwarded", routes).forwarded("/b", "192.0.2.1", field + "\r\n").status() ==
+              400);
+        CHECK(Asked("envoy", routes).ask(field + "\r\n", "/b").status() == 400);
+        CHECK(
+            Asked("envoy", "method_override: pass\n" + routes).ask(field + "\r\n", "/b").status() ==
+            200);
+        CHECK(Asked("nginx").nginx("/b", "192.0.2.1", field + "\r\n").status() == 200);
+    }
+    // ingress-nginx writes the target like this for whom it asks.
+    CHECK(Asked("nginx", routes)
+              .nginx("/b?c", "192.0.2.1", "X-Original-URL: https://app.test/b?c\r\n")
+              .status() == 200);
+}
+
 }  // namespace tidegate::test::forward_auth_test

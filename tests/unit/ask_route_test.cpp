@@ -171,4 +171,37 @@ TEST_CASE(
     CHECK(detail("GET /LOGIN", Fault::none).empty());
 }
 
+TEST_CASE("route: where nothing removes an override, a request that has one is refused") {
+    World world(
+        "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\nroutes:\n"
+        "  - {match: {path: /a, methods: [DELETE]}, policies: []}\n  - {policies: []}\n");
+    const auto fault = [&](const std::string& field, bool keeps_fields = true) {
+        Request request(world, "POST /b?c=d HTTP/1.1\r\nHost: h\r\n" + field + "\r\n\r\n");
+        request.facts.keeps_fields = keeps_fields;
+        const Fault why = request.decide();
+        CHECK((why == Fault::none || traits(why).status == 400));
+        CHECK_FALSE(traits(why).close);  // it may be the gateway's connection
+        return why;
+    };
+    for (const std::string field :
+         {"X-HTTP-Method-Override: DELETE", "x_http_method: DELETE", "X-Method.Override: PUT",
+          "X-HTTP-Method: post", "X-HTTP-Method:", "X-Original-URL: /a", "x_rewrite_url: /a",
+          "X-Original-URL: https://h/b", "X-Original-URL: https://h", "X-Rewrite-URL: /b?c=e"}) {
+        CAPTURE(field);
+        CHECK(fault(field) == Fault::ambiguous_name);
+        CHECK(fault(field, false) == Fault::none);
+    }
+    // What names the same is no override: ingress controllers write the target for whom they ask.
+    for (const std::string field : {"X-HTTP-Method-Override: POST", "X-Original-URL: /b?c=d",
+                                    "X-Original-URL: https://shop.example:8443/b?c=d",
+                                    "X-Original-URI: /a", "X-Other: DELETE"}) {
+        CAPTURE(field);
+        CHECK(fault(field) == Fault::none);
+    }
+    World single("upstream: http://127.0.0.1:3000\nlimits: [9/s]\n");
+    Request request(single, get("X-HTTP-Method: PUT\r\nX-Original-URL: /a\r\n"));
+    request.facts.keeps_fields = true;
+    CHECK(request.decide() == Fault::none);
+}
+
 }  // namespace tidegate::ask::route_test

@@ -106,4 +106,44 @@ TEST_CASE("config: check warns about routes that overlap if case is ignored") {
               .empty());
 }
 
+TEST_CASE("config: check names `_method` where a POST meets fewer limits than its path does") {
+    const auto warned = [](const std::string& routes, const std::string& more = "") {
+        std::vector<std::string> out;
+        for (const auto& warning : load(kBegin + more + "routes:\n" + routes).warnings) {
+            if (warning.message.find("`_method`") != std::string::npos) {
+                out.push_back(warning.to_string());
+            }
+        }
+        return out;
+    };
+    const auto taking = [](const std::string& name, const std::string& methods,
+                           const std::string& policy) {
+        return "  - {name: " + name + ", match: {path: /items/*, methods: [" + methods +
+               "]}, policies: [" + policy + "]}\n";
+    };
+    const std::string deletes = taking("deletes", "DELETE, PUT", "strict");
+    const auto found = warned(deletes + route("items", "/items/*", "loose"));
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].find("test.yaml:4:5: the route `deletes` takes DELETE, PUT, and a POST to its "
+                        "path takes the route `items`, which lacks the policy `strict`. An "
+                        "application that obeys `_method` in the query or form of a POST") == 0);
+    CHECK(found[0].find("write `method_override: remove`") != std::string::npos);
+    // Written, either way, the key says that somebody has thought of it.
+    for (const char* line : {"method_override: remove\n", "method_override: pass\n"}) {
+        CHECK(warned(deletes + route("items", "/items/*", "loose"), line).empty());
+    }
+    CHECK(warned(taking("reads", "GET", "strict") + route("rest", "/**", "loose")).size() == 1);
+    CHECK(warned(taking("posts", "POST", "loose") + deletes + route("rest", "/**", "strict"))
+              .size() == 1);
+    // A POST meets the same limits and more, another path, or no route.
+    CHECK(warned(deletes + route("items", "/items/*", "strict, loose")).empty());
+    CHECK(warned(deletes + route("items", "/others", "loose")).empty());
+    CHECK(warned(deletes + taking("gets", "GET", "loose")).empty());
+    CHECK(warned(taking("login", "POST", "strict") + route("rest", "/**", "loose")).empty());
+    const auto keyed =
+        warned("  - {name: all, policies: [{key: [\"ip+method\"], limits: [9/s]}]}\n");
+    REQUIRE(keyed.size() == 1);
+    CHECK(keyed[0].find("the policy `all/0` counts by `method`") != std::string::npos);
+}
+
 }  // namespace tidegate::config_routes_test

@@ -428,4 +428,82 @@ TEST_CASE("heads: a schedule's denial names the earliest moment and no time to c
     CHECK(has(answer, R"("earliest":"1970-01-01T00:17:40.500000Z"})"));
 }
 
+namespace {
+
+const std::string kOverrides =
+    "X-HTTP-Method-Override: DELETE\r\nx-http-method: DELETE\r\nX_Method_Override: DELETE\r\n"
+    "X-Original-URL: /other\r\nX_REWRITE.URL: /other\r\nX-Kept: 1\r\n";
+
+// Of `kOverrides`, which kinds an upstream of this configuration gets, in head and trailers alike.
+std::string overrides_passed(const std::string& routes_and_policies) {
+    const std::string yaml =
+        "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n" + routes_and_policies;
+    const std::string head = forwarded(kOverrides, false, yaml);
+    const std::string trailers = trailers_left(kOverrides, yaml);
+    CHECK(has(head, "X-Kept: 1\r\n"));
+    CHECK(has(trailers, "X-Kept "));
+    std::string passed;
+    for (const auto& [kind, names] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+             {"method", {"X-HTTP-Method-Override", "x-http-method", "X_Method_Override"}},
+             {"target", {"X-Original-URL", "X_REWRITE.URL"}}}) {
+        const bool first = has(head, "\r\n" + names.front() + ": ");
+        for (const std::string& name : names) {
+            CAPTURE(name);
+            CHECK(has(head, "\r\n" + name + ": ") == first);
+            CHECK(has(trailers, name + " ") == first);
+        }
+        if (first) passed += kind + " ";
+    }
+    return passed;
+}
+
+}  // namespace
+
+TEST_CASE("heads: fields that override the method go no further where limits depend on it") {
+    const std::string all = "  - {policies: []}\n";
+    CHECK(overrides_passed("routes:\n" + all) == "method target ");
+    CHECK(overrides_passed("routes:\n  - {match: {methods: [POST, GET]}, policies: []}\n" + all) ==
+          "target ");
+    CHECK(overrides_passed("routes:\n  - {policies: [{key: [\"ip+method\"], limits: [9/s]}]}\n") ==
+          "target ");
+    // A policy that the check API names counts, too.
+    CHECK(overrides_passed("policies: {p: {key: [\"ip+method\"], limits: [9/s]}}\nroutes:\n" +
+                           all) == "target ");
+    // Otherwise a preflight, which counts for no policy, could be anything.
+    CHECK(overrides_passed("response: {cors: {origins: [\"https://a.example\"]}}\nroutes:\n" +
+                           all) == "target ");
+    CHECK(overrides_passed("method_override: pass\nroutes:\n"
+                           "  - {match: {methods: [POST, GET]}, policies: []}\n" +
+                           all) == "method target ");
+}
+
+TEST_CASE("heads: fields that override the target go no further where limits depend on it") {
+    const std::string all = "  - {policies: []}\n";
+    for (const std::string path : {"/admin", "/admin/**", "regex:/admin.*", "/{x}", "*"}) {
+        CAPTURE(path);
+        CHECK(overrides_passed("routes:\n  - {match: {path: \"" + path + "\"}, policies: []}\n" +
+                               all) == "method ");
+    }
+    CHECK(overrides_passed("routes:\n  - {policies: [{key: [\"query:t\"], on_missing: skip, "
+                           "limits: [9/s]}]}\n") == "method ");
+    CHECK(overrides_passed("method_override: remove\nroutes:\n"
+                           "  - {match: {path: /admin}, policies: []}\n" +
+                           all) == "method ");
+    CHECK(overrides_passed("method_override: pass\nroutes:\n"
+                           "  - {match: {path: /admin}, policies: []}\n" +
+                           all) == "method target ");
+    // Hosts and header fields are no part of either.
+    CHECK(overrides_passed("routes:\n  - {match: {host: a.example}, policies: []}\n" + all) ==
+          "method target ");
+}
+
+TEST_CASE("heads: a trusted peer overrides neither, as it may pass on what its client wrote") {
+    const std::string yaml =
+        "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n" + kTrusting +
+        "routes:\n  - {match: {path: /a, methods: [PUT]}, policies: []}\n  - {policies: []}\n";
+    const std::string head = forwarded(kOverrides, true, yaml);
+    CHECK_FALSE(has(head, "DELETE"));
+    CHECK_FALSE(has(head, "/other"));
+}
+
 }  // namespace tidegate::proxy::heads_test
