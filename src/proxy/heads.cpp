@@ -1,7 +1,5 @@
 #include "proxy/heads.hpp"
 
-#include <optional>
-
 #include "http/field_lines.hpp"
 #include "http/forwarding_fields.hpp"
 #include "http/max_forwards.hpp"
@@ -120,6 +118,29 @@ void append_identity(const Exchange& exchange, std::string& out) {
     out += "\r\n";
 }
 
+// Methods that give their content a meaning: a server may refuse one without a length (411), also
+// where there is no body (RFC 9110 section 8.6). HTTP/2 needs none for that.
+bool anticipates_content(std::string_view method) {
+    return method.front() == 'P' && (method == "POST" || method == "PUT" || method == "PATCH");
+}
+
+void end_request_head(Exchange& exchange, std::optional<std::uint64_t> whole_body) {
+    const http::RequestHead& request = exchange.facts.head;
+    const http::Framing& framing = exchange.client->framing();
+    BodyKind body = framing.body;
+    std::optional<std::uint64_t> length;
+    if (body == BodyKind::chunked && whole_body) {
+        body = *whole_body > 0 ? BodyKind::length : BodyKind::none;
+        length = whole_body;
+    } else if (body == BodyKind::length || had_content_length(request.fields)) {
+        length = framing.length;
+    } else if (body == BodyKind::none && !exchange.upstream->stream.is_http2() &&
+               anticipates_content(request.method)) {
+        length = 0;
+    }
+    exchange.upstream->stream.end_head(body, length);
+}
+
 }  // namespace
 
 void append_limit_fields(const Exchange& exchange, std::string& out) {
@@ -135,7 +156,8 @@ void append_limit_fields(const Exchange& exchange, std::string& out) {
     if (response.x_ratelimit_fields) http::append_x_ratelimit_fields(items, out);
 }
 
-const std::string& write_request_head(Exchange& exchange, const std::string& authority) {
+const std::string& write_request_head(Exchange& exchange, const std::string& authority,
+                                      std::optional<std::uint64_t> whole_body) {
     const http::RequestHead& request = exchange.facts.head;
     const config::Forwarding& forwarding = exchange.config().forwarding;
     const std::size_t stripped = exchange.decision.route->strip_prefix.size();
@@ -179,12 +201,7 @@ const std::string& write_request_head(Exchange& exchange, const std::string& aut
         }
         out += http::kSwitchLines;
     }
-    const http::Framing& framing = exchange.client->framing();
-    std::optional<std::uint64_t> length;
-    if (framing.body == BodyKind::length || had_content_length(request.fields)) {
-        length = framing.length;
-    }
-    exchange.upstream->stream.end_head(framing.body, length);
+    end_request_head(exchange, whole_body);
     return out;
 }
 

@@ -1,6 +1,8 @@
 // Heads as Tidegate writes them: parsed, filtered, written anew; raw bytes are never relayed. Pure.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,8 +11,10 @@
 namespace tidegate::proxy {
 
 // Writes the request's head to exchange.upstream, as a server of this `authority` gets it. Its body
-// goes in the framing it came in. Returns the text.
-const std::string& write_request_head(Exchange& exchange, const std::string& authority);
+// goes in the framing it came in; with its length instead where `whole_body` says how many bytes
+// all of it has, and that no trailers follow. Returns the text.
+const std::string& write_request_head(Exchange& exchange, const std::string& authority,
+                                      std::optional<std::uint64_t> whole_body = std::nullopt);
 
 // Writes the head of the upstream's answer to exchange.client; with `date_line` if the upstream
 // gave no date. Returns the text.

@@ -94,7 +94,12 @@ Fault Upload::begin() {
         has_passed_on_ = batch.count > 0;
     }
     if (fault != Fault::none) return fault;
-    write_request_head(x_, x_.upstream->stream.server().authority());
+    // Only where the configuration holds bodies: elsewhere it would depend on when they came.
+    std::optional<std::uint64_t> whole_body;
+    if (batch.done && client_.trailers().empty() && hold_bytes_max() > 0) {
+        whole_body = batch.content_bytes;
+    }
+    write_request_head(x_, x_.upstream->stream.server().authority(), whole_body);
     const IoStatus status = x_.upstream->stream.send(batch, client_.trailers());
     if (!x_.upstream->stream.is_too_large()) x_.relay.reached = Reached::upstream;
     if (status != IoStatus::would_block) {

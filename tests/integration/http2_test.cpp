@@ -91,8 +91,39 @@ TEST_CASE("http2: a known length stays, and a body without one goes on in chunks
         CHECK(upstream.last().field("Transfer-Encoding") == "chunked");
         CHECK_FALSE(upstream.last().has("Content-Length"));
     }
-    CHECK(client.ask({.method = "POST"}).body.empty());
-    CHECK(upstream.last().field("Content-Length") != "1");
+    CHECK(client.fault().empty());
+}
+
+TEST_CASE("http2: a request without a body says so to HTTP/1.1 where its method expects one") {
+    const Upstream upstream(mirror());
+    const H2Proxy proxy(simple(upstream.url()));
+    H2Client client = proxy.client();
+    for (const std::string method : {"POST", "PUT", "PATCH", "GET", "DELETE"}) {
+        CAPTURE(method);
+        CHECK(client.ask({.method = method}).is_whole);
+        const Message seen = upstream.last();
+        CHECK(seen.start_line == method + " / HTTP/1.1");
+        CHECK(seen.has("Content-Length") == method.starts_with('P'));
+        CHECK((method.front() != 'P' || seen.field("Content-Length") == "0"));
+        CHECK_FALSE(seen.has("Transfer-Encoding"));
+    }
+    CHECK(client.fault().empty());
+}
+
+TEST_CASE("http2: a body without a length that the route holds goes on with one") {
+    const Upstream upstream(mirror());
+    const H2Proxy proxy("upstreams: {api: {servers: [" + upstream.url() +
+                        "]}}\nroutes: [{policies: [], buffer: 64KiB}]\n");
+    H2Client client = proxy.client();
+    for (const std::size_t size : {1UL, 20'000UL, 65'535UL}) {
+        CAPTURE(size);
+        const std::string body = pattern(size);
+        CHECK(client.ask({.method = "POST", .body = body}).body == body);
+        CHECK(upstream.last().field("Content-Length") == std::to_string(size));
+        CHECK_FALSE(upstream.last().has("Transfer-Encoding"));
+    }
+    CHECK(client.ask({.method = "POST", .body = pattern(70'000)}).body == pattern(70'000));
+    CHECK_FALSE(upstream.last().has("Content-Length"));
     CHECK(client.fault().empty());
 }
 

@@ -428,6 +428,44 @@ TEST_CASE("heads: a schedule's denial names the earliest moment and no time to c
     CHECK(has(answer, R"("earliest":"1970-01-01T00:17:40.500000Z"})"));
 }
 
+TEST_CASE("heads: POST, PUT and PATCH without a body have a length, as some servers insist on it") {
+    World world(kUpstream);
+    const auto length = [&](const std::string& method, const std::string& fields = "") {
+        const std::string out =
+            Request(world, method + " / HTTP/1.1\r\nHost: a\r\n" + fields + "\r\n").forwarded();
+        const std::string name = "\r\nContent-Length: ";
+        const std::size_t at = out.find(name);
+        if (at == std::string::npos) return std::string("none");
+        return out.substr(at + name.size(), out.find('\r', at + 2) - at - name.size());
+    };
+    for (const char* method : {"POST", "PUT", "PATCH"}) {
+        CHECK(length(method) == "0");
+        CHECK(length(method, "Content-Length: 7\r\n") == "7");
+        CHECK(length(method, "Transfer-Encoding: chunked\r\n") == "none");
+    }
+    for (const char* method : {"GET", "HEAD", "DELETE", "OPTIONS", "PROPFIND", "P"}) {
+        CHECK(length(method) == "none");
+        CHECK(length(method, "Content-Length: 0\r\n") == "0");
+    }
+}
+
+TEST_CASE("heads: a body that is at hand as a whole goes with its length") {
+    World world(kUpstream);
+    const std::string chunked = get("Transfer-Encoding: chunked\r\n");
+    const auto written = [&](const std::string& head, std::uint64_t bytes) {
+        Request request(world, head);
+        REQUIRE(request.decide() == Fault::none);
+        return write_request_head(request.exchange, "127.0.0.1:3000", bytes);
+    };
+    for (const std::uint64_t bytes : {0, 7}) {
+        const std::string out = written(chunked, bytes);
+        CHECK(has(out, "\r\nContent-Length: " + std::to_string(bytes) + "\r\n"));
+        CHECK_FALSE(has(out, "Transfer-Encoding"));
+    }
+    CHECK(has(written(get("Content-Length: 7\r\n"), 7), "\r\nContent-Length: 7\r\n"));
+    CHECK_FALSE(has(written(get(), 0), "Content-Length"));
+}
+
 namespace {
 
 const std::string kOverrides =
