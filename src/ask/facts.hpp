@@ -21,11 +21,12 @@ struct Facts {
     std::string request_id;            // the caller's name for the request
     identity::Peer peer;               // the other end of the connection
     std::uint16_t local_port = 0;      // that the client connected to
+    bool port_is_published = false;    // a PROXY header says so: at the balancer in front
     std::string_view scheme = "http";  // that the client spoke
     bool is_http2 = false;             // the head is as HTTP/1.1 would have it all the same
     // A gateway or program passes the request on, and no answer of ours takes a field off it.
     bool keeps_fields = false;
-    std::string_view protocol;         // of an extended CONNECT (RFC 8441), whose head says GET
+    std::string_view protocol;  // of an extended CONNECT (RFC 8441), whose head says GET
     // That the client has shown over TLS; null: none. The connection owns it.
     const ClientCertificate* certificate = nullptr;
     std::chrono::system_clock::time_point began_at;

@@ -11,9 +11,10 @@
 namespace tidegate::client {
 
 struct Arrival {
-    identity::Peer peer{};         // with a PROXY header: the client that it names
-    std::uint16_t local_port = 0;  // that the peer connected to; 0: a Unix socket
-    bool is_https = false;         // the client spoke TLS, with us or with the balancer in front
+    identity::Peer peer{};           // with a PROXY header: the client that it names
+    std::uint16_t local_port = 0;    // that the peer connected to; 0: a Unix socket
+    bool port_is_published = false;  // local_port is the balancer's, by a PROXY header
+    bool is_https = false;           // the client spoke TLS, with us or with the balancer in front
     bool has_proxy_header = false;
     bool takes_http1 = true;   // the listener does
     bool takes_http2 = false;  // in the clear by prior knowledge

@@ -56,6 +56,7 @@ std::optional<ProxyHeaderWait::End> ProxyHeaderWait::look() {
     if (header.ends) {
         arrival_.peer.address = header.ends->source;
         arrival_.local_port = header.ends->destination_port;
+        arrival_.port_is_published = true;
     }
     return End::complete;
 }

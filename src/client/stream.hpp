@@ -27,6 +27,8 @@ class Stream {
 
     const identity::Peer& peer() const { return base_.peer(); }
     std::uint16_t local_port() const { return base_.local_port(); }
+    // Clients connect to local_port() at a balancer in front.
+    bool port_is_published() const { return base_.port_is_published(); }
     // The one that the client has shown over TLS; null: none.
     const ClientCertificate* certificate() const { return base_.certificate(); }
     // Every answer says that the host is for https alone.

@@ -22,6 +22,8 @@ class StreamBase {
 
     const identity::Peer& peer() const { return arrival_->peer; }
     std::uint16_t local_port() const { return arrival_->local_port; }
+    // Clients connect to local_port() at a balancer in front.
+    bool port_is_published() const { return arrival_->port_is_published; }
     const ClientCertificate* certificate() const { return arrival_->certificate.get(); }
     // Every answer says that the host is for https alone.
     bool sends_hsts() const {

@@ -1,7 +1,9 @@
 #include "http/forwarding_fields.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
+#include "base/ascii.hpp"
 #include "base/numbers.hpp"
 #include "http/field_lines.hpp"
 #include "http/structured_field.hpp"
@@ -64,13 +66,100 @@ void append_x_forwarded_for(const ForwardingInput& input, std::string_view peer,
     out += peer;
 }
 
-// The view of the first proxy in the chain: kept from a trusted peer, else the proxy's own.
-void append_first_seen(const ForwardingInput& input, FieldName id, std::string_view name,
-                       std::string_view ours, std::string& out) {
-    const std::string_view theirs =
-        input.peer_trusted ? last_value(input.fields, id) : std::string_view{};
-    const std::string_view value = theirs.empty() ? ours : theirs;
-    if (!value.empty()) append_field(name, value, out);
+// What the client's URL begins with. Views go into the fields, or are constants.
+struct ClientUrl {
+    std::string_view proto{};
+    std::string_view host{};       // may have a port; empty: none was sent
+    std::string_view port{};       // that a trusted peer says or `host` names; empty:
+    std::uint16_t known_port = 0;  // what follows from the rest; 0: nothing
+};
+
+// The first item of a list, as the proxy nearest to the client wrote it.
+std::string_view first_item(std::string_view list) {
+    list = list.substr(0, list.find(','));
+    while (list.ends_with(' ') || list.ends_with('\t')) list.remove_suffix(1);
+    return list;
+}
+
+// The port that a host names, without its colon; empty: none.
+std::string_view port_of(std::string_view host) {
+    const std::size_t colon = host.rfind(':');
+    if (colon == host.npos) return {};
+    const std::string_view port = host.substr(colon + 1);
+    // Else the colon is a part of an IPv6 address.
+    const bool ends_name = host.front() == '[' ? host[colon - 1] == ']' : host.find(':') == colon;
+    return ends_name && parse_number<std::uint16_t>(port) ? port : std::string_view{};
+}
+
+// Of URLs that name none; 0: not known.
+std::uint16_t usual_port(std::string_view proto) {
+    constexpr std::uint16_t kHttp = 80;
+    constexpr std::uint16_t kHttps = 443;
+    if (equal_ignoring_case(proto, "http") || equal_ignoring_case(proto, "ws")) return kHttp;
+    return equal_ignoring_case(proto, "https") || equal_ignoring_case(proto, "wss") ? kHttps : 0;
+}
+
+// A parameter of an element of Forwarded (RFC 7239 section 4); empty where it is not there or would
+// have to be unescaped.
+std::string_view forwarded_parameter(std::string_view element, std::string_view name) {
+    while (!element.empty()) {
+        const std::size_t end = std::min(element.find(';'), element.size());
+        std::string_view pair = element.substr(0, end);
+        element.remove_prefix(std::min(end + 1, element.size()));
+        while (pair.starts_with(' ')) pair.remove_prefix(1);
+        while (pair.ends_with(' ')) pair.remove_suffix(1);
+        const std::size_t equals = pair.find('=');
+        if (equals == pair.npos || !equal_ignoring_case(pair.substr(0, equals), name)) continue;
+        std::string_view value = pair.substr(equals + 1);
+        if (value.size() >= 2 && value.front() == '"' && value.back() == '"') {
+            value = value.substr(1, value.size() - 2);
+        }
+        return value.find_first_of("\"\\") == value.npos ? value : std::string_view{};
+    }
+    return {};
+}
+
+// What a trusted peer says of the client's URL: in X-Forwarded-*, else in the element of Forwarded
+// that it has added.
+ClientUrl told_by_peer(const Fields& fields) {
+    ClientUrl told{.proto = last_value(fields, FieldName::x_forwarded_proto),
+                   .host = last_value(fields, FieldName::x_forwarded_host),
+                   .port = last_value(fields, FieldName::x_forwarded_port)};
+    if (told.proto.empty() && told.host.empty() && told.port.empty()) {
+        std::string_view element = last_value(fields, FieldName::forwarded);
+        // What a comma inside of quotes leaves has neither parameter.
+        element.remove_prefix(element.rfind(',') + 1);
+        told.proto = forwarded_parameter(element, "proto");
+        told.host = forwarded_parameter(element, "host");
+    }
+    if (told.port.empty()) told.port = port_of(first_item(told.host));
+    if (!told.proto.empty()) return told;
+    const std::string_view port = first_item(told.port);
+    if (port == "443") told.proto = "https";
+    if (port == "80") told.proto = "http";
+    return told;
+}
+
+// Decided together, so that they make one URL: what a trusted peer says, what follows from that,
+// and only then what the proxy sees itself. Clients need not use the listener's port, which a
+// container or a balancer may publish under another number.
+ClientUrl client_url_of(const ForwardingInput& input) {
+    ClientUrl url;
+    if (input.peer_trusted) url = told_by_peer(input.fields);
+    const bool is_our_proto = url.proto.empty();
+    if (is_our_proto) url.proto = input.scheme;
+    if (url.host.empty()) {
+        url.host = input.host;
+        if (url.port.empty()) url.port = port_of(input.host);
+    }
+    if (!url.port.empty()) return url;
+    if (is_our_proto && (url.host.empty() || input.port_is_published)) {
+        url.known_port = input.local_port;
+    } else {
+        // A URL without a port has that of its scheme.
+        url.known_port = usual_port(is_our_proto ? input.scheme : first_item(url.proto));
+    }
+    return url;
 }
 
 void append_x_real_ip(const ForwardingInput& input, std::string_view peer, std::string& out) {
@@ -81,13 +170,16 @@ void append_x_real_ip(const ForwardingInput& input, std::string_view peer, std::
     }
 }
 
-void append_x_forwarded(const ForwardingInput& input, std::string_view peer, std::string& out) {
+void append_x_forwarded(const ForwardingInput& input, const ClientUrl& url, std::string_view peer,
+                        std::string& out) {
     append_line("X-Forwarded-For", out, [&] { append_x_forwarded_for(input, peer, out); });
-    append_first_seen(input, FieldName::x_forwarded_proto, "X-Forwarded-Proto", input.scheme, out);
-    append_first_seen(input, FieldName::x_forwarded_host, "X-Forwarded-Host", input.host, out);
-    std::string port;
-    if (input.local_port != 0) append_number(input.local_port, port);
-    append_first_seen(input, FieldName::x_forwarded_port, "X-Forwarded-Port", port, out);
+    append_field("X-Forwarded-Proto", url.proto, out);
+    if (!url.host.empty()) append_field("X-Forwarded-Host", url.host, out);
+    if (!url.port.empty()) {
+        append_field("X-Forwarded-Port", url.port, out);
+    } else if (url.known_port != 0) {
+        append_field("X-Forwarded-Port", std::uint64_t{url.known_port}, out);
+    }
     if (input.client) append_line("X-Real-IP", out, [&] { append_x_real_ip(input, peer, out); });
 }
 
@@ -106,7 +198,37 @@ void append_forwarded_for(const IpAddress& ip, std::string_view text, std::strin
     if (!ip.v4) out += "]\"";
 }
 
-void append_forwarded(const ForwardingInput& input, std::string_view peer, std::string& out) {
+// A token, or between quotes what a peer has made up.
+void append_forwarded_proto(std::string_view proto, std::string& out) {
+    const bool is_scheme = std::all_of(proto.begin(), proto.end(), is_alphanumeric);
+    out += ";proto=";
+    if (is_scheme && !proto.empty()) {
+        out += proto;
+    } else {
+        append_quoted_string(proto, out);
+    }
+}
+
+// With the port, where that is another than the URL would have without one.
+void append_forwarded_host(const ClientUrl& url, std::string& out) {
+    const std::string_view host = first_item(url.host);
+    const std::uint16_t port = url.known_port != 0
+                                   ? url.known_port
+                                   : parse_number<std::uint16_t>(first_item(url.port)).value_or(0);
+    const bool needs_port =
+        port != 0 && port != usual_port(first_item(url.proto)) && port_of(host).empty();
+    out += ";host=";
+    if (needs_port) {
+        append_quoted_string(std::string(host).append(":").append(std::to_string(port)), out);
+    } else {
+        append_quoted_string(host, out);
+    }
+}
+
+// The element that begins a list says what the client's URL was, like X-Forwarded-*; a further one,
+// how the request came here from the proxy before (RFC 7239 section 5).
+void append_forwarded(const ForwardingInput& input, const ClientUrl& url, std::string_view peer,
+                      std::string& out) {
     const bool continued =
         input.peer_trusted && append_joined(input.fields, FieldName::forwarded, out);
     if (continued && !input.peer) return;  // as for X-Forwarded-For
@@ -116,11 +238,9 @@ void append_forwarded(const ForwardingInput& input, std::string_view peer, std::
         append_forwarded_for(*input.peer, peer, out);
     else
         out += "unknown";
-    out += ";proto=";
-    out += input.scheme;
-    if (input.host.empty()) return;
-    out += ";host=";
-    append_quoted_string(input.host, out);
+    const ClientUrl seen = continued ? ClientUrl{.proto = input.scheme, .host = input.host} : url;
+    append_forwarded_proto(first_item(seen.proto), out);
+    if (!seen.host.empty()) append_forwarded_host(seen, out);
 }
 
 void append_via(const ForwardingInput& input, std::string& out) {
@@ -158,12 +278,14 @@ void pass_on_others(const ForwardingInput& input, std::string& out) {
 void append_forwarding_fields(const ForwardingInput& input, std::string& out) {
     std::string peer;
     if (input.peer) input.peer->append_to(peer);
+    const bool needs_url = input.settings.x_forwarded || input.settings.forwarded;
+    const ClientUrl url = needs_url ? client_url_of(input) : ClientUrl{};
     if (input.settings.x_forwarded)
-        append_x_forwarded(input, peer, out);
+        append_x_forwarded(input, url, peer, out);
     else
         pass_on_x_forwarded(input, out);
     if (input.settings.forwarded)
-        append_line("Forwarded", out, [&] { append_forwarded(input, peer, out); });
+        append_line("Forwarded", out, [&] { append_forwarded(input, url, peer, out); });
     else
         pass_on(input, FieldName::forwarded, "Forwarded", out);
     append_line("Via", out, [&] { append_via(input, out); });

@@ -29,6 +29,7 @@ struct ForwardingInput {
     std::optional<IpAddress> peer = std::nullopt;    // nothing: a Unix socket
     std::optional<IpAddress> client = std::nullopt;  // as identified; nothing: it is unknown
     std::uint16_t local_port = 0;                    // 0: a Unix socket
+    bool port_is_published = false;                  // a balancer says that clients connect to it
     std::string_view scheme = "http";
     std::string_view host = {};                   // as sent, port and all; empty: none was sent
     HttpVersion version = HttpVersion::http_1_1;  // of the request as it came
@@ -40,6 +41,11 @@ struct ForwardingInput {
 // A field whose setting is off is not added; what a trusted peer sent of it is passed on as it is.
 // X-Real-IP is always the client as identified: proxies that append to X-Forwarded-For often pass
 // a client's own X-Real-IP through, so what a trusted peer sent of it proves nothing.
+// Proto, host and port are decided together, in X-Forwarded-* and in an element of Forwarded that
+// begins its list. A trusted peer's are kept; where it sends none, those of the last element of its
+// Forwarded. A port that is not said is the one that the host names, else the balancer's, else that
+// of the scheme; the listener's only where there is no host. A peer that says only the port 443 or
+// 80 has said the scheme, too.
 // Via is continued for every peer: it guards against loops and identifies no client.
 // No peer's X-Forwarded-Client-Cert is passed on: the caller, which knows the client's certificate,
 // appends its own.

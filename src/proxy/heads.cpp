@@ -184,6 +184,7 @@ const std::string& write_request_head(Exchange& exchange, const std::string& aut
          .peer = exchange.facts.peer.address,
          .client = exchange.decision.client,
          .local_port = exchange.facts.local_port,
+         .port_is_published = exchange.facts.port_is_published,
          .scheme = exchange.facts.scheme,
          .host = exchange.facts.host,
          .version = exchange.facts.version(),

@@ -80,6 +80,7 @@ void begin(WorkerContext& worker, Exchange& x) {
     worker.request_ids.next(x.facts.request_id);
     x.facts.peer = client.peer();
     x.facts.local_port = client.local_port();
+    x.facts.port_is_published = client.port_is_published();
     x.facts.scheme = client.scheme();
     x.facts.is_http2 = client.is_http2();
     x.facts.protocol = client.protocol();

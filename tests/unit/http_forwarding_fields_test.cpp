@@ -141,7 +141,7 @@ TEST_CASE("forwarding_fields: Via goes on with the version in which the request 
     CHECK(lines(input).find("X-Forwarded-Proto: http\r\n") != std::string::npos);
 }
 
-TEST_CASE("forwarding_fields: a Unix socket has neither address nor port") {
+TEST_CASE("forwarding_fields: a Unix socket has neither address nor port of its own") {
     const Fields fields = fields_of(kSent);
     ForwardingInput input = input_of(fields, false);
     input.peer.reset();
@@ -153,6 +153,7 @@ TEST_CASE("forwarding_fields: a Unix socket has neither address nor port") {
     CHECK(lines(input) ==
           "X-Forwarded-Proto: http\r\n"
           "X-Forwarded-Host: a\r\n"
+          "X-Forwarded-Port: 80\r\n"
           "Forwarded: for=unknown;proto=http;host=\"a\"\r\n"
           "Via: 1.0 fred, 1.1 p.example.net\r\n");
     // The peer is trusted: the last address that it named stays last.
@@ -161,6 +162,115 @@ TEST_CASE("forwarding_fields: a Unix socket has neither address nor port") {
     const std::string text = lines(input);
     CHECK(text.find("X-Forwarded-For: 192.0.2.1, 203.0.113.9\r\n") != text.npos);
     CHECK(text.find("Forwarded: for=192.0.2.1, for=203.0.113.9;proto=https\r\n") != text.npos);
+}
+
+namespace {
+
+// Proto, host and port that the upstream is told, and the host and proto of Forwarded.
+struct Told {
+    std::string x_forwarded;
+    std::string forwarded;
+};
+
+Told told(const std::vector<std::pair<std::string_view, std::string_view>>& sent, bool trusted,
+          std::string_view host, std::string_view scheme = "http", std::uint16_t published = 0) {
+    const Fields fields = fields_of(sent);
+    ForwardingInput input = input_of(fields, trusted);
+    input.host = host;
+    input.scheme = scheme;
+    input.settings = {true, true, false};
+    input.port_is_published = published != 0;
+    if (published != 0) input.local_port = published;
+    const std::string text = lines(input);
+    const auto value = [&](const std::string& name) {
+        const std::size_t at = text.find(name + ": ");
+        if (at == text.npos) return std::string("-");
+        const std::size_t begin = at + name.size() + 2;
+        return text.substr(begin, text.find('\r', begin) - begin);
+    };
+    const std::string forwarded = value("Forwarded");
+    return {value("X-Forwarded-Proto") + " " + value("X-Forwarded-Host") + " " +
+                value("X-Forwarded-Port"),
+            forwarded.substr(forwarded.find("proto="))};
+}
+
+}  // namespace
+
+TEST_CASE("forwarding_fields: the port fits to proto and host of the same source") {
+    // What a trusted balancer says, and what follows from it.
+    Told seen = told({{"X-Forwarded-Proto", "https"}}, true, "shop.example");
+    CHECK(seen.x_forwarded == "https shop.example 443");
+    CHECK(seen.forwarded == "proto=https;host=\"shop.example\"");
+    seen = told({{"X-Forwarded-Proto", "https"}, {"X-Forwarded-Host", "shop.example:8443"}}, true,
+                "10.0.0.1");
+    CHECK(seen.x_forwarded == "https shop.example:8443 8443");
+    CHECK(seen.forwarded == "proto=https;host=\"shop.example:8443\"");
+    seen =
+        told({{"X-Forwarded-Proto", "https"}, {"X-Forwarded-Port", "8443"}}, true, "shop.example");
+    CHECK(seen.x_forwarded == "https shop.example 8443");
+    CHECK(seen.forwarded == "proto=https;host=\"shop.example:8443\"");
+    CHECK(told({{"X-Forwarded-Proto", "http"}}, true, "shop.example", "https").x_forwarded ==
+          "http shop.example 80");
+    CHECK(told({{"X-Forwarded-Host", "[2001:db8::1]:81"}}, true, "a").x_forwarded ==
+          "http [2001:db8::1]:81 81");
+    CHECK(told({{"X-Forwarded-Host", "[2001:db8::1]"}}, true, "a").x_forwarded ==
+          "http [2001:db8::1] 80");
+    CHECK(told({{"X-Forwarded-Proto", "WSS"}}, true, "a").x_forwarded == "WSS a 443");
+    // Lists begin with what the client saw.
+    seen =
+        told({{"X-Forwarded-Proto", "https, http"}, {"X-Forwarded-Host", "a:8443 , b"}}, true, "c");
+    CHECK(seen.x_forwarded == "https, http a:8443 , b 8443");
+    CHECK(seen.forwarded == "proto=https;host=\"a:8443\"");
+    // The port alone says the scheme, if it is one of the two that everybody knows.
+    CHECK(told({{"X-Forwarded-Port", "443"}}, true, "a").x_forwarded == "https a 443");
+    CHECK(told({{"X-Forwarded-Port", "80"}}, true, "a", "https").x_forwarded == "http a 80");
+    CHECK(told({{"X-Forwarded-Host", "a:443"}}, true, "b").x_forwarded == "https a:443 443");
+    CHECK(told({{"X-Forwarded-Port", "8000"}}, true, "a", "https").x_forwarded == "https a 8000");
+    // A scheme that the proxy does not know has no port that it knows.
+    CHECK(told({{"X-Forwarded-Proto", "gopher"}}, true, "a").x_forwarded == "gopher a -");
+    CHECK(told({{"X-Forwarded-Proto", "a;b\"c"}}, true, "a")
+              .forwarded.starts_with("proto=\"a;b\\\"c\";host="));
+}
+
+TEST_CASE("forwarding_fields: a peer that writes Forwarded has said proto and host, too") {
+    Told seen = told({{"Forwarded",
+                       "for=1.2.3.4;proto=http;host=evil, "
+                       "for=5.6.7.8;host=\"shop.example:8443\"; Proto=https"}},
+                     true, "10.0.0.1");
+    CHECK(seen.x_forwarded == "https shop.example:8443 8443");
+    // Beside what the peer wrote, ours says how the request came here.
+    CHECK(seen.forwarded.ends_with("proto=http;host=\"10.0.0.1\""));
+    CHECK(told({{"Forwarded", "for=1.2.3.4;proto=https"}}, true, "shop.example").x_forwarded ==
+          "https shop.example 443");
+    CHECK(told({{"Forwarded", "for=1.2.3.4"}}, true, "shop.example").x_forwarded ==
+          "http shop.example 80");
+    CHECK(told({{"Forwarded", "proto=\"ht\\tps\";host=\"a\\\"b\""}}, true, "a").x_forwarded ==
+          "http a 80");
+    // One source: X-Forwarded-* where there are any.
+    CHECK(told({{"Forwarded", "proto=https;host=other"}, {"X-Forwarded-Host", "shop.example"}},
+               true, "a")
+              .x_forwarded == "http shop.example 80");
+}
+
+TEST_CASE("forwarding_fields: a port that is published under another number is the clients'") {
+    const std::vector<std::pair<std::string_view, std::string_view>> forged{
+        {"X-Forwarded-Proto", "https"}, {"X-Forwarded-Port", "1"}, {"Forwarded", "proto=https"}};
+    // The listener has port 8080.
+    CHECK(told(forged, false, "shop.example").x_forwarded == "http shop.example 80");
+    CHECK(told(forged, false, "shop.example", "https").x_forwarded == "https shop.example 443");
+    CHECK(told(forged, false, "shop.example:9443", "https").x_forwarded ==
+          "https shop.example:9443 9443");
+    CHECK(told(forged, false, "shop.example:443").x_forwarded == "http shop.example:443 443");
+    CHECK(told(forged, false, "[::1]:81").x_forwarded == "http [::1]:81 81");
+    CHECK(told(forged, false, "").x_forwarded == "http - 8080");
+    // A PROXY header says which port the client connected to.
+    CHECK(told({}, false, "shop.example", "https", 8443).x_forwarded == "https shop.example 8443");
+    CHECK(told({}, false, "shop.example", "https", 8443).forwarded ==
+          "proto=https;host=\"shop.example:8443\"");
+    CHECK(told({}, false, "shop.example:81", "http", 8443).x_forwarded ==
+          "http shop.example:81 81");
+    CHECK(told({{"X-Forwarded-Proto", "https"}}, true, "a", "http", 80).x_forwarded ==
+          "https a 443");
 }
 
 TEST_CASE("forwarding_fields: IPv6 is bracketed and quoted in Forwarded only") {
