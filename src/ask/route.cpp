@@ -52,7 +52,9 @@ void refuse(MatchOutcome outcome, Decision& decision) {
 void check_strip_prefix(const config::Config& config, const config::Route& route,
                         std::string_view path, Decision& decision) {
     const bool ignoring_case = config.route_case == routing::RouteCase::ignore;
-    if (routing::can_strip(path, route.strip_prefix, ignoring_case)) return;
+    if (routing::can_strip(path, route.strip_prefix, ignoring_case, route.passes_encoded_slash)) {
+        return;
+    }
     decision.refuse(Fault::ambiguous_path,
                     "The route removes the beginning of the path, which this path spells in "
                     "another way; or servers could read the rest of it in more than one way.");

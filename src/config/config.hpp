@@ -227,6 +227,7 @@ struct Route {
     // Whole segments that the upstream is not sent: `/api`. Every path of the route begins with
     // them. Empty: nothing is removed.
     std::string strip_prefix;
+    bool passes_encoded_slash = false;  // `encoded_slash: pass`; else %2F may be a slash
     // What holds on this route: its own, else that of its upstream and of `limits_on_requests`.
     milliseconds response_timeout{0};
     milliseconds stream_idle{0};

@@ -101,6 +101,8 @@ constexpr MisplacedKey kGeneralKeys[] = {
     {"upstreams.*.eject", "max_ejection_percent", "`at_most: 50%`"},
     {"upstreams.*.queue", "timeout", "`wait: 1s`"},
     {"upstreams.*.queue", "size", "`max: 128`"},
+    {"", "encoded_slash", "it on a route: `routes: [{match: {...}, encoded_slash: pass}]`"},
+    {"routes[].match", "encoded_slash", "it beside `match`: `{match: {...}, encoded_slash: pass}`"},
     {"forwarding", "method_override", "it at the top: `method_override: pass`"},
     {"routes[]", "method_override", "it at the top, for all routes: `method_override: pass`"},
     {"", "upgrade", kUpgrade},

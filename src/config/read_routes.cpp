@@ -120,9 +120,11 @@ void note_options(const Value& place, const routing::Match& match, const Config&
 
 // The paths of a route; nothing when they are broken. `takes_everything`: whether it takes every
 // request.
-std::optional<routing::PathPattern> read_match(const Value& value, Config& config,
-                                               Declared& declared, bool& takes_everything) {
+std::optional<routing::PathPattern> read_match(const Value& value, bool passes_encoded_slash,
+                                               Config& config, Declared& declared,
+                                               bool& takes_everything) {
     routing::Match match;
+    match.passes_encoded_slash = passes_encoded_slash;
     Section section(value, "a map: `{path: /v1/**}`");
     const auto path = section.find("path");
     if (path) {
@@ -150,11 +152,14 @@ std::optional<routing::PathPattern> read_match(const Value& value, Config& confi
 }
 
 std::optional<routing::PathPattern> read_paths(const std::optional<Value>& match,
-                                               const Value& route, Config& config,
-                                               Declared& declared, bool& takes_everything) {
-    if (match) return read_match(*match, config, declared, takes_everything);
+                                               const Value& route, bool passes_encoded_slash,
+                                               Config& config, Declared& declared,
+                                               bool& takes_everything) {
+    if (match) return read_match(*match, passes_encoded_slash, config, declared, takes_everything);
     takes_everything = true;
-    add_match(route, {}, config);
+    routing::Match everything;
+    everything.passes_encoded_slash = passes_encoded_slash;
+    add_match(route, everything, config);
     return *routing::PathPattern::parse(routing::Match{}.path);
 }
 
@@ -266,8 +271,12 @@ void read_route(const Value& value, Config& config, Declared& declared,
     route.name = name_of(section, config.routes.size(), names);
     const std::vector<Fault>& faults = value.context().faults;
     const std::size_t faults_before_match = faults.size();
+    const auto match = section.find("match");
+    section.choice<bool>("encoded_slash", route.passes_encoded_slash,
+                         {{"refuse", false}, {"pass", true}});
     bool takes_everything = false;
-    const auto paths = read_paths(section.find("match"), value, config, declared, takes_everything);
+    const auto paths =
+        read_paths(match, value, route.passes_encoded_slash, config, declared, takes_everything);
     takes_everything = takes_everything && value.is_map() && faults.size() == faults_before_match;
     if (paths) route.captures = paths->capture_names();
     choose_upstream(section, route, declared);

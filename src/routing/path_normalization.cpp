@@ -298,6 +298,13 @@ bool has_too_many_readings(const PathShape& shape) {
     return std::popcount(static_cast<std::uint8_t>(shape.features & ~kEncoded)) > kMixedFeaturesMax;
 }
 
+PathShape with_slash_kept(PathShape shape) {
+    if ((shape.features & kDotSegments) == 0) {
+        shape.features &= static_cast<std::uint8_t>(~kEncodedSlash);
+    }
+    return shape;
+}
+
 std::vector<PathReading> path_readings(std::string_view path, const PathShape& shape) {
     std::vector<PathReading> readings = readings_of(path, shape);
     // `$` of many regular expressions matches before a final newline, too: frameworks that route by

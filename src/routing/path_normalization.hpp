@@ -34,6 +34,11 @@ struct PathShape {
 // One pass, no allocation.
 PathShape examine_path(std::string_view path);
 
+// The shape of the same path for a server that takes %2F for a character of its segment. The shape
+// of a path with dot segments stays as it is: `..%2F` is no name of anything, and such a server may
+// decode it later, when it opens a file.
+PathShape with_slash_kept(PathShape shape);
+
 struct PathReading {
     std::string text;     // what literal segments are compared with
     std::string decoded;  // what regular expressions and captures see

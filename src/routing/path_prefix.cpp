@@ -84,14 +84,19 @@ Result<void, std::string> check_path_prefix(std::string_view prefix, const PathP
     return {};
 }
 
-bool can_strip(std::string_view path, std::string_view prefix, bool ignoring_case) {
+bool can_strip(std::string_view path, std::string_view prefix, bool ignoring_case,
+               bool keeps_slash) {
     if (!begins_with(path, prefix, ignoring_case)) return false;
-    const PathShape shape = examine_path(path);
+    const auto shape_of = [&](std::string_view text) {
+        const PathShape shape = examine_path(text);
+        return keeps_slash ? with_slash_kept(shape) : shape;
+    };
+    const PathShape shape = shape_of(path);
     if (shape.bad || has_too_many_readings(shape)) return false;
     if (shape.features == 0) return true;
     const std::string_view rest = without_prefix(path, prefix.size());
     const std::vector<PathReading> of_whole = path_readings(path, shape);
-    const std::vector<PathReading> of_rest = path_readings(rest, examine_path(rest));
+    const std::vector<PathReading> of_rest = path_readings(rest, shape_of(rest));
     return std::equal(of_whole.begin(), of_whole.end(), of_rest.begin(), of_rest.end(),
                       [&](const PathReading& whole, const PathReading& behind) {
                           return !behind.decoded.starts_with("//") &&

@@ -20,9 +20,11 @@ Result<void, std::string> check_path_prefix(std::string_view prefix, const PathP
 // Whether `path`, as it was sent, begins with the bytes of `prefix` as whole segments, and a server
 // that reads the rest finds in it what it finds in `path` behind the prefix. Nor could it read `//`
 // at the beginning of the rest, which some servers take for the beginning of a host's name.
+// `keeps_slash`: no server takes %2F for a slash.
 // Requires a prefix that check_path_prefix() accepts. Linear, and no allocation where `path` has
 // one reading.
-bool can_strip(std::string_view path, std::string_view prefix, bool ignoring_case);
+bool can_strip(std::string_view path, std::string_view prefix, bool ignoring_case,
+               bool keeps_slash = false);
 
 // `path` without its first `bytes`; `/` if nothing is left. Requires that it has so many.
 inline std::string_view without_prefix(std::string_view path, std::size_t bytes) {

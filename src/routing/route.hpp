@@ -23,6 +23,8 @@ struct Match {
     // `example.com`, and not that name itself.
     std::string host;
     std::vector<std::pair<std::string, std::string>> headers;  // name (lower case), exact value
+    // The server behind takes %2F for a character of its segment, and not for a slash.
+    bool passes_encoded_slash = false;
 };
 
 }  // namespace tidegate::routing

@@ -33,9 +33,10 @@ Result<void, std::string> Router::add(const Match& match) {
     Impl& impl = *impl_;
     const auto route = static_cast<std::uint32_t>(impl.entries.size());
     impl.entries.push_back({std::move(*pattern), std::move(*blind), match.methods,
-                            std::string(host.view()), match.headers});
+                            std::string(host.view()), match.headers, match.passes_encoded_slash});
     const Entry& entry = impl.entries.back();
     impl.add_header_names(entry);
+    impl.passes_encoded_slash = impl.passes_encoded_slash || match.passes_encoded_slash;
     impl.reads_paths = impl.reads_paths || !entry.pattern.takes_everything();
     impl.asks_for_capitals = impl.asks_for_capitals || entry.pattern.asks_for_capitals();
     for (const std::string& method : entry.methods)
@@ -80,7 +81,8 @@ Matched Router::match(const RequestLine& request) const {
     if (shape.features == 0 || !impl_->reads_paths)
         return impl_->find_plain(request, shape.cased, host.view());
     if (has_too_many_readings(shape)) return {MatchOutcome::ambiguous_path, 0};
-    return impl_->find_in_all(path_readings(request.path, shape), request, host.view());
+    return impl_->find_in_all(impl_->readings_of(request, shape, host.view()), request,
+                              host.view());
 }
 
 std::vector<std::string> Router::captures(std::size_t index, std::string_view path) const {

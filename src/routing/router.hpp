@@ -62,7 +62,8 @@ class Router {
 
     // The upstream gets the original bytes, so a path that could be read in two ways must not
     // choose its limits: it is matched as sent, decoded once with dot segments removed, and with
-    // `%2F`, `%5C`, `\`, `//` and `;...` read as a lenient server would; all must agree. With
+    // `%2F`, `%5C`, `\`, `//` and `;...` read as a lenient server would; all must agree. Where the
+    // route of the path as sent passes an encoded slash, no reading takes %2F for a slash. With
     // RouteCase::refuse they must agree without regard to case as well: the first route that
     // matches is then the first that matches in any case. A method has a case, and one that a
     // server could take for another by ignoring it is refused.

@@ -76,7 +76,7 @@ std::vector<ReadPath> Router::readings(const RequestLine& request) const {
         read.route = route;
         read.captures = impl.pattern(route, letters).captures(reading.decoded);
     };
-    for (const PathReading& reading : path_readings(request.path, shape)) {
+    for (const PathReading& reading : impl.readings_of(request, shape, host.view())) {
         add(reading, impl.letters());
         if (impl.route_case != RouteCase::refuse) continue;
         const std::size_t sent = all.size() - 1;

@@ -50,6 +50,7 @@ struct Entry {
     std::vector<std::string> methods;
     std::string host;
     std::vector<std::pair<std::string, std::string>> headers;
+    bool passes_encoded_slash;
 };
 
 inline bool includes(const std::vector<std::string>& methods, std::string_view method) {
@@ -159,6 +160,7 @@ struct Router::Impl {
     std::vector<std::string> methods;       // of all routes, without repetitions
     bool reads_paths = false;               // some route asks for more than `/**`
     bool reads_hosts = false;               // some route asks for a host
+    bool passes_encoded_slash = false;      // some route does
     bool asks_for_capitals = false;         // of some route even a path in lower case may differ
 
     // How routes are chosen; RouteCase::refuse then compares with Letters::folded as well.
@@ -249,6 +251,18 @@ struct Router::Impl {
         const std::uint32_t route = find(path, Letters::as_sent, request, host);
         const bool same = is_same_in_any_case(route, path, request, host);
         return same ? outcome(route) : Matched{MatchOutcome::other_case, 0};
+    }
+
+    // The readings that must agree: all, unless the route of the path as it was sent says that no
+    // server takes %2F for a slash. Requires a shape with features.
+    std::vector<PathReading> readings_of(const RequestLine& request, const PathShape& shape,
+                                         std::string_view host) const {
+        std::vector<PathReading> readings = path_readings(request.path, shape);
+        if ((shape.features & kEncodedSlash) == 0 || !passes_encoded_slash) return readings;
+        const PathReading& sent = readings.front();
+        const std::uint32_t route = find({sent.text, sent.decoded}, letters(), request, host);
+        if (route == kNone || !entries[route].passes_encoded_slash) return readings;
+        return path_readings(request.path, with_slash_kept(shape));
     }
 
     // All readings must choose the same route, or none, and capture the same.

@@ -291,6 +291,21 @@ TEST_CASE(
     CHECK(allows.forwarded("/", "192.0.2.1").status() == 200);
 }
 
+TEST_CASE("forward_auth: a slash that passes encoded passes for gateways, too") {
+    const std::string routes =
+        "routes:\n  - {match: {path: \"/a/{id}\"}, encoded_slash: pass, policies: [{key: "
+        "[\"path:id\"], limits: [1/h]}]}\n  - {match: {path: /a/b/c}, policies: []}\n";
+    for (const std::string dialect : {"nginx", "forwarded"}) {
+        const Asked asked(dialect, routes);
+        const auto ask = [&](const std::string& path) {
+            return dialect == "nginx" ? asked.nginx(path, "192.0.2.1")
+                                      : asked.forwarded(path, "192.0.2.1");
+        };
+        CHECK(ask("/a/b%2Fc").status() == 200);
+        CHECK(ask("/a/b%2fc").status() == (dialect == "nginx" ? 403 : 429));
+    }
+}
+
 TEST_CASE("forward_auth: a question about a request with an override is refused, as it goes on") {
     const std::string routes =
         "routes:\n  - {match: {path: /a, methods: [DELETE]}, policies: []}\n  - {policies: []}\n";

@@ -120,6 +120,26 @@ TEST_CASE("routes: the path that the upstream is sent is the one that explain sh
     CHECK(logged(tidegate, "/api/x").at("route") == "api");
 }
 
+TEST_CASE("routes: a slash that passes encoded is one segment, counted and sent as it came") {
+    const Upstream upstream(
+        Upstream::answering([](const Message& request) { return ok(request.target()); }));
+    const Tidegate tidegate("upstreams: {api: {servers: [" + upstream.url() +
+                            "]}}\nroutes:\n"
+                            "  - {name: project, match: {path: \"/api/{id}/issues\"}, "
+                            "encoded_slash: pass, strip_prefix: "
+                            "/api, policies: [{key: [\"path:id\"], limits: [2/h]}]}\n"
+                            "  - {name: strict, match: {path: \"/strict/{id}\"}, policies: []}\n"
+                            "  - {name: rest, policies: []}\n");
+    // One project, however its slash is written, and another one.
+    CHECK(tidegate.get("/api/group%2Fone/issues?a=%2F").body == "/group%2Fone/issues?a=%2F");
+    CHECK(tidegate.get("/api/group%2fone/issues").body == "/group%2fone/issues");
+    CHECK(tidegate.get("/api/group%2Fone/issues").status() == 429);
+    CHECK(tidegate.get("/api/group%2Ftwo/issues").status() == 200);
+    CHECK(logged(tidegate, "/api/group%2Ftwo/issues").at("route") == "project");
+    CHECK(tidegate.get("/api/..%2Fx/issues").status() == 400);
+    CHECK(tidegate.get("/strict/a%2Fb").status() == 400);
+}
+
 TEST_CASE("routes: a body is bounded by its route, announced or in chunks") {
     const Upstream upstream(
         Upstream::answering([](const Message& request) { return ok(request.body); }));

@@ -179,4 +179,21 @@ TEST_CASE("routes: bounds and times of tunnels without a tunnel have a warning e
               "`upgrade: [websocket]`"});
 }
 
+TEST_CASE("routes: `encoded_slash: pass` holds for its route alone, with and without `match`") {
+    const auto outcome = [](const std::string& routes, const std::string& path) {
+        const auto loaded =
+            load("upstreams: {api: {servers: [http://127.0.0.1:3000]}}\nroutes:\n" + routes);
+        return loaded.config->router.match({"GET", path, "a", nullptr}).outcome;
+    };
+    using routing::MatchOutcome;
+    const std::string rest = "  - {match: {path: /a/b/c}, policies: []}\n";
+    const std::string one = "  - {match: {path: /a/*}, encoded_slash: ";
+    CHECK(outcome(one + "pass, policies: []}\n" + rest, "/a/b%2Fc") == MatchOutcome::matched);
+    CHECK(outcome(one + "refuse, policies: []}\n" + rest, "/a/b%2Fc") ==
+          MatchOutcome::ambiguous_path);
+    CHECK(outcome(rest + "  - {encoded_slash: pass, policies: []}\n", "/a/b%2Fc") ==
+          MatchOutcome::matched);
+    CHECK(outcome(rest + "  - {policies: []}\n", "/a/b%2Fc") == MatchOutcome::ambiguous_path);
+}
+
 }  // namespace tidegate::config_route_settings_test

@@ -221,7 +221,7 @@ TEST_CASE("forwarding_fields: the port fits to proto and host of the same source
         told({{"X-Forwarded-Proto", "https, http"}, {"X-Forwarded-Host", "a:8443 , b"}}, true, "c");
     CHECK(seen.x_forwarded == "https, http a:8443 , b 8443");
     CHECK(seen.forwarded == "proto=https;host=\"a:8443\"");
-    // The port alone says the scheme, if it is one of the two that everybody knows.
+    // The port alone says the scheme, if it is the default of one.
     CHECK(told({{"X-Forwarded-Port", "443"}}, true, "a").x_forwarded == "https a 443");
     CHECK(told({{"X-Forwarded-Port", "80"}}, true, "a", "https").x_forwarded == "http a 80");
     CHECK(told({{"X-Forwarded-Host", "a:443"}}, true, "b").x_forwarded == "https a:443 443");

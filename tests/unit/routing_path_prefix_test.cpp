@@ -139,6 +139,16 @@ std::string lenient(std::string_view path) {
     return out;
 }
 
+TEST_CASE("strip_prefix: a slash that passes encoded is no slash for what is left either") {
+    CHECK(can_strip("/api/a%2Fb", "/api", false, true));
+    CHECK(can_strip("/api/%2Fevil.example/", "/api", false, true));
+    CHECK_FALSE(can_strip("/api/%2Fevil.example/", "/api", false, false));
+    for (const char* path : {"/api%2Fx", "/api/..%2Fx", "/api/../api/a%2Fb", "/api//a%2Fb"}) {
+        CAPTURE(path);
+        CHECK_FALSE(can_strip(path, "/api", false, true));
+    }
+}
+
 TEST_CASE("strip_prefix: whatever is stripped, a lenient server finds the rest of the same path") {
     constexpr const char* kParts[] = {"/", "a",  "p",   "api", "/api", "..",
                                       ".", "\\", "%2e", "%2F", "x",    "/x"};

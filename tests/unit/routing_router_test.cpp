@@ -222,6 +222,55 @@ TEST_CASE("router: readings must capture the same") {
     CHECK(route(regex, "/users/a/../b/c") == "ambiguous");
 }
 
+Match passing(std::string text) {
+    Match match = path(std::move(text));
+    match.passes_encoded_slash = true;
+    return match;
+}
+
+TEST_CASE("router: a route that passes an encoded slash takes it as a character of its segment") {
+    const Router router = router_of({path("/api/a/b"), path("/api/admin/**"), passing("/api/{id}"),
+                                     path("/strict/{id}"), path("/strict/*/b"), path("/**")});
+    for (const std::string target :
+         {"/api/group%2Fproject", "/api/group%2fproject", "/api/a%2Fb", "/api/admin%2Fx",
+          "/api/%2F", "/api/https:%2F%2Fh", "/api/a%2Fb/", "/api/a%2F%41"}) {
+        CAPTURE(target);
+        CHECK(route(router, target) == "2");
+    }
+    CHECK(router.captures(2, "/api/group%2fproject") ==
+          std::vector<std::string>{"group%2Fproject"});
+    CHECK(router.captures(2, "/api/group%2Fproject") ==
+          std::vector<std::string>{"group%2Fproject"});
+    // Other tricks have as many readings as ever.
+    for (const std::string target :
+         {"/api/..%2Fadmin%2Fx", "/api/x%2F..%2Fy", "/api/%2E%2E%2Fx", "/api/.%2Fx",
+          "/api/x%2Fy/../admin/z", "/api/x%2Fy/..;/admin/z", "/api/x%2Fy;z", "/api/a%2Fb%5Cc",
+          "/api/x%2Fy//z", "/api%2Fx", "/api/x%2Fy\\z"}) {
+        CAPTURE(target);
+        CHECK(route(router, target) == "ambiguous");
+    }
+    // Routes that do not say so are as strict as before, beside it too.
+    CHECK(route(router, "/strict/a%2Fb") == "ambiguous");
+    CHECK(route(router, "/api/admin/a%2Fb") == "1");  // whatever it means, it is below
+    CHECK(route(router, "/other%2Fx") == "5");
+    CHECK(router.readings({"GET", "/api/a%2Fb", "a", nullptr}).size() == 1);
+}
+
+TEST_CASE("router: an encoded slash that passes has no case, and is matched by expressions, too") {
+    Router router(RouteCase::refuse);
+    REQUIRE(router.add(passing("regex:/v[0-9]/(?P<id>[^/]+)")).has_value());
+    REQUIRE(router.add(path("/v1/a/b")).has_value());
+    REQUIRE(router.add(passing("/Users/{name}")).has_value());
+    REQUIRE(router.add(path("/**")).has_value());
+    CHECK(route(router, "/v1/a%2fb") == "0");
+    CHECK(router.captures(0, "/v1/a%2fb") == std::vector<std::string>{"a%2Fb"});
+    CHECK(route(router, "/Users/A%2Fb") == "2");
+    CHECK(route(router, "/users/a%2Fb") == "case");
+    // The route that a path takes as it was sent decides.
+    const Router other = router_of({path("/a/*"), passing("/a/{id}"), path("/a/*/*")});
+    CHECK(route(other, "/a/b%2Fc") == "ambiguous");
+}
+
 TEST_CASE("router: literals are met in any encoding that cannot be avoided") {
     const Router router = paths({"/caf\xc3\xa9", "/a b", "/100%25", "/**"});
     CHECK(route(router, "/caf%C3%A9") == "0");
