@@ -26,7 +26,6 @@ constexpr std::array<std::string_view, 6> kPlainKinds{"user",   "route", "consta
                                                       "shared", "host",  "method"};
 constexpr std::array<std::string_view, 5> kNamedKinds{"header", "query", "path", "claim", "cookie"};
 constexpr std::size_t kHashBytes = 65;  // `#` and SHA-256 in hexadecimal
-constexpr int kIpv6Bits = 128;
 
 bool is_hash(std::string_view text) {
     return text.size() == kHashBytes && text.front() == '#' &&
@@ -189,17 +188,17 @@ std::optional<std::string> joined_meant(std::string_view text, const config::Con
     return joined;
 }
 
-// `203.0.113.7`, `2001:db8::1`, `2001:db8::/64`, `fe80::1%25eth0`, whose zone does not count;
-// nothing if it is no address.
-std::vector<std::string> addresses_meant(std::string_view text, const std::vector<int>& prefixes) {
+// `203.0.113.7`, `203.0.113.0/24`, `2001:db8::1`, `2001:db8::/64`, `fe80::1%25eth0`, whose zone
+// does not count; nothing if it is no address.
+std::vector<std::string> addresses_meant(std::string_view text, const IpPrefixes& prefixes) {
     std::optional<std::int64_t> prefix;
     if (const std::size_t slash = text.find('/'); slash != std::string_view::npos) {
         prefix = parse_decimal(text.substr(slash + 1));
-        if (!prefix || *prefix > kIpv6Bits) return {};
+        if (!prefix) return {};
         text = text.substr(0, slash);
     }
     const auto ip = parse_scoped_ip(percent_decoded(text));
-    if (!ip || (ip->v4 && prefix)) return {};
+    if (!ip || prefix > ip->bits()) return {};
     std::vector<std::string> meant;
     const auto add = [&](int bits) {
         std::string identifier;
@@ -208,10 +207,10 @@ std::vector<std::string> addresses_meant(std::string_view text, const std::vecto
             meant.push_back(std::move(identifier));
         }
     };
-    if (prefix || ip->v4) {
-        add(static_cast<int>(prefix.value_or(0)));
+    if (prefix) {
+        add(static_cast<int>(*prefix));
     } else {
-        for (const int bits : prefixes) add(bits);
+        for (const int bits : prefixes.of(*ip)) add(bits);
     }
     return meant;
 }
@@ -288,7 +287,7 @@ bool makes(const limit::Key& key, std::string_view identifier) {
 Identifiers identifiers_meant(std::string_view text, const config::Config& config) {
     if (text.empty()) return std::string("No identifier is given.");
     if (text.size() > kIdentifierTextMax) return std::string("The identifier is too long.");
-    const auto& prefixes = config.client_ip.ipv6_prefixes;
+    const IpPrefixes& prefixes = config.client_ip.prefixes;
     if (auto alone = addresses_meant(text, prefixes); !alone.empty()) return alone;
     const std::string_view kind = text.substr(0, text.find(':'));
     const bool has_body = kind.size() + 1 < text.size();

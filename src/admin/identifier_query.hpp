@@ -16,8 +16,8 @@ namespace tidegate::admin {
 inline constexpr std::size_t kIdentifierTextMax = 1'024;
 
 // The identifiers, canonical, that `text` means; or a sentence that says what would be right. It
-// may be as the log has it, or as people write it: an address alone, one of IPv6 without the prefix
-// it is counted by (then one identifier for each of ClientIpSettings::ipv6_prefixes), a user with
+// may be as the log has it, or as people write it: an address alone, without the prefix that it is
+// counted by (then one identifier for each of ClientIpSettings::prefixes), a user with
 // letters that identifiers do not have, a field's or parameter's value that is counted by its hash.
 // At least one; safe to print, and nothing in it is secret.
 Result<std::vector<std::string>, std::string> identifiers_meant(std::string_view text,

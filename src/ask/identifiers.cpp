@@ -248,12 +248,11 @@ IdentifierMaker::Made IdentifierMaker::make_joined(const Choice& choice) {
     return Made::some;
 }
 
-// An IPv4 address makes one identifier, whatever prefixes there are.
 bool IdentifierMaker::write_addresses() {
     if (!decision_.client) return false;
     if (address_count_ == 0) {
-        for (const int prefix : config_.client_ip.ipv6_prefixes) {
-            if (address_count_ == kMadeMax || (decision_.client->v4 && address_count_ == 1)) break;
+        for (const int prefix : config_.client_ip.prefixes.of(*decision_.client)) {
+            if (address_count_ == kMadeMax) break;
             addresses_[address_count_++] = write([&](std::string& out) {
                 identity::append_ip_identifier(*decision_.client, prefix, out);
             });

@@ -275,7 +275,7 @@ std::string advice_about_network(std::string_view text) {
 }
 
 IpAddress masked(const IpAddress& ip, int prefix) {
-    if (ip.v4 || prefix >= 128) return ip;
+    if (prefix >= ip.bits()) return ip;
     IpAddress out = ip;
     const auto whole = static_cast<std::size_t>(std::max(prefix, 0) / 8);
     const int rest = std::max(prefix, 0) % 8;
@@ -283,6 +283,11 @@ IpAddress masked(const IpAddress& ip, int prefix) {
     std::fill(out.bytes.begin() + static_cast<std::ptrdiff_t>(whole) + 1, out.bytes.end(),
               std::uint8_t{0});
     return out;
+}
+
+IpAddress IpPrefixes::widest(const IpAddress& ip) const {
+    const std::vector<int>& prefixes = of(ip);
+    return masked(ip, *std::min_element(prefixes.begin(), prefixes.end()));
 }
 
 }  // namespace tidegate

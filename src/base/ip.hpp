@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tidegate {
 
@@ -19,6 +20,7 @@ struct IpAddress {
     bool v4 = true;
 
     bool operator==(const IpAddress&) const = default;
+    int bits() const { return v4 ? 32 : 128; }
     // 0.0.0.0 and :: are the address of no host.
     bool is_unspecified() const;
     // RFC 5952 for IPv6.
@@ -52,7 +54,18 @@ std::optional<IpNetwork> parse_network(std::string_view text);
 // it: "write `10.0.0.0/8`". Empty: `text` has no address, or no number as its prefix.
 std::string advice_about_network(std::string_view text);
 
-// The first `prefix` bits of an IPv6 address, the rest zero; IPv4 as it is.
+// The first `prefix` bits of an address, the rest zero. As it is if it has no more bits than that.
 IpAddress masked(const IpAddress& ip, int prefix);
+
+// By how many of their first bits addresses count as one client; no list is empty.
+struct IpPrefixes {
+    std::vector<int> ipv4{32};
+    std::vector<int> ipv6{64};
+
+    // Those that hold for `ip`.
+    const std::vector<int>& of(const IpAddress& ip) const { return ip.v4 ? ipv4 : ipv6; }
+    // The network of the widest of them that `ip` is in: what bounds whole clients counts by.
+    IpAddress widest(const IpAddress& ip) const;
+};
 
 }  // namespace tidegate

@@ -21,7 +21,7 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 std::optional<IpAddress> counted_address(const identity::Peer& peer,
                                          const identity::ClientIpSettings& settings) {
     if (!peer.address || peer.trusted || peer.is_gateway) return std::nullopt;
-    return masked(*peer.address, settings.widest_ipv6_prefix());
+    return settings.prefixes.widest(*peer.address);
 }
 
 std::size_t AddressHash::operator()(const IpAddress& ip) const {

@@ -23,8 +23,8 @@
 
 namespace tidegate::client {
 
-// The address that `per_ip` counts connections of `peer` for; of IPv6 the widest of the prefixes
-// that count as one client (its bound is reached before any narrower one's). None for a trusted
+// The address that `per_ip` counts connections of `peer` for, by the widest of the prefixes that
+// count as one client (its bound is reached before any narrower one's). None for a trusted
 // proxy, as all clients come through it, and for Unix sockets.
 std::optional<IpAddress> counted_address(const identity::Peer& peer,
                                          const identity::ClientIpSettings& settings);

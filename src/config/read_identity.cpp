@@ -54,15 +54,16 @@ void read_source(const Value& value, ClientIpSettings& client_ip) {
     }
 }
 
-void read_prefixes(const Value& value, ClientIpSettings& client_ip) {
+// `bits`: that an address has.
+void read_prefixes(const Value& value, std::int64_t bits, std::vector<int>& out) {
     constexpr ListRule kPrefixes{"a prefix length or a list of them", "prefix lengths", 8,
                                  "at least one prefix length is needed"};
     std::vector<int> prefixes;
     for (const Value& item : value.one_or_more(kPrefixes)) {
-        const auto prefix = item.integer({1, 128});
+        const auto prefix = item.integer({1, bits});
         if (prefix) add_once(item, std::to_string(*prefix), static_cast<int>(*prefix), prefixes);
     }
-    if (!prefixes.empty()) client_ip.ipv6_prefixes = std::move(prefixes);
+    if (!prefixes.empty()) out = std::move(prefixes);
 }
 
 void read_client_ip(const Value& value, Config& config) {
@@ -78,7 +79,12 @@ void read_client_ip(const Value& value, Config& config) {
                 "has no effect: Tidegate reads this field from `trusted_proxies` only, and there "
                 "are none");
     }
-    if (const auto prefix = section.find("ipv6_prefix")) read_prefixes(*prefix, client_ip);
+    if (const auto prefix = section.find("ipv4_prefix")) {
+        read_prefixes(*prefix, 32, client_ip.prefixes.ipv4);
+    }
+    if (const auto prefix = section.find("ipv6_prefix")) {
+        read_prefixes(*prefix, 128, client_ip.prefixes.ipv6);
+    }
     section.refuse_others();
 }
 
@@ -195,7 +201,11 @@ void read_what_becomes_of_the_invalid(Section& section, Config& config) {
     } else {
         limit_failed_credentials_by_default(config);
     }
-    if (config.failed_credentials == nullptr || config.client_ip.widest_ipv6_prefix() <= 64) return;
+    const std::vector<int>& prefixes = config.client_ip.prefixes.ipv6;
+    if (config.failed_credentials == nullptr ||
+        *std::min_element(prefixes.begin(), prefixes.end()) <= 64) {
+        return;
+    }
     // Without either key the prefix is 64.
     const auto place = failed ? failed : section.find("client_ip");
     place->warn(

@@ -125,10 +125,6 @@ bool ClientIpSettings::trusts(const IpAddress& peer) const {
                        [&](const IpNetwork& network) { return network.contains(peer); });
 }
 
-int ClientIpSettings::widest_ipv6_prefix() const {
-    return *std::min_element(ipv6_prefixes.begin(), ipv6_prefixes.end());
-}
-
 std::optional<IpAddress> client_address(const Peer& peer, const http::Fields& fields,
                                         const ClientIpSettings& settings, std::vector<Hop>* hops,
                                         ChainFault* fault) {

@@ -17,12 +17,10 @@ struct ClientIpSettings {
 
     std::vector<IpNetwork> trusted_proxies;  // empty: forwarding fields are not believed
     Source source = Source::x_forwarded_for;
-    std::string single_field;            // for `single`: the field's name, in lower case
-    std::vector<int> ipv6_prefixes{64};  // each makes an identifier of its own
+    std::string single_field;  // for `single`: the field's name, in lower case
+    IpPrefixes prefixes;       // each makes an identifier of its own
 
     bool trusts(const IpAddress& peer) const;
-    // What bounds whole clients (connections, shares of a pool) counts by.
-    int widest_ipv6_prefix() const;
 };
 
 // The field that names the client, in lower case.

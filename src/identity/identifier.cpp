@@ -9,8 +9,6 @@
 namespace tidegate::identity {
 namespace {
 
-constexpr int kIpv6Bits = 128;
-
 // Braces would end a Redis hash tag; the rest would not survive a log or a terminal.
 bool must_be_encoded(char c) {
     return c < ' ' || c > '~' || c == '{' || c == '}' || c == '%';
@@ -45,15 +43,15 @@ void append_hash(std::string_view text, std::string& out) {
 
 }  // namespace
 
-void append_ip_identifier(const IpAddress& ip, int ipv6_prefix, std::string& out) {
+void append_ip_identifier(const IpAddress& ip, int prefix, std::string& out) {
     out += "ip:";
-    if (ip.v4 || ipv6_prefix >= kIpv6Bits) {
+    if (prefix >= ip.bits()) {
         ip.append_to(out);
         return;
     }
-    masked(ip, ipv6_prefix).append_to(out);
+    masked(ip, prefix).append_to(out);
     out += '/';
-    append_number(ipv6_prefix, out);
+    append_number(prefix, out);
 }
 
 void append_user_identifier(std::string_view user, std::string& out) {

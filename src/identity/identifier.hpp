@@ -22,8 +22,8 @@ namespace tidegate::identity {
 
 inline constexpr std::size_t kIdentifierBytesMax = 128;
 
-// Appends `ip:203.0.113.7` or, grouped by prefix, `ip:2001:db8::/64`.
-void append_ip_identifier(const IpAddress& ip, int ipv6_prefix, std::string& out);
+// Appends `ip:203.0.113.7` or, where the prefix is shorter than the address, `ip:2001:db8::/64`.
+void append_ip_identifier(const IpAddress& ip, int prefix, std::string& out);
 
 // Appends `user:alice`, or `user:#` and a hash. Allocates nothing when `out` has room.
 void append_user_identifier(std::string_view user, std::string& out);

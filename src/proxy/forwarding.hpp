@@ -27,7 +27,7 @@ class Forwarding {
           sleeper_(client_.sleeper()),
           pool_(*exchange.generation->upstreams[exchange.decision.route->upstream]),
           stream_(exchange.upstream->stream),
-          active_(exchange.decision.client, exchange.config().client_ip.ipv6_prefixes,
+          active_(exchange.decision.client, exchange.config().client_ip.prefixes,
                   &Forwarding::on_evicted, this),
           upload_(worker, exchange, active_.body) {}
     Forwarding(const Forwarding&) = delete;

@@ -16,7 +16,7 @@ constexpr std::chrono::microseconds kPauseForEach{1};
 
 std::optional<IpAddress> ActiveRequest::key() const {
     if (!client_) return std::nullopt;
-    return masked(*client_, *std::min_element(ipv6_prefixes_.begin(), ipv6_prefixes_.end()));
+    return prefixes_.widest(*client_);
 }
 
 bool FairShare::admits(const ActiveRequest& asking, std::size_t free, SteadyTime now) {

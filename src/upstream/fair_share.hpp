@@ -33,22 +33,22 @@ class ActiveRequest : public boost::intrusive::list_base_hook<
   public:
     using OnEvicted = void (*)(void* owner);
 
-    // `client` and `ipv6_prefixes` (those that count as one client) outlive this. `on_evicted`
+    // `client` and `prefixes` outlive this. `on_evicted`
     // gives up the connection before it returns; a pool calls it once at most, and only for a
     // request in its list.
-    ActiveRequest(const std::optional<IpAddress>& client, const std::vector<int>& ipv6_prefixes,
+    ActiveRequest(const std::optional<IpAddress>& client, const IpPrefixes& prefixes,
                   OnEvicted on_evicted, void* owner)
-        : client_(client), ipv6_prefixes_(ipv6_prefixes), on_evicted_(on_evicted), owner_(owner) {}
+        : client_(client), prefixes_(prefixes), on_evicted_(on_evicted), owner_(owner) {}
     // Takes the place of `former`, which is in no list then. Waits for nothing yet; what outlives
     // `former` outlives this.
     ActiveRequest(ActiveRequest& former, OnEvicted on_evicted, void* owner)
-        : ActiveRequest(former.client_, former.ipv6_prefixes_, on_evicted, owner) {
+        : ActiveRequest(former.client_, former.prefixes_, on_evicted, owner) {
         swap_nodes(former);
     }
     ActiveRequest(const ActiveRequest&) = delete;
     ActiveRequest& operator=(const ActiveRequest&) = delete;
 
-    // The address whose share the request counts to; of IPv6 the widest prefix that counts as one
+    // The address whose share the request counts to, by the widest prefix that counts as one
     // client. None for a client without an address: such a client has a share of its own.
     std::optional<IpAddress> key() const;
     void evict() {
@@ -62,7 +62,7 @@ class ActiveRequest : public boost::intrusive::list_base_hook<
 
   private:
     const std::optional<IpAddress>& client_;
-    const std::vector<int>& ipv6_prefixes_;
+    const IpPrefixes& prefixes_;
     OnEvicted on_evicted_;
     void* owner_;
 };

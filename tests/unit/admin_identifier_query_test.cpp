@@ -116,6 +116,9 @@ TEST_CASE("identifier_query: hosts, methods, claims and cookies are written as t
 
 TEST_CASE("identifier_query: addresses and users may be written as people know them") {
     CHECK(meant("203.0.113.7") == Texts{"ip:203.0.113.7"});
+    CHECK(meant("203.0.113.7/24") == Texts{"ip:203.0.113.0/24"});
+    CHECK(meant("ip:203.0.113.0/24") == Texts{"ip:203.0.113.0/24"});
+    CHECK(meant("203.0.113.7/33") == Texts{"refused"});
     CHECK(meant("2001:DB8::1") == Texts{"ip:2001:db8::/64", "ip:2001:db8::/48"});
     CHECK(meant("ip:2001:db8::1") == Texts{"ip:2001:db8::/64", "ip:2001:db8::/48"});
     CHECK(meant("ip:2001:db8::1/64") == Texts{"ip:2001:db8::/64"});
@@ -132,6 +135,16 @@ TEST_CASE("identifier_query: addresses and users may be written as people know t
     REQUIRE(hashed.size() == 1);
     CHECK(hashed[0].starts_with("user:#"));
     CHECK(hashed[0].size() == 70);
+}
+
+TEST_CASE("identifier_query: an IPv4 address is looked up by the prefixes that it is counted by") {
+    const auto config = loaded("  p: {key: [ip], limits: [5/s]}\n",
+                               "identity: {client_ip: {ipv4_prefix: [24, 32]}}");
+    CHECK(*identifiers_meant("203.0.113.7", *config) ==
+          Texts{"ip:203.0.113.0/24", "ip:203.0.113.7"});
+    CHECK(*identifiers_meant("ip:::ffff:203.0.113.7", *config) ==
+          Texts{"ip:203.0.113.0/24", "ip:203.0.113.7"});
+    CHECK(*identifiers_meant("203.0.113.7/32", *config) == Texts{"ip:203.0.113.7"});
 }
 
 TEST_CASE("identifier_query: fields and parameters are named and written as they are counted") {
@@ -189,7 +202,7 @@ TEST_CASE("identifier_query: a text that is not an identifier is refused") {
                                     std::string("alice"),
                                     std::string("user:"),
                                     std::string("ip:"),
-                                    std::string("ip:203.0.113.7/24"),
+                                    std::string("ip:203.0.113.7/33"),
                                     std::string("ip:2001:db8::/129"),
                                     std::string("ip:example.org"),
                                     std::string("header:x-tenant"),

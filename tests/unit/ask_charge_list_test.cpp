@@ -342,6 +342,34 @@ TEST_CASE("charge_list: an IPv6 client is counted by each prefix, an IPv4 client
     CHECK(four.identifiers() == "default=ip:203.0.113.7 ");
 }
 
+TEST_CASE("charge_list: ipv4_prefix counts an IPv4 client by each of its networks") {
+    const auto counted = [](const std::string& prefixes, const std::string& peer) {
+        World world(kUpstream + "limits: [10/s]\nidentity: {client_ip: {" + prefixes + "}}\n");
+        Request request(world, get(), false, peer);
+        CHECK(request.decide() == Fault::none);
+        return request.identifiers();
+    };
+    CHECK(counted("ipv4_prefix: 24", "203.0.113.7") == "default=ip:203.0.113.0/24 ");
+    CHECK(counted("ipv4_prefix: [32, 24]", "203.0.113.7") ==
+          "default=ip:203.0.113.7 default=ip:203.0.113.0/24 ");
+    CHECK(counted("ipv4_prefix: 24", "2001:db8:1:2:3::4") == "default=ip:2001:db8:1:2::/64 ");
+    CHECK(counted("ipv6_prefix: [64, 128]", "203.0.113.7") == "default=ip:203.0.113.7 ");
+}
+
+TEST_CASE("charge_list: whatever the prefix, exempt and deny look at the whole address") {
+    World world(
+        kUpstream +
+        "identity: {client_ip: {ipv4_prefix: 24}}\npolicies: {p: {key: [ip], limits: "
+        "[10/s], exempt: [203.0.113.7], deny: [203.0.113.8]}}\nroutes: [{policies: [p]}]\n");
+    const auto decided = [&](const std::string& peer) {
+        Request request(world, get(), false, peer);
+        return std::pair{request.decide(), request.identifiers()};
+    };
+    CHECK(decided("203.0.113.7") == std::pair{Fault::none, std::string()});
+    CHECK(decided("203.0.113.8").first == Fault::denied);
+    CHECK(decided("203.0.113.9").second == "p=ip:203.0.113.0/24 ");
+}
+
 TEST_CASE("charge_list: many long identifiers keep their bytes") {
     World world(
         "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n"

@@ -260,7 +260,15 @@ TEST_CASE("ip: a mask keeps the first bits of IPv6 and leaves IPv4 alone") {
     CHECK(masked(ip, 0).to_string() == "::");
     CHECK(masked(ip, 128) == ip);
     CHECK(masked(ip, 127).to_string() == "2001:db8:1234:5678:9abc:def0:1234:5678");
-    CHECK(masked(ip_of("203.0.113.7"), 8).to_string() == "203.0.113.7");
+    CHECK(masked(ip_of("203.0.113.7"), 8).to_string() == "203.0.0.0");
+    CHECK(masked(ip_of("203.0.113.7"), 26).to_string() == "203.0.113.0");
+    CHECK(masked(ip_of("203.0.113.7"), 31).to_string() == "203.0.113.6");
+    CHECK(masked(ip_of("203.0.113.7"), 0).to_string() == "0.0.0.0");
+    CHECK(masked(ip_of("203.0.113.7"), 32).to_string() == "203.0.113.7");
+    CHECK(masked(ip_of("203.0.113.7"), 64).to_string() == "203.0.113.7");
+    const IpPrefixes prefixes{{32, 24}, {64, 48, 56}};
+    CHECK(prefixes.widest(ip_of("203.0.113.7")).to_string() == "203.0.113.0");
+    CHECK(prefixes.widest(ip).to_string() == "2001:db8:1234::");
 }
 
 }  // namespace

@@ -232,14 +232,17 @@ TEST_CASE("connection_limit: IPv6 is counted by prefix, IPv4 as it is, mapped IP
     CHECK(counted("203.0.113.7") == "203.0.113.7");
     CHECK(counted("::ffff:203.0.113.7") == "203.0.113.7");
     identity::ClientIpSettings settings;
-    settings.ipv6_prefixes = {128};
+    settings.prefixes.ipv6 = {128};
     CHECK(counted("2001:db8::6", settings) == "2001:db8::6");
 }
 
 TEST_CASE(
     "connection_limit: of several prefixes the widest counts, as its bound is reached first") {
     identity::ClientIpSettings settings;
-    settings.ipv6_prefixes = {64, 48, 56};
+    settings.prefixes.ipv4 = {32, 24};
+    CHECK(counted("203.0.113.7", settings) == "203.0.113.0");
+    CHECK(counted("::ffff:203.0.113.7", settings) == "203.0.113.0");
+    settings.prefixes.ipv6 = {64, 48, 56};
     CHECK(counted("2001:db8:1:2:3:4:5:6", settings) == "2001:db8:1::");
 }
 

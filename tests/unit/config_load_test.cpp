@@ -149,7 +149,8 @@ TEST_CASE("config: missing keys have the documented defaults") {
     CHECK_FALSE(config->replicas);
     CHECK(std::holds_alternative<config::MemoryStoreSettings>(config->store));
     CHECK(config->client_ip.trusted_proxies.empty());
-    CHECK(config->client_ip.ipv6_prefixes == std::vector<int>{64});
+    CHECK(config->client_ip.prefixes.ipv4 == std::vector<int>{32});
+    CHECK(config->client_ip.prefixes.ipv6 == std::vector<int>{64});
     CHECK(config->forwarding.x_forwarded);
     CHECK_FALSE(config->forwarding.forwarded);
     CHECK(config->response.status == 429);
@@ -398,7 +399,7 @@ busy_poll: 0.1ms
 deny_cache: off
 forwarding: {x_forwarded: off, forwarded: on, via: false, host: upstream}
 identity:
-  client_ip: {trusted_proxies: 10.0.0.0/8, header: CF-Connecting-IP, ipv6_prefix: [48, 64]}
+  client_ip: {trusted_proxies: 10.0.0.0/8, header: CF-Connecting-IP, ipv4_prefix: 24, ipv6_prefix: [48, 64]}
   user: [{header: {name: X-User, from: trusted_proxies}}]
 response: {status: 503, headers: [x-ratelimit], body: {content_type: text/plain, text: "Wait {retry_after}"}}
 limits_on_requests: {header_bytes: 8k, headers: 10, uri_bytes: 1KiB, body_bytes: 0}
@@ -418,7 +419,8 @@ telemetry: {top: off}
     CHECK_FALSE(config->forwarding.preserve_host);
     CHECK(config->client_ip.source == identity::ClientIpSettings::Source::single);
     CHECK(config->client_ip.single_field == "cf-connecting-ip");
-    CHECK(config->client_ip.ipv6_prefixes == std::vector<int>{48, 64});
+    CHECK(config->client_ip.prefixes.ipv4 == std::vector<int>{24});
+    CHECK(config->client_ip.prefixes.ipv6 == std::vector<int>{48, 64});
     CHECK(std::get<identity::HeaderMethod>(config->user_methods.at(0).how).field == "x-user");
     CHECK(config->response.status == 503);
     CHECK_FALSE(config->response.ratelimit_fields);

@@ -246,7 +246,7 @@ IpAddress random_address(Random& random) {
 std::string identifiers(const std::optional<IpAddress>& ip) {
     std::string all;
     if (!ip) return all;
-    for (const int prefix : {48, 64, 128}) {
+    for (const int prefix : {24, 48, 64, 128}) {
         append_ip_identifier(*ip, prefix, all);
         all += ' ';
     }

@@ -24,9 +24,11 @@ std::string ip(std::string_view text, int prefix) {
     return out;
 }
 
-TEST_CASE("identifier: IPv4 is counted by itself, IPv6 by its network") {
-    CHECK(ip("203.0.113.7", 64) == "ip:203.0.113.7");
-    CHECK(ip("::ffff:203.0.113.7", 64) == "ip:203.0.113.7");
+TEST_CASE("identifier: an address is counted by itself, or by its network") {
+    CHECK(ip("203.0.113.7", 32) == "ip:203.0.113.7");
+    CHECK(ip("203.0.113.7", 24) == "ip:203.0.113.0/24");
+    CHECK(ip("203.0.113.7", 30) == "ip:203.0.113.4/30");
+    CHECK(ip("::ffff:203.0.113.7", 24) == "ip:203.0.113.0/24");
     CHECK(ip("2001:db8:1:2:3:4:5:6", 64) == "ip:2001:db8:1:2::/64");
     CHECK(ip("2001:db8:1:2ff:3:4:5:6", 56) == "ip:2001:db8:1:200::/56");
     CHECK(ip("2001:db8::7", 128) == "ip:2001:db8::7");

@@ -249,7 +249,7 @@ struct Rig {
         0,
         0};
     Exchange exchange{world.io.get_executor(), world.wheel, world.buffers};
-    const std::vector<int> prefixes{64};
+    const IpPrefixes prefixes;
     upstream::ActiveRequest request{exchange.decision.client, prefixes, [](void*) {}, nullptr};
     std::optional<Far> browser;
     std::optional<Far> server;

@@ -18,11 +18,11 @@ const SteadyTime kStart = SteadyTime{} + 1h;
 
 // A request that says when it is evicted.
 struct Holding {
-    explicit Holding(const std::string& address, const std::vector<int>& ipv6_prefixes)
+    explicit Holding(const std::string& address, const IpPrefixes& prefixes)
         : client(parse_ip(address)),
           request(
-              client, ipv6_prefixes,
-              [](void* self) { static_cast<Holding*>(self)->evicted = true; }, this) {}
+              client, prefixes, [](void* self) { static_cast<Holding*>(self)->evicted = true; },
+              this) {}
 
     std::optional<IpAddress> client;  // none if `address` is none
     bool evicted = false;
@@ -33,7 +33,7 @@ struct Upstream {
     explicit Upstream(std::size_t max) : requests(max) {}
 
     Holding& hold(const std::string& address) {
-        Holding& one = *all.emplace_back(std::make_unique<Holding>(address, ipv6_prefixes));
+        Holding& one = *all.emplace_back(std::make_unique<Holding>(address, prefixes));
         requests.add(one.request);
         return one;
     }
@@ -64,11 +64,11 @@ struct Upstream {
         for (int i = 0; i < count; ++i) CHECK(asks(address, begin + i * 1ms) == nullptr);
     }
     bool admits(const std::string& address, std::size_t free, SteadyTime now = kStart) {
-        const Holding asking(address, ipv6_prefixes);
+        const Holding asking(address, prefixes);
         return !requests.is_short() || requests.admits(asking.request, free, now);
     }
 
-    std::vector<int> ipv6_prefixes{64};
+    IpPrefixes prefixes;
     FairShare requests;
     std::deque<std::unique_ptr<Holding>> all;
 };
@@ -306,11 +306,17 @@ TEST_CASE("fair_share: an address alone may have all connections, and never has 
     }
 }
 
-TEST_CASE("fair_share: an IPv6 prefix is one client; so is each client without an address") {
+TEST_CASE("fair_share: a network can be one client; so is each client without an address") {
     Upstream upstream(8);
     for (int i = 0; i < 8; ++i) upstream.upload("2001:db8::" + std::to_string(i), 10);
     CHECK(upstream.asks("2001:db8::99") == nullptr);
     CHECK(upstream.asks("2001:db8:0:1::1", kStart + 1ms) != nullptr);
+
+    Upstream networks(8);
+    networks.prefixes.ipv4 = {32, 24};
+    for (int i = 0; i < 8; ++i) networks.upload("203.0.113." + std::to_string(i + 1), 10);
+    CHECK(networks.asks("203.0.113.99") == nullptr);
+    CHECK(networks.asks("203.0.112.1", kStart + 1ms) != nullptr);
 
     Upstream nameless(8);
     for (int i = 0; i < 8; ++i) nameless.upload("", 10);

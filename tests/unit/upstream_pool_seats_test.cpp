@@ -22,7 +22,7 @@ struct Uploading {
           client(parse_ip(address)),
           lease(pooled.world.buffers),
           request(
-              client, pooled.ipv6_prefixes,
+              client, pooled.prefixes,
               [](void* self) {
                   Uploading& one = *static_cast<Uploading*>(self);
                   one.pool.evict(one.lease);
@@ -42,14 +42,14 @@ struct Uploading {
 struct InLine {
     InLine(Pooled& pooled, const std::string& address, std::size_t worker = 0)
         : client(parse_ip(address)),
-          prefixes(pooled.ipv6_prefixes),
+          prefixes(pooled.prefixes),
           wakeup(pooled.world.io.get_executor()),
           wait(pooled.pools[worker]->make_wait(wakeup, request)),
           is_waiting(!pooled.pools[worker]->take_seat(request) &&
                      pooled.pools[worker]->begin_wait(wait)) {}
 
     std::optional<IpAddress> client;
-    const std::vector<int>& prefixes;
+    const IpPrefixes& prefixes;
     Wakeup wakeup;
     ActiveRequest request{client, prefixes, [](void*) {}, nullptr};
     SeatWait wait;

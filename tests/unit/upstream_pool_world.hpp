@@ -119,8 +119,8 @@ struct Pooled {
     std::vector<std::unique_ptr<Pool>> pools;
     Pool* pool;  // of worker 0
     std::optional<IpAddress> no_address;
-    std::vector<int> ipv6_prefixes{64};
-    ActiveRequest request{no_address, ipv6_prefixes, [](void*) {}, nullptr};
+    IpPrefixes prefixes;
+    ActiveRequest request{no_address, prefixes, [](void*) {}, nullptr};
 };
 
 inline Pooled::Change bounds(std::size_t connections, std::size_t idle) {

@@ -17,7 +17,7 @@ namespace {
 using Answer = SeatWait::Answer;
 
 const std::optional<IpAddress> kNoAddress;
-const std::vector<int> kPrefixes{64};
+const IpPrefixes kPrefixes;
 
 // A request of a thread that waits as forwarding does.
 struct Waiter {

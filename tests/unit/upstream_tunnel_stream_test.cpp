@@ -48,7 +48,7 @@ struct Switched {
     Pooled pooled;
     Wakeup wakeup{pooled.world.io.get_executor()};
     std::optional<IpAddress> client = parse_ip("192.0.2.1");
-    ActiveRequest request{client, pooled.ipv6_prefixes, [](void*) {}, nullptr};
+    ActiveRequest request{client, pooled.prefixes, [](void*) {}, nullptr};
     Stream stream{pooled.world.buffers};
     asio::ip::tcp::socket far{pooled.world.io};
     std::unique_ptr<TunnelStream> tunnel;
