@@ -153,6 +153,7 @@ struct Forwarding {
     bool x_forwarded = true;
     bool forwarded = false;
     bool via = true;
+    bool states_via = false;  // `via` is written, either way
     // X-Forwarded-Client-Cert says whose certificate the client has shown.
     bool client_certificate = false;
     bool preserve_host = true;  // host: preserve; else the upstream server's own authority

@@ -277,6 +277,7 @@ void read_forwarding(const Value& value, Config& config) {
     section.toggle("x_forwarded", config.forwarding.x_forwarded);
     section.toggle("forwarded", config.forwarding.forwarded);
     section.toggle("via", config.forwarding.via);
+    config.forwarding.states_via = section.find("via").has_value();
     section.toggle("client_certificate", config.forwarding.client_certificate);
     if (config.forwarding.client_certificate && !config.asks_for_certificates()) {
         section.find("client_certificate")

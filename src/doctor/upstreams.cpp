@@ -242,6 +242,19 @@ std::optional<std::chrono::nanoseconds> fastest_check(const config::Upstream& se
     return fastest;
 }
 
+// Whether a server is nginx can only be asked by a request, which the doctor does not send.
+Findings look_at_via(const config::Config& config) {
+    Findings findings("forwarding");
+    const config::Forwarding& forwarding = config.forwarding;
+    if (config.upstreams.empty() || !forwarding.via || forwarding.states_via) return findings;
+    findings.note("upstream.via",
+                  "requests have `Via`, and an nginx that gets one does not compress its answer "
+                  "(`gzip_proxied off` is its default)",
+                  "if a server is nginx and has `gzip on`, write `gzip_proxied any` there, or "
+                  "`forwarding: {via: off}` here; `via: on` ends this note");
+    return findings;
+}
+
 }  // namespace
 
 Findings examine_upstreams(const config::Config& config, const TimeLimit& time_limit) {
@@ -271,6 +284,7 @@ Findings examine_upstreams(const config::Config& config, const TimeLimit& time_l
         judge_queue(upstream, *fastest, findings);
         all.append(std::move(findings));
     }
+    all.append(look_at_via(config));
     return all;
 }
 

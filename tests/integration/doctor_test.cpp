@@ -105,6 +105,17 @@ TEST_CASE("doctor: all is well, and nothing is left behind") {
     CHECK(upstream.seen().empty());
 }
 
+TEST_CASE("doctor: it says what `Via` does to nginx's gzip until the configuration says `via`") {
+    const Upstream upstream(ok());
+    const auto note = [&](const std::string& more) {
+        return examine(more + simple(upstream.url(), "5/h")).find("upstream.via", "note");
+    };
+    CHECK(note("").find("gzip_proxied any") != std::string::npos);
+    CHECK(note("forwarding: {x_forwarded: on}\n").find("gzip") != std::string::npos);
+    CHECK(note("forwarding: {via: on}\n").empty());
+    CHECK(note("forwarding: {via: off}\n").empty());
+}
+
 TEST_CASE("doctor: the documented rights are enough, and what they hide is a note") {
     const Upstream upstream(ok());
     const RedisServer redis;

@@ -245,7 +245,7 @@ TEST_CASE("router: a route that passes an encoded slash takes it as a character 
     for (const std::string target :
          {"/api/..%2Fadmin%2Fx", "/api/x%2F..%2Fy", "/api/%2E%2E%2Fx", "/api/.%2Fx",
           "/api/x%2Fy/../admin/z", "/api/x%2Fy/..;/admin/z", "/api/x%2Fy;z", "/api/a%2Fb%5Cc",
-          "/api/x%2Fy//z", "/api%2Fx", "/api/x%2Fy\\z"}) {
+          "/api%2Fx", "/api/x%2Fy\\z"}) {
         CAPTURE(target);
         CHECK(route(router, target) == "ambiguous");
     }
