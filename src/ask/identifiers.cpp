@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/utf8.hpp"
 #include "http/method.hpp"
 #include "http/request_value.hpp"
 #include "identity/claim_name.hpp"
@@ -50,11 +51,8 @@ std::string_view kind_name(Kind kind) {
 }  // namespace
 
 std::string counted_query_value(std::string value) {
-    const auto is_space = [](char c) { return (c >= '\t' && c <= '\r') || c == ' '; };
     std::replace(value.begin(), value.end(), '+', ' ');
-    value.erase(std::find_if_not(value.rbegin(), value.rend(), is_space).base(), value.end());
-    value.erase(value.begin(), std::find_if_not(value.begin(), value.end(), is_space));
-    return value;
+    return std::string(without_outer_blanks(value));
 }
 
 std::string_view counted_method(std::string_view method, const config::Config& config) {
@@ -162,10 +160,8 @@ IdentifierMaker::Made IdentifierMaker::make_stated(const Part& part) {
                               : http::value_in_query(request.query, part.name);
     if (stated.how == RequestValue::How::absent) return Made::missing;
     if (stated.how == RequestValue::How::unclear) return Made::unclear;
-    if (part.kind == Kind::query) {
-        stated.value = counted_query_value(std::move(stated.value));
-        if (stated.value.empty()) return Made::missing;
-    }
+    if (part.kind == Kind::query) stated.value = counted_query_value(std::move(stated.value));
+    if (without_outer_blanks(stated.value).empty()) return Made::missing;
     keep(write([&](std::string& out) {
         if (part.secret) {
             identity::append_secret_identifier(kind_name(part.kind), part.name, stated.value, out);
@@ -183,7 +179,9 @@ IdentifierMaker::Made IdentifierMaker::make_capture(const Part& part) {
     const auto& names = decision_.route->captures;
     const auto name = std::find(names.begin(), names.end(), part.name);
     const auto position = static_cast<std::size_t>(name - names.begin());
-    if (position >= captures_->size() || (*captures_)[position].empty()) return Made::missing;
+    if (position >= captures_->size() || without_outer_blanks((*captures_)[position]).empty()) {
+        return Made::missing;
+    }
     keep(write([&](std::string& out) {
         identity::append_named_identifier("path", part.name, (*captures_)[position], out);
     }));
@@ -213,6 +211,7 @@ IdentifierMaker::Made IdentifierMaker::make_cookie(const Part& part) {
     if (cookie.state != State::present) return Made::unclear;
     std::string room;
     const std::string_view value = identity::counted_cookie_value(cookie.text, room);
+    if (value.empty()) return Made::missing;
     keep(write([&](std::string& out) {
         identity::append_secret_identifier("cookie", part.name, value, out);
     }));

@@ -22,8 +22,9 @@ std::string part_text(const limit::KeyPart& part);
 // Whether part_text(part) is `text`.
 bool is_part_text(std::string_view text, const limit::KeyPart& part);
 
-// The value of a query parameter as it is counted: `+` as a space, none at either end. Some servers
-// take `+` for a space and some cut off white space; a client gains nothing by either.
+// The value of a query parameter as it is counted: `+` as a space, and no white space at either
+// end. Some servers take `+` for a space and some cut off white space; a client gains nothing by
+// either.
 std::string counted_query_value(std::string value);
 
 // The method as it is counted: HEAD as GET, and one that is neither registered nor named by a route

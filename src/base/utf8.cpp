@@ -52,6 +52,30 @@ bool is_in(const std::array<Range, kSize>& ranges, char32_t character) {
     return range != ranges.end() && character >= range->first;
 }
 
+constexpr bool is_visible_ascii(char c) {
+    return c > ' ' && c <= '~';
+}
+
+// Whether `character`, some bytes of a text, is one that without_outer_blanks() cuts off.
+bool is_cut_off(std::string_view character) {
+    if (utf8_length(character) == character.size()) {
+        const char32_t point = code_point(character);
+        return is_blank(point) || is_hidden(point);
+    }
+    // Latin-1: the next line and the no-break space.
+    return character == "\x85" || character == "\xa0";
+}
+
+// The last character of `text`, or its last byte where that ends none.
+std::string_view last_character(std::string_view text) {
+    constexpr std::size_t kLengthMax = 4;
+    for (std::size_t length = 1; length <= std::min(kLengthMax, text.size()); ++length) {
+        const std::string_view last = text.substr(text.size() - length);
+        if (utf8_length(last) == length) return last;
+    }
+    return text.substr(text.size() - 1);
+}
+
 }  // namespace
 
 std::size_t utf8_length(std::string_view text) {
@@ -106,6 +130,20 @@ bool is_hidden(char32_t character) {
 
 bool is_blank(char32_t character) {
     return is_in(kBlank, character);
+}
+
+std::string_view without_outer_blanks(std::string_view text) {
+    while (!text.empty() && !is_visible_ascii(text.front())) {
+        const std::size_t length = std::max<std::size_t>(utf8_length(text), 1);
+        if (!is_cut_off(text.substr(0, length))) break;
+        text.remove_prefix(length);
+    }
+    while (!text.empty() && !is_visible_ascii(text.back())) {
+        const std::string_view last = last_character(text);
+        if (!is_cut_off(last)) break;
+        text.remove_suffix(last.size());
+    }
+    return text;
 }
 
 }  // namespace tidegate

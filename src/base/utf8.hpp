@@ -27,4 +27,10 @@ bool is_hidden(char32_t character);
 // Whether it is a white space, or looks like one: U+0020, U+00A0, U+3000, U+2800 and the like.
 bool is_blank(char32_t character);
 
+// `text` without the characters at its ends that is_blank() or is_hidden(): what is left is the
+// same to servers that cut off any white space, whichever they know, and to those that cut off
+// none. In a text that is not UTF-8, the bytes 0x85 and 0xA0 are such characters, too, as in
+// Latin-1.
+std::string_view without_outer_blanks(std::string_view text);
+
 }  // namespace tidegate

@@ -10,6 +10,7 @@
 #include "ask/route.hpp"
 #include "base/hex.hpp"
 #include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "http/field_lines.hpp"
 #include "http/head.hpp"
 #include "identity/name_rules.hpp"
@@ -67,7 +68,9 @@ const std::string* value_of(const CheckItem& item, const limit::KeyPart& part) {
     const auto found =
         std::find_if(item.identifiers.begin(), item.identifiers.end(),
                      [&](const auto& one) { return ask::is_part_text(one.first, part); });
-    return found != item.identifiers.end() && !found->second.empty() ? &found->second : nullptr;
+    const bool is_there =
+        found != item.identifiers.end() && !without_outer_blanks(found->second).empty();
+    return is_there ? &found->second : nullptr;
 }
 
 bool has_choice(const CheckItem& item, const limit::Key& key) {
@@ -161,7 +164,7 @@ std::string set_client(const CheckItem& item, CheckQuestion& question, ask::Deci
             question.user = value;
             decision.user = question.user;
         } else if (name == "route") {
-            question.route.name = value;
+            question.route.name = without_outer_blanks(value);
         }
     }
     return {};

@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "base/utf8.hpp"
 #include "faces/rls_charge.hpp"
 #include "identity/identifier.hpp"
 
@@ -21,8 +22,9 @@ std::string identifier_of(const std::vector<std::pair<std::string, std::string>>
         if (key.size() <= kNameBytesMax && key.find('=') == std::string::npos) {
             identity::append_named_identifier("descriptor", key, values[i], part);
         } else {
-            identity::append_identifier(
-                "pair", std::to_string(key.size()) + ":" + key + std::string(values[i]), part);
+            const std::string value(without_outer_blanks(values[i]));
+            identity::append_identifier("pair", std::to_string(key.size()) + ":" + key + value,
+                                        part);
         }
     }
     if (parts.size() == 1) return std::move(parts.front());

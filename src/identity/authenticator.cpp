@@ -173,7 +173,9 @@ void Authenticator::look_with(const CookieMethod& method, const http::Fields& fi
     // The cookie itself is a secret. Its digest is the same in every process, so that all proxies
     // in front of one store count it as one.
     std::string room;
-    const auto hex = hex_of(sha256(counted_cookie_value(cookie.text, room)));
+    const std::string_view value = counted_cookie_value(cookie.text, room);
+    if (value.empty()) return;
+    const auto hex = hex_of(sha256(value));
     name({hex.data(), hex.size()}, {}, authentication);
 }
 

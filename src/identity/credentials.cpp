@@ -7,6 +7,7 @@
 
 #include "base/ascii.hpp"
 #include "base/hex.hpp"
+#include "base/utf8.hpp"
 #include "http/request_value.hpp"
 
 namespace tidegate::identity {
@@ -93,7 +94,8 @@ bool find_in(std::string_view cookies, std::string_view name,
         const auto equals = pair.find('=');
         const std::string_view written = trimmed(pair.substr(0, equals));
         if (written != name) {
-            if (http::could_be_read_as(written, name)) return false;
+            // Some servers cut off more white space than RFC 6265 knows.
+            if (http::could_be_read_as(without_outer_blanks(written), name)) return false;
             continue;
         }
         if (equals == pair.npos) continue;
@@ -181,7 +183,7 @@ std::string_view counted_cookie_value(std::string_view value, std::string& room)
         }
         room += c == '+' ? ' ' : c;
     }
-    return room;
+    return without_outer_blanks(room);
 }
 
 BasicLogin::~BasicLogin() {

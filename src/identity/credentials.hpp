@@ -51,7 +51,8 @@ Credential find_cookie(const http::Fields& fields, std::string_view name);
 // The value of a cookie as limits count it: percent-decoded once, and each `+`, written as `%2B`,
 // too, counts as a space. A `%` without two digits stays. PHP, Rack and Express decode so, but for
 // the `+`, about which they differ: a client that writes its session in another way keeps its
-// count. Returns `value`, or a view of `room`, which it fills only if there is a `%` or a `+`.
+// count. White space around what comes of it does not count. Returns `value`, or a view of `room`,
+// which it fills only if there is a `%` or a `+`.
 std::string_view counted_cookie_value(std::string_view value, std::string& room);
 
 // User and password of Basic credentials. Wiped when it goes.

@@ -4,6 +4,7 @@
 
 #include "base/hex.hpp"
 #include "base/numbers.hpp"
+#include "base/utf8.hpp"
 #include "identity/sha256.hpp"
 
 namespace tidegate::identity {
@@ -69,6 +70,7 @@ void append_identifier(std::string_view kind, std::string_view value, std::strin
 
 void append_named_identifier(std::string_view kind, std::string_view name, std::string_view value,
                              std::string& out) {
+    value = without_outer_blanks(value);
     const std::size_t start = out.size();
     out.append(kind) += ':';
     const std::size_t body = out.size();
@@ -86,7 +88,7 @@ void append_secret_identifier(std::string_view kind, std::string_view name, std:
     out.append(kind) += ':';
     append_encoded_value(name, out.size(), out.max_size(), out);
     out += '=';
-    append_hash(value, out);
+    append_hash(without_outer_blanks(value), out);
 }
 
 void append_joined_identifier(std::span<const std::string_view> parts, std::string& out) {

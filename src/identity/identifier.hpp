@@ -1,5 +1,7 @@
-// The names that are counted: canonical, safe in keys and logs, bounded. No two different inputs
-// give one name, but for collisions of SHA-256. Pure.
+// The names that are counted: canonical, safe in keys and logs, bounded. White space and invisible
+// characters around a value that stands under a name, which a client chooses, make no other one
+// (without_outer_blanks()). Else no two different inputs give one, but for collisions of SHA-256.
+// Pure.
 //
 //   ip:203.0.113.7              an address, or with its prefix the network it is counted by
 //   user:alice                  a kind and a value

@@ -12,6 +12,7 @@
 #include "base/numbers.hpp"
 #include "base/strict_json.hpp"
 #include "identity/jws.hpp"
+#include "base/utf8.hpp"
 #include "identity/name_rules.hpp"
 
 namespace tidegate::identity {
@@ -122,7 +123,7 @@ std::string counted_value(const JsonValue& object, const std::string& name) {
     const JsonValue* claim = find_member(object, name);
     if (claim == nullptr) return {};
     if (claim->is_array() && !claim->empty()) claim = &claim->front();
-    if (claim->is_string()) return std::string(text_of(*claim));
+    if (claim->is_string()) return std::string(without_outer_blanks(text_of(*claim)));
     return claim->is_number() ? text_of_number(*claim) : std::string();
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/utf8.hpp"
+
 namespace tidegate::rls {
 
 namespace {
@@ -57,8 +59,15 @@ Level::Met Level::find(const Entry& entry) const {
         const auto exact = by_name_.find(Name{entry.key, entry.value});
         if (exact != by_name_.end()) return {exact->second, false};
     }
+    // White space around it makes no other value, so a client cannot choose its rule by that.
+    const std::string_view value = without_outer_blanks(entry.value);
+    if (!value.empty() && value.size() != entry.value.size()) {
+        const auto bare = by_name_.find(Name{entry.key, value});
+        if (bare != by_name_.end()) return {bare->second, false};
+    }
     for (const Rule* const rule : wildcards_) {
-        if (rule->key == entry.key && matches_wildcard(rule->value, entry.value)) {
+        if (rule->key == entry.key &&
+            (matches_wildcard(rule->value, entry.value) || matches_wildcard(rule->value, value))) {
             return {rule, true};
         }
     }

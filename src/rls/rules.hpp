@@ -73,8 +73,8 @@ class Level {
         const Rule* rule = nullptr;  // null: none
         bool by_wildcard = false;
     };
-    // The rule with this key and value; else the first one with `*` that matches the value; else
-    // the one with the key alone.
+    // The rule with this key and value; else the one with this value without white space around
+    // it; else the first one with `*` that matches either; else the one with the key alone.
     Met find(const Entry& entry) const;
 
     std::span<const std::unique_ptr<const Rule>> rules() const { return rules_; }

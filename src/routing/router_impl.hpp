@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.hpp"
 #include "http/method.hpp"
 #include "http/request_value.hpp"
 #include "routing/case_folding.hpp"
@@ -63,12 +64,18 @@ inline bool method_fits(const Entry& entry, std::string_view method) {
     return entry.methods.empty() || includes(entry.methods, method);
 }
 
+// White space around it makes no other value: an upstream may cut off more of it than the parser.
+inline bool value_fits(std::string_view wanted, std::string_view value) {
+    return value == wanted || (value.size() > wanted.size() && !wanted.empty() &&
+                               without_outer_blanks(value) == wanted);
+}
+
 inline bool headers_fit(const Entry& entry, const http::Fields* fields) {
     if (entry.headers.empty()) return true;
     if (fields == nullptr) return false;
     return std::all_of(entry.headers.begin(), entry.headers.end(), [&](const auto& wanted) {
         return std::any_of(fields->begin(), fields->end(), [&](const http::Field& field) {
-            return field.value == wanted.second &&
+            return value_fits(wanted.second, field.value) &&
                    http::equal_ignoring_case(field.name, wanted.first);
         });
     });

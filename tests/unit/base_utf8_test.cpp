@@ -1,3 +1,6 @@
+#include <string>
+#include <string_view>
+
 #include <doctest/doctest.h>
 
 #include "base/utf8.hpp"
@@ -19,6 +22,45 @@ TEST_CASE("utf8: valid and invalid sequences are distinguished") {
     CHECK(is_utf8("a\xc3\xa9\xf0\x9f\x8c\x8a"));
     CHECK_FALSE(is_utf8("a\xc3"));
     CHECK_FALSE(is_utf8("\xed\xbf\xbf"));
+}
+
+TEST_CASE("utf8: white space and what is not seen is cut off at both ends, and nowhere else") {
+    for (const std::string_view blank : {" ",
+                                         "\t",
+                                         "\v",
+                                         "\x1f",
+                                         "\x7f",
+                                         "\xc2\x85",
+                                         "\xc2\xa0",
+                                         "\xe1\x9a\x80",
+                                         "\xe1\xa0\x8e",
+                                         "\xe2\x80\x80",
+                                         "\xe2\x80\x8a",
+                                         "\xe2\x80\x8b",
+                                         "\xe2\x80\xa8",
+                                         "\xe2\x80\xa9",
+                                         "\xe2\x80\xaf",
+                                         "\xe2\x81\x9f",
+                                         "\xe3\x80\x80",
+                                         "\xef\xbb\xbf",
+                                         "\x85",
+                                         "\xa0"}) {
+        const std::string some(blank);
+        CAPTURE(some);
+        CHECK(without_outer_blanks(some + "a b" + some) == "a b");
+        CHECK(without_outer_blanks("a b" + some + some) == "a b");
+        CHECK(without_outer_blanks("a" + some + "b") == "a" + some + "b");
+        CHECK(without_outer_blanks(some + some).empty());
+    }
+    CHECK(without_outer_blanks(" \xc2\xa0\t\xe3\x80\x80"
+                               "a\xa0 \x85") == "a");
+    CHECK(without_outer_blanks("").empty());
+    // Bytes of other characters stay, also where they look like those of Latin-1.
+    for (const std::string_view text :
+         {"\xc3\xa0", "\xc3\x85", "\xe4\xb8\xa0", "\xc3", "\xff", "\x80", "\xa1"}) {
+        CAPTURE(text);
+        CHECK(without_outer_blanks(text) == text);
+    }
 }
 
 }  // namespace tidegate::base_utf8_test

@@ -140,6 +140,10 @@ TEST_CASE("credentials: a cookie is counted by what servers decode its value to"
     for (const std::string_view same : {"a+b", "a%2Bb", "a%2bb", "a%20b"}) {
         CHECK_MESSAGE(counted(same) == "a b", same);
     }
+    for (const std::string_view same : {"ab%C2%A0", "%E3%80%80ab", "+ab%09", "%20ab%EF%BB%BF"}) {
+        CHECK_MESSAGE(counted(same) == "ab", same);
+    }
+    CHECK(counted("%C2%A0").empty());
     CHECK(counted("%2561") == "%61");  // once
     for (const std::string_view malformed : {"%", "a%", "a%6", "%zz", "%6x", "100%"}) {
         CHECK_MESSAGE(counted(malformed) == malformed, malformed);
@@ -261,7 +265,8 @@ TEST_CASE("credentials: a name that some server takes for the cookie's is malfor
     };
     for (const char* name :
          {"session.id", "session[id", "Session_ID", "SESSION_ID", "session%5fid", "session+id",
-          "session_id[]", "[session_id", "session_id%00x", "session id"}) {
+          "session_id[]", "[session_id", "session_id%00x", "session id", "\xc2\xa0session_id",
+          "session_id\xa0", "session_id\xe3\x80\x80"}) {
         CAPTURE(name);
         CHECK(named(std::string(name) + "=abc") == "(malformed)");
         CHECK(named("session_id=abc; " + std::string(name) + "=other") == "(malformed)");

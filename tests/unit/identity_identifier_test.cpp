@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/utf8.hpp"
 #include "identity/identifier.hpp"
 
 namespace tidegate::identity::identifier_test {
@@ -96,7 +97,7 @@ std::string joined(const std::vector<std::string>& parts) {
 TEST_CASE("identifier: a value is kept apart from the name it stands under") {
     CHECK(named("x-tenant", "acme") == "header:x-tenant=acme");
     CHECK(named("x", "a=b") == "header:x=a=b");
-    CHECK(named("x", "{a}%\n") == "header:x=%7Ba%7D%25%0A");
+    CHECK(named("x", "{a}%\n.") == "header:x=%7Ba%7D%25%0A.");
     CHECK(named("#x", "a") == "header:%23x=a");
     const std::string hashed = named("x-tenant", std::string(200, 'a'));
     CHECK(hashed.starts_with("header:#"));
@@ -129,6 +130,31 @@ TEST_CASE("identifier: joined parts carry their lengths, and are hashed when lon
     CHECK(longer != joined({std::string(100, 'a'), std::string(100, 'c')}));
 }
 
+TEST_CASE("identifier: white space around a value makes no other identifier") {
+    const auto all = [](const std::string& value) {
+        std::vector<std::string> made(3);
+        append_named_identifier("header", "x-tenant", value, made[0]);
+        append_secret_identifier("cookie", "sid", value, made[1]);
+        append_named_identifier("claim", "org", value, made[2]);
+        return made;
+    };
+    const std::vector<std::string> plain = all("acme");
+    CHECK(plain[0] == "header:x-tenant=acme");
+    for (const std::string blank :
+         {" ", "\t", "\xc2\xa0", "\xe3\x80\x80", "\xef\xbb\xbf", "\xa0"}) {
+        CAPTURE(blank);
+        const auto same = [&](std::size_t kind, const std::string& value) {
+            CHECK(all(value)[kind] == plain[kind]);
+        };
+        for (std::size_t kind = 0; kind < 3; ++kind) {
+            same(kind, blank + "acme");
+            same(kind, "acme" + blank);
+            same(kind, blank + blank + "acme" + blank);
+        }
+        CHECK(all("ac" + blank + "me")[0] != plain[0]);
+    }
+}
+
 TEST_CASE("identifier: no two different inputs give one identifier") {
     std::mt19937 random(20261121);
     const std::string letters = "ab=+:#%{0123\x01\xff,|";
@@ -157,7 +183,8 @@ TEST_CASE("identifier: no two different inputs give one identifier") {
                 append_user_identifier(value, part);
             } else {
                 const std::string field = name();
-                input.insert(input.end(), {"header", field, value});
+                input.insert(input.end(),
+                             {"header", field, std::string(without_outer_blanks(value))});
                 append_named_identifier("header", field, value, part);
             }
             parts.push_back(part);

@@ -141,6 +141,26 @@ TEST_CASE("rls: a key with a value goes before patterns, and these before the ke
     CHECK(level.find({"path_/abc", ""}).rule == nullptr);
 }
 
+TEST_CASE("rls: white space around a value leads to no other rule") {
+    Level level;
+    REQUIRE(level.add(rule("tenant")));
+    REQUIRE(level.add(rule("tenant", "acme")));
+    REQUIRE(level.add(rule("tenant", "spaced ")));
+    REQUIRE(level.add(rule("tenant", "b*z")));
+    const auto met = [&](std::string_view value) {
+        return level.find({"tenant", value}).rule->value;
+    };
+    for (const std::string blank : {" ", "\xc2\xa0", "\xe3\x80\x80", "\xa0"}) {
+        CAPTURE(blank);
+        CHECK(met("acme" + blank) == "acme");
+        CHECK(met(blank + "acme") == "acme");
+        CHECK(met("baz" + blank) == "b*z");
+        CHECK(met(blank).empty());
+    }
+    CHECK(met("spaced ") == "spaced ");  // a file may mean it
+    CHECK(met("spaced").empty());
+}
+
 TEST_CASE("rls: a descriptor meets a rule of its own depth alone") {
     Level level;
     Rule outer = rule("a", "1");

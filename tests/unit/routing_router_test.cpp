@@ -324,6 +324,16 @@ TEST_CASE("router: a field that some route asks for must be there once, as itsel
             CHECK(with({once[0], {FieldName::other, other, value}}) == "ambiguous headers");
         }
     }
+    // White space around a value makes no other value.
+    for (const std::string_view value : {"1\xc2\xa0",
+                                         "\xe3\x80\x80"
+                                         "1",
+                                         "1\xa0"}) {
+        CHECK(with({{FieldName::other, "X-Beta", value}}) == "0");
+    }
+    for (const std::string_view value : {"1 1", "11", "2\xc2\xa0", "\xc2\xa0"}) {
+        CHECK(with({{FieldName::other, "X-Beta", value}}) == "1");
+    }
     CHECK(with({{FieldName::other, "X_Beta", "1"}}) == "ambiguous headers");
     CHECK(with({{FieldName::named_by_connection, "X-Beta", "1"}}) == "ambiguous headers");
     // Whichever route it is: the upstream may choose by it, too.
