@@ -155,6 +155,13 @@ bool lacks_address(const config::Policy& policy, const Decision& decision) {
            });
 }
 
+bool counts_grpc_status(const config::Config& config, const Decision& decision) {
+    const auto& items = decision.charge.items;
+    return std::any_of(items.begin(), items.end(), [&](const limit::ChargeItem& item) {
+        return config.limit_lists[list_of(item)].counts_grpc;
+    });
+}
+
 void list_charges(const config::Config& config, const Facts& facts, Decision& decision,
                   ChargeNotes* notes) {
     drop_items(decision, 0);

@@ -25,6 +25,10 @@ void list_policy_charges(const config::Config& config, const config::Policy& pol
 // Whether `policy` counts by the client's address, and the request has none.
 bool lacks_address(const config::Policy& policy, const Decision& decision);
 
+// Whether a limit of decision.charge counts statuses of gRPC. Requires a charge that needs
+// settling: no other has such a limit.
+bool counts_grpc_status(const config::Config& config, const Decision& decision);
+
 // Before a credential is checked:
 
 // Refuses a client whose address a policy's `deny` lists.

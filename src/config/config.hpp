@@ -247,7 +247,8 @@ struct LimitList {
     const limit::Tier* tier = nullptr;  // null: the policy's own limits
     bool schedules = false;             // has a schedule limit
     limit::Micros horizon{0};           // the nearest of those
-    bool settles = false;  // more has to be done once an admitted request goes on or has ended
+    bool settles = false;      // more has to be done once an admitted request goes on or has ended
+    bool counts_grpc = false;  // statuses of gRPC count
 
     std::span<const limit::Limit> limits() const {
         return tier != nullptr ? tier->limits : policy->limits;

@@ -212,6 +212,7 @@ LimitList list_of(const Policy& policy, const limit::Tier* tier) {
     list.horizon = limit::kDurationMax;
     for (const limit::Limit& limit : list.limits()) {
         list.settles = list.settles || limit.settles();
+        list.counts_grpc = list.counts_grpc || limit.counts_grpc();
         if (!limit.is_schedule()) continue;
         list.schedules = true;
         list.horizon = std::min(list.horizon, limit.horizon);

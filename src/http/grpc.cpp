@@ -89,6 +89,14 @@ bool is_grpc_content_type(std::string_view value) {
     return value.empty() || value.front() == '+' || value.front() == ';' || value.front() == ' ';
 }
 
+bool may_end_with_grpc_status(std::string_view content_type) {
+    constexpr std::string_view kConnectStream = "application/connect+";
+    const auto begins_with = [&](std::string_view beginning) {
+        return equal_ignoring_case(content_type.substr(0, beginning.size()), beginning);
+    };
+    return begins_with(kGrpcContentType) || begins_with(kConnectStream);
+}
+
 bool is_grpc_call(const RequestHead& head) {
     if (head.method != "POST") return false;
     return is_grpc_content_type(single_value(head.fields, FieldName::content_type));

@@ -41,6 +41,10 @@ inline constexpr std::string_view kGrpcContentType = "application/grpc";
 // which is another protocol.
 bool is_grpc_content_type(std::string_view value);
 
+// Whether the protocol of an answer with this content type tells a status of gRPC behind its head:
+// gRPC, gRPC-Web, and streams of Connect.
+bool may_end_with_grpc_status(std::string_view content_type);
+
 // Whether the request is a call: POST with that content type. Requires HTTP/2.
 bool is_grpc_call(const RequestHead& head);
 

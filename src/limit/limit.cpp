@@ -268,10 +268,10 @@ bool Limit::keeps(AnswerStatus status) const {
         return std::binary_search(statuses.begin(), statuses.end(), one);
     };
     if (status.http == 0 || counts(status.http)) return true;
-    if (status.grpc == AnswerStatus::kGrpcUnknown) {
-        return !statuses.empty() && statuses.back() >= kGrpcStatuses;
-    }
-    return status.grpc >= 0 && counts(kGrpcStatuses + status.grpc);
+    if (status.grpc >= 0) return counts(kGrpcStatuses + status.grpc);
+    if (!counts_grpc()) return false;
+    const bool counts_http = statuses.front() < kGrpcStatuses;
+    return status.grpc == AnswerStatus::kGrpcUnknown || !counts_http;
 }
 
 Result<Limit, LimitFault> make_limit(const LimitSpec& given) {

@@ -41,8 +41,8 @@ enum class Count : std::uint8_t {
 
 // How a request was answered, for limits that count by status.
 struct AnswerStatus {
-    static constexpr int kNoGrpc = -1;       // the answer is none of gRPC's
-    static constexpr int kGrpcUnknown = -2;  // it is one, and ended before it told its status
+    static constexpr int kNoGrpc = -1;       // of another protocol, and without a status of gRPC
+    static constexpr int kGrpcUnknown = -2;  // of gRPC or its like, and ended without its status
 
     constexpr AnswerStatus(int of_http = 0, int of_grpc = kNoGrpc) : http(of_http), grpc(of_grpc) {}
 
@@ -124,9 +124,12 @@ struct Limit {
     bool has_one_duration() const { return !is_concurrency() && anchor != Anchor::utc_month; }
     // The end of a request may give something back.
     bool settles() const { return count == Count::by_status || traits().settles; }
+    // Whether statuses of gRPC are among those that count.
+    bool counts_grpc() const { return !statuses.empty() && statuses.back() >= kGrpcStatuses; }
     // Whether an answer of that status keeps the units that were taken at admission. So does none
-    // at all: a guess was made, also by who does not stay for the answer, or for its status of
-    // gRPC.
+    // at all: a guess was made, also by who does not stay for the answer. Where statuses of gRPC
+    // count, an answer keeps the units unless it has such a status; but where statuses of HTTP
+    // count as well, these decide about answers of other protocols.
     bool keeps(AnswerStatus status) const;
 };
 

@@ -13,7 +13,7 @@ void Relay::reset() {
     tries = 0;
     status = upstream_status = 0;
     is_redirect = is_upgrade = is_grpc = false;
-    grpc_status = limit::AnswerStatus::kNoGrpc;
+    grpc_status = upstream_grpc_status = limit::AnswerStatus::kNoGrpc;
     tunnel_end.reset();
     tunnel_fault = {};
     handshake_time = {};

@@ -40,8 +40,10 @@ struct Relay {
     int status = 0;              // of the answer to the client; 0: none was begun
     int upstream_status = 0;     // of the final answer, once its head was read; outlives the stream
     bool is_grpc = false;        // the client speaks gRPC, and reads answers as that has them
-    // Of the answer, for log and limits: a number of gRPC, or a constant of AnswerStatus.
+    // Of the answer to the client, for the log: a number of gRPC, or kNoGrpc.
     int grpc_status = limit::AnswerStatus::kNoGrpc;
+    // Of the upstream's answer, for limits that count it: likewise, or kGrpcUnknown.
+    int upstream_grpc_status = limit::AnswerStatus::kNoGrpc;
     bool is_redirect = false;             // the answer sends the client to https
     bool is_upgrade = false;              // the request is forwarded as a WebSocket handshake
     std::optional<TunnelEnd> tunnel_end;  // how the tunnel ended; none: there was none

@@ -1,4 +1,6 @@
 // How a request that was sent gets its answer: interim answers, the head, the body, and the end.
+#include <algorithm>
+
 #include "http/grpc.hpp"
 #include "proxy/forwarding.hpp"
 #include "proxy/heads.hpp"
@@ -68,11 +70,21 @@ Task<Fault> Forwarding::relay_interim() {
     co_return Fault::none;
 }
 
+// Whether the status of gRPC is still to come, as far as the head tells. The answer says it, not
+// the request: a server of gRPC takes calls that do not look like calls.
+bool Forwarding::may_end_with_grpc_status() const {
+    const http::Fields& fields = stream_.head().fields;
+    return std::any_of(fields.begin(), fields.end(), [](const http::Field& field) {
+        return field.id == http::FieldName::content_type &&
+               http::may_end_with_grpc_status(field.value);
+    });
+}
+
 // It stands in the trailers, or in the head of an answer without messages.
 void Forwarding::note_grpc_status() {
     auto status = http::grpc_status_in(stream_.trailers());
     if (!status) status = http::grpc_status_in(stream_.head().fields);
-    x_.relay.grpc_status = status.value_or(limit::AnswerStatus::kNoGrpc);
+    if (status) x_.relay.grpc_status = x_.relay.upstream_grpc_status = *status;
 }
 
 // The request goes to no other server: an answer that takes hours must not keep others from a
@@ -80,7 +92,9 @@ void Forwarding::note_grpc_status() {
 void Forwarding::note_answered() {
     x_.relay.reached = Reached::answer;
     x_.relay.upstream_status = stream_.head().status;
-    if (x_.relay.is_grpc) x_.relay.grpc_status = limit::AnswerStatus::kGrpcUnknown;
+    if (needs_grpc_status() && (x_.relay.is_grpc || may_end_with_grpc_status())) {
+        x_.relay.upstream_grpc_status = limit::AnswerStatus::kGrpcUnknown;
+    }
     x_.relay.upstream_time = steady_now() - sent_;
     pool_.count_answer(x_.relay.upstream_time);
     retry_.reset();
@@ -115,7 +129,7 @@ Task<Fault> Forwarding::relay_answer() {
         if (batch.done) {
             x_.relay.reached = Reached::end;
             filter_answer_trailers(x_, stream_.trailers());
-            if (x_.relay.is_grpc) note_grpc_status();
+            if (needs_grpc_status()) note_grpc_status();
         }
         if (x_.relay.status == 0) {
             write_answer_head(x_, stream_.head(), stream_.framing(), worker_.date.line());

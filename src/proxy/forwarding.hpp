@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "ask/charge_list.hpp"
 #include "ask/fault.hpp"
 #include "balance/retry_budget.hpp"
 #include "http/head.hpp"
@@ -50,6 +51,11 @@ class Forwarding {
     Fault choose();
     // A call of gRPC needs HTTP/2 up to its server.
     bool needs_http2() const { return x_.relay.is_grpc; }
+    // The status of gRPC in the answer is logged, or counts for a limit.
+    bool needs_grpc_status() const {
+        return x_.relay.is_grpc || (x_.decision.charge.needs_settling &&
+                                    ask::counts_grpc_status(x_.config(), x_.decision));
+    }
     void turn_to(upstream::Server& server);
     void turn_elsewhere();
     Fault name_broken();
@@ -63,6 +69,7 @@ class Forwarding {
     Task<Fault> relay_interim();
     Task<Fault> accept_switch();
     void note_answered();
+    bool may_end_with_grpc_status() const;
     void note_grpc_status();
     Task<Fault> relay_answer();
     Task<Fault> splice_answer();

@@ -28,6 +28,16 @@ bool has_left(void* exchange) {
     return client.has_left(client.sleeper().wakeup());
 }
 
+// Of an answer of the proxy's own; what it would be to a caller of gRPC, whoever the client is.
+limit::AnswerStatus own_status(const Relay& relay) {
+    if (relay.status == 0) return {};
+    return {relay.status, static_cast<int>(http::grpc_status_of(relay.status))};
+}
+
+limit::AnswerStatus upstream_status(const Relay& relay) {
+    return {relay.upstream_status, relay.upstream_grpc_status};
+}
+
 // Once the request was forwarded, only a status of the upstream gives units back: an upstream that
 // has not answered may have acted, whatever answer the client got. It may also still be at work
 // though the client has left: until its answer is whole, slots of concurrency are kept for a while.
@@ -36,13 +46,13 @@ void settle(ask::Engine& engine, Exchange& x) {
     const milliseconds hold = x.config().timeouts.hold_aborted;
     switch (x.relay.reached) {
         case Reached::nothing:
-            return engine.settle(x.decision, {x.relay.status, x.relay.grpc_status});
+            return engine.settle(x.decision, own_status(x.relay));
         case Reached::upstream:
             return engine.settle(x.decision, kNoAnswer, hold);
         case Reached::answer:
-            return engine.settle(x.decision, {x.relay.upstream_status, x.relay.grpc_status}, hold);
+            return engine.settle(x.decision, upstream_status(x.relay), hold);
         case Reached::end:
-            return engine.settle(x.decision, {x.relay.upstream_status, x.relay.grpc_status});
+            return engine.settle(x.decision, upstream_status(x.relay));
     }
 }
 

@@ -132,6 +132,90 @@ TEST_CASE("grpc: a limit can count the status in the trailers") {
     CHECK(log[7]["grpc_status"] == 16);
 }
 
+TEST_CASE("grpc: a status counts whatever the request looked like, over HTTP/1 as well") {
+    const H2Upstream upstream([](const H2Call& call) { return trailed(call.field("x-status")); });
+    struct Way {
+        std::string method;
+        FieldList fields;
+    };
+    const std::vector<Way> ways{
+        {"POST", {{"content-type", "text/plain"}}},
+        {"POST", {}},
+        {"POST", {{"content-type", "application/grpc"}, {"content-type", "text/plain"}}},
+        {"POST", {{"content-type", "application/grpc-web"}}},
+        {"POST", {{"content-type", "application/grpcx"}}},
+        {"PUT", {{"content-type", "application/grpc"}}},
+    };
+    const std::string limited = "{quota: 2, per: 1h, count: ['grpc:16']}";
+    for (const Way& way : ways) {
+        CAPTURE(way.method);
+        const Http2Proxy proxy(simple(upstream.url(), limited));
+        const auto ask = [&](const std::string& status) {
+            FieldList fields = way.fields;
+            fields.emplace_back("x-status", status);
+            return H2Client(proxy.port())
+                .ask({.method = way.method, .path = "/a.B/C", .fields = fields, .body = "x"})
+                .status();
+        };
+        for (int i = 0; i < 3; ++i) CHECK(ask("0") == 200);
+        CHECK(ask("16") == 200);
+        CHECK(ask("16") == 200);
+        CHECK(ask("0") == 429);
+    }
+    const Http2Proxy proxy(simple(upstream.url(), limited));
+    const auto ask = [&](const std::string& status) {
+        return RawClient(proxy.port())
+            .ask(
+                "POST /a.B/C HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nContent-Type: "
+                "application/grpc\r\nContent-Length: 1\r\nX-Status: " +
+                status + "\r\n\r\nx")
+            .status();
+    };
+    for (int i = 0; i < 3; ++i) CHECK(ask("0") == 200);
+    CHECK(ask("16") == 200);
+    CHECK(ask("16") == 200);
+    CHECK(ask("0") == 429);
+}
+
+TEST_CASE("grpc: an answer that ends without a status keeps the units") {
+    const H2Upstream upstream([](const H2Call& call) {
+        const std::string type = call.field("x-type");
+        H2Reply reply{.fields = {{"content-type", type}}, .body = "y"};
+        if (call.field("x-status") == "none") return reply;
+        reply.trailers = {{"grpc-status", call.field("x-status")}};
+        return reply;
+    });
+    const auto admitted = [&](const std::string& count, const std::string& type,
+                              const std::string& status) {
+        const Http2Proxy proxy(simple(upstream.url(), "{quota: 2, per: 1h, count: " + count + "}"));
+        int times = 0;
+        for (int i = 0; i < 4; ++i) {
+            const H2Answer answer = call(proxy, "/a.B/C", {{"x-type", type}, {"x-status", status}});
+            times += grpc_status(answer) == 8 ? 0 : 1;
+        }
+        return times;
+    };
+    CHECK(admitted("['grpc:16']", "application/grpc", "0") == 4);
+    CHECK(admitted("['grpc:16']", "application/grpc", "none") == 2);
+    CHECK(admitted("['grpc:16']", "application/grpc", "99") == 2);
+    CHECK(admitted("['grpc:16']", "text/html", "none") == 2);
+    // gRPC-Web has its status inside the body.
+    CHECK(admitted("[401, 'grpc:16']", "application/grpc-web+proto", "none") == 2);
+    CHECK(admitted("[401, 'grpc:16']", "application/grpc", "none") == 2);
+}
+
+TEST_CASE("grpc: of another protocol, the status of HTTP decides where both are listed") {
+    const Upstream upstream(ok("{}", "Content-Type: application/json\r\n"));
+    const Http2Proxy proxy(simple(upstream.url(), "{quota: 2, per: 1h, count: [401, 'grpc:16']}"));
+    for (int i = 0; i < 4; ++i) CHECK(http_get(proxy.port()).status() == 200);
+}
+
+TEST_CASE("grpc: a request that was never sent gives its units back, whatever its client speaks") {
+    const std::string nowhere = "http://127.0.0.1:" + std::to_string(free_port());
+    const Http2Proxy proxy(simple(nowhere, "{quota: 2, per: 1h, count: ['grpc:16']}"));
+    for (int i = 0; i < 4; ++i) CHECK(http_get(proxy.port()).status() == 502);
+}
+
 TEST_CASE("grpc: a call is never sent to a server that speaks HTTP/1, and the answer says why") {
     const Upstream http1(ok());
     Http2Proxy proxy(simple(http1.url(), "9/h"));

@@ -52,6 +52,16 @@ TEST_CASE("grpc: a call is a POST of application/grpc, with or without a format"
     CHECK_FALSE(is_grpc_call(twice));
 }
 
+TEST_CASE("grpc: the content type of an answer tells whether a status may follow its head") {
+    for (const char* type : {"application/grpc", "Application/gRPC+proto", "application/grpc-web",
+                             "application/grpc-web-text+proto", "application/connect+json"}) {
+        CHECK_MESSAGE(may_end_with_grpc_status(type), type);
+    }
+    for (const char* type : {"", "application/json", "application/proto", "text/plain"}) {
+        CHECK_FALSE_MESSAGE(may_end_with_grpc_status(type), type);
+    }
+}
+
 TEST_CASE("grpc: statuses of HTTP have one of gRPC, and limits are RESOURCE_EXHAUSTED") {
     CHECK(grpc_status_of(401) == GrpcStatus::unauthenticated);
     CHECK(grpc_status_of(403) == GrpcStatus::permission_denied);

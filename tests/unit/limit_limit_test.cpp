@@ -236,11 +236,29 @@ TEST_CASE("limit: units stay taken for the statuses of gRPC that count, or while
     CHECK(limit.keeps({200, 16}));
     CHECK(limit.keeps({401, AnswerStatus::kNoGrpc}));
     CHECK_FALSE(limit.keeps({200, 0}));
+    // Of another protocol: its status of HTTP decides.
     CHECK_FALSE(limit.keeps(200));
     // The answer broke off before its trailers.
     CHECK(limit.keeps({200, AnswerStatus::kGrpcUnknown}));
     CHECK(status_text(401) == "401");
     CHECK(status_text(kGrpcStatuses + 16) == "grpc:16");
+}
+
+TEST_CASE("limit: where statuses of gRPC alone count, only one of these gives units back") {
+    auto some = spec(5, 1s);
+    some.count = Count::by_status;
+    some.statuses = {kGrpcStatuses + 16};
+    const auto limit = *make_limit(some);
+    CHECK(limit.counts_grpc());
+    CHECK(limit.keeps({200, 16}));
+    CHECK_FALSE(limit.keeps({200, 0}));
+    CHECK_FALSE(limit.keeps({415, 5}));
+    for (const int http : {0, 200, 204, 401, 415, 503}) {
+        CHECK(limit.keeps(http));
+        CHECK(limit.keeps({http, AnswerStatus::kGrpcUnknown}));
+    }
+    some.statuses = {401};
+    CHECK_FALSE(make_limit(some)->counts_grpc());
 }
 
 TEST_CASE("algorithms: the rows are in the order of the enumeration, and named differently") {
