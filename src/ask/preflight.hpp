@@ -2,14 +2,18 @@
 // section "CORS-preflight request"). Pure.
 #pragma once
 
-#include "http/head.hpp"
+#include <span>
+#include <string>
+
+#include "ask/facts.hpp"
 
 namespace tidegate::ask {
 
-// Whether `head` is a preflight: OPTIONS with Origin and Access-Control-Request-Method, whatever
-// they say. Not with a body, which no browser sends: an upstream may act upon it. Not where
-// Connection names one of the fields, as the upstream does not get it. Requires a head whose
-// framing has been checked.
-bool is_preflight(const http::RequestHead& head);
+// Whether the request is a preflight: OPTIONS with Origin and Access-Control-Request-Method. Each
+// of these fields has a value, and Connection names neither, so that the upstream gets both. Not
+// with a body, nor with one of `credential_fields` (lower case), in any spelling that servers read
+// as it: no browser sends these in a preflight, and an upstream may act upon them. Requires facts
+// that check_framing() has accepted.
+bool is_preflight(const Facts& facts, std::span<const std::string> credential_fields);
 
 }  // namespace tidegate::ask

@@ -112,6 +112,16 @@ void check_framing(Facts& facts, http::Framing& framing, Decision& decision) {
     const FramingFault fault = http::request_framing(head, framing);
     if (fault != FramingFault::none) {
         return decision.refuse(Fault::bad_framing, http::describe(fault));
+    facts.has_body = framing.body != http::BodyKind::none;
+}
+
+// CONNECT asks for a tunnel. TRACE asks for the request as the upstream got it, so the answer would
+// show scripts in a browser the cookies, and clients the fields that Tidegate adds for the upstream
+// (RFC 9110 section 9.3.8). Some servers take `trace` for TRACE.
+void check_method(std::string_view method, Decision& decision) {
+    if (method == "CONNECT" || http::equal_ignoring_case(method, "TRACE")) {
+        decision.refuse(Fault::unsupported_method);
+    }
     }
     if (is_unsupported(head.method)) return decision.refuse(Fault::unsupported_method);
     if (!facts.protocol.empty()) check_tunnel(facts, decision);
@@ -127,7 +137,7 @@ void match_route(const config::Config& config, const Facts& facts, Decision& dec
     const config::Route& route = config.routes[matched.route];
     decision.route_index = matched.route;
     decision.route = &route;
-    decision.is_preflight = route.cors != nullptr && is_preflight(head);
+    decision.is_preflight = route.cors != nullptr && is_preflight(facts, config.credential_fields);
     if (facts.body_bytes > route.body_bytes) return decision.refuse(Fault::body_too_large);
     if (facts.keeps_fields) check_overrides(config, head, decision);
     if (!decision.goes_on()) return;

@@ -375,10 +375,13 @@ struct Config {
     identity::ClientIpSettings client_ip;
     std::vector<identity::UserMethod> user_methods;  // in the order they are tried
     std::vector<std::string> claims;                 // that policies count by, each once
-    bool require_user = false;                       // identity.require, where a route says nothing
-    bool anonymous_on_invalid = false;               // on_invalid_credentials: anonymous
-    const Policy* failed_credentials = nullptr;      // one of `policies`; null: no limit (`off`)
-    identity::UserTiers user_tiers;                  // identity.users
+    // Fields that may hold a credential, in lower case: these, those of user_methods, and those of
+    // keys whose values are secret.
+    std::vector<std::string> credential_fields{"authorization", "proxy-authorization", "cookie"};
+    bool require_user = false;                   // identity.require, where a route says nothing
+    bool anonymous_on_invalid = false;           // on_invalid_credentials: anonymous
+    const Policy* failed_credentials = nullptr;  // one of `policies`; null: no limit (`off`)
+    identity::UserTiers user_tiers;              // identity.users
     ForwardAs forward_as;
     Forwarding forwarding;
     std::vector<Upstream> upstreams;

@@ -244,6 +244,7 @@ Loaded load(std::string_view text, Context context,
     list_limits(*config);
     check_limit_names(*config, declared, context);
     tell_methods_what_counts(*config);
+    list_credential_fields(*config);
     check_faces(*config, declared, context);
     const bool right = context.faults.empty() && context.other_errors.empty();
     if (right) warn_about(*config, declared, context);

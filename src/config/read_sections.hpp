@@ -190,6 +190,8 @@ bool counts_by(const limit::Policy& policy, limit::KeyPart::Kind kind);
 void read_client_list(const Value& value, identity::ClientList& list);
 // Has the methods keep of each token what policies look at: claims and tiers. After all policies.
 void tell_methods_what_counts(Config& config);
+// Sets Config::credential_fields. After all policies.
+void list_credential_fields(Config& config);
 // Whether clients can choose their user, by a cookie that is not checked.
 bool clients_choose_users(const Config& config);
 // For a warning: a client that varies a field, a parameter or a path is not limited by it; nor by

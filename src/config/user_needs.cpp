@@ -1,4 +1,4 @@
-// What routes and policies need of users and their credentials.
+// What routes and policies need of users and their credentials, and where requests have these.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -35,6 +35,31 @@ void tell_methods_what_counts(Config& config) {
         jwt->claims = config.claims;
         jwt->known_tiers.assign(tiers.begin(), tiers.end());
     }
+}
+
+void list_credential_fields(Config& config) {
+    std::vector<std::string>& fields = config.credential_fields;
+    for (const identity::UserMethod& method : config.user_methods) {
+        if (const auto* jwt = std::get_if<identity::JwtMethod>(&method.how)) {
+            if (jwt->cookie.empty()) fields.push_back(jwt->field);
+        } else if (const auto* key = std::get_if<identity::ApiKeyMethod>(&method.how)) {
+            fields.push_back(key->field);
+        } else if (const auto* header = std::get_if<identity::HeaderMethod>(&method.how)) {
+            fields.push_back(header->field);
+        }
+    }
+    for (const auto& policy : config.policies) {
+        for (const limit::Key& key : policy->key) {
+            for (const auto& choice : key.choices) {
+                for (const limit::KeyPart& part : choice) {
+                    const bool is_field = part.kind == limit::KeyPart::Kind::header;
+                    if (is_field && part.secret) fields.push_back(part.name);
+                }
+            }
+        }
+    }
+    std::sort(fields.begin(), fields.end());
+    fields.erase(std::unique(fields.begin(), fields.end()), fields.end());
 }
 
 }  // namespace tidegate::config

@@ -40,13 +40,23 @@ bool is_of_framing(std::string_view name) {
     }
 }
 
-void append_client_field(std::string_view name, std::string_view value, std::string& head) {
+// Whether a field of the request announces a body: any Transfer-Encoding, and any Content-Length
+// but a number of zeros.
+bool announces_body(std::string_view name, std::string_view value) {
+    const http::FieldName id = http::field_name(name);
+    if (id == http::FieldName::transfer_encoding) return true;
+    return id == http::FieldName::content_length &&
+           (value.empty() || value.find_first_not_of('0') != value.npos);
+}
+
+void append_client_field(std::string_view name, std::string_view value, AuthzCall& call) {
+    call.has_body = call.has_body || announces_body(name, value);
     if (name.starts_with(':') || is_of_framing(name)) return;
     if (!http::is_token(name)) throw WrongAuthzCall{"the name of a header is none"};
     if (!http::is_field_value(value)) {
         throw WrongAuthzCall{"the value of a header has bytes that no value has"};
     }
-    http::append_field(name, value, head);
+    http::append_field(name, value, call.head);
 }
 
 // A word of the request line: a character that would end it ends the call.
@@ -58,20 +68,25 @@ std::string_view word_of(std::string_view text, const char* what) {
     return text;
 }
 
-std::string head_of(const HttpRequest& request) {
-    if (!http::is_token(request.method()) || request.method() == "CONNECT") {
+// Sets the head, and whether there is a body. The target of a CONNECT is its host (RFC 9112 section
+// 3.2.3).
+void read_request(const HttpRequest& request, AuthzCall& call) {
+    if (!http::is_token(request.method())) {
         throw WrongAuthzCall{"the method of the request is missing or broken"};
     }
-    std::string head = request.method() + " ";
-    head.append(word_of(request.path(), "the path")).append(" HTTP/1.1\r\n");
-    http::append_field("Host", word_of(request.host(), "the host"), head);
-    for (const auto& [name, value] : request.headers()) append_client_field(name, value, head);
+    const std::string_view host = word_of(request.host(), "the host");
+    const std::string_view target =
+        request.method() == "CONNECT" ? host : word_of(request.path(), "the path");
+    call.head = request.method() + " ";
+    call.head.append(target).append(" HTTP/1.1\r\n");
+    http::append_field("Host", host, call.head);
+    call.has_body = request.size() > 0 || !request.body().empty() || !request.raw_body().empty();
+    for (const auto& [name, value] : request.headers()) append_client_field(name, value, call);
     for (const auto& one : request.header_map().headers()) {
         append_client_field(one.key(), one.raw_value().empty() ? one.value() : one.raw_value(),
-                            head);
+                            call);
     }
-    head += "\r\n";
-    return head;
+    call.head += "\r\n";
 }
 
 AuthzCall authz_call_of(std::string_view message) {
@@ -84,8 +99,11 @@ AuthzCall authz_call_of(std::string_view message) {
         throw WrongAuthzCall{"the call is about no request of HTTP (attributes.request.http)"};
     }
     const HttpRequest& http = attributes.request().http();
-    return {http.scheme(), head_of(http),
-            parse_ip(attributes.source().address().socket_address().address())};
+    AuthzCall call;
+    call.scheme = http.scheme();
+    call.source = parse_ip(attributes.source().address().socket_address().address());
+    read_request(http, call);
+    return call;
 }
 
 template <class List>

@@ -15,13 +15,14 @@ namespace tidegate::faces {
 
 struct AuthzCall {
     std::string scheme;               // as Envoy names it, or empty
+    bool has_body = false;            // as far as Envoy tells
     std::string head;                 // of the client's request, as HTTP/1.1 has it
     std::optional<IpAddress> source;  // the client, as Envoy sees it
 };
 
 // The call, or a sentence about what is wrong with it. Fields that frame the request, and those of
-// HTTP/2 that begin with `:`, are left out of the head. Names and values cannot break out of their
-// lines: such a call is wrong.
+// HTTP/2 that begin with `:`, are left out of the head; the former may tell that it has a body.
+// Names and values cannot break out of their lines: such a call is wrong.
 Result<AuthzCall, std::string> read_authz_call(std::string_view message);
 
 struct AuthzAnswer {

@@ -209,6 +209,7 @@ class GrpcServing {
         }
         http::Framing framing;
         ask::check_framing(x_.facts, framing, x_.decision);
+        x_.facts.has_body = authz_call_.has_body;
         return {};
     }
 

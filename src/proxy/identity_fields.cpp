@@ -19,7 +19,8 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
 
 }  // namespace
 
-IdentityFields::IdentityFields(const config::Config& config) {
+IdentityFields::IdentityFields(const config::Config& config)
+    : credentials_(config.credential_fields) {
     const auto add = [](const std::string& name, std::vector<std::string>& names) {
         if (!name.empty()) names.push_back(name);
     };
@@ -27,10 +28,6 @@ IdentityFields::IdentityFields(const config::Config& config) {
         if (const auto* header = std::get_if<identity::HeaderMethod>(&method.how)) {
             add(header->field, believed_);
             add(header->tier_field, believed_);
-        } else if (const auto* jwt = std::get_if<identity::JwtMethod>(&method.how)) {
-            add(jwt->field, credentials_);
-        } else if (const auto* key = std::get_if<identity::ApiKeyMethod>(&method.how)) {
-            add(key->field, credentials_);
         }
     }
     if (config.client_ip.source == identity::ClientIpSettings::Source::single) {

@@ -26,7 +26,7 @@ class IdentityFields {
   private:
     std::vector<std::string> believed_;  // of trusted peers; the proxy passes them on
     std::vector<std::string> ours_;      // only the proxy sets them
-    std::vector<std::string> credentials_{"authorization", "proxy-authorization", "cookie"};
+    std::vector<std::string> credentials_;
 };
 
 }  // namespace tidegate::proxy

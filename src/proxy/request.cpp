@@ -118,6 +118,8 @@ void begin(WorkerContext& worker, Exchange& x) {
 void check_framing(Exchange& x) {
     ask::check_framing(x.facts, x.client->framing(), x.decision);
     x.client->begin_body();
+    // In HTTP/2 a stream that goes on has a body, whatever its fields say.
+    x.facts.has_body = !x.client->is_body_done();
     // A face's 200 would mean to the client that its tunnel is open.
     if (x.decision.goes_on() && !x.facts.protocol.empty() && x.face != Face::proxy) {
         x.decision.refuse(Fault::unsupported_method, "This listener opens no WebSockets.");

@@ -8,9 +8,12 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "free_port.hpp"
+#include "integration/http2_world.hpp"
 #include "integration/limiter_world.hpp"
 #include "integration/load.hpp"
 #include "integration/soon.hpp"
+#include "integration/tokens.hpp"
 
 namespace tidegate::test::cors_test {
 
@@ -188,9 +191,7 @@ TEST_CASE("cors: a preflight needs no user, and gives none to the upstream") {
     CHECK(preflight(tidegate).status() == 204);
     CHECK(tidegate.get("/items", origin()).status() / 100 == 4);
     CHECK(tidegate.get("/items", origin() + "X-User-Id: alice\r\n").status() == 200);
-    CHECK(tidegate.client()
-              .ask(preflight_request(kPage, "/items", "X-User-Id: mallory\r\n"))
-              .status() == 204);
+    CHECK(preflight(tidegate).status() == 204);
     CHECK_FALSE(upstream.last().has("x-auth-user"));
     CHECK_FALSE(upstream.last().has("Authorization"));
 }
@@ -210,6 +211,67 @@ TEST_CASE("cors: OPTIONS with a body, or without cors, is a request like any oth
     CHECK(refused.status() == 429);
     CHECK_FALSE(refused.has("Access-Control-Allow-Origin"));
     CHECK_FALSE(refused.has("Vary"));
+}
+
+TEST_CASE("cors: OPTIONS with credentials is a request like any other") {
+    const Upstream upstream(Upstream::answering(application));
+    const TemporaryFolder folder;
+    const std::string keys = folder.write("keys.yaml", api_key_file({{"key-of-bob", "bob"}}));
+    for (const std::string field :
+         {"Authorization: Basic YTpi", "Cookie: a=b", "X-Api-Key: k", "X-User-Id: mallory"}) {
+        CAPTURE(field);
+        const Tidegate tidegate(
+            "identity: {client_ip: {trusted_proxies: [127.0.0.1]}, on_invalid_credentials: "
+            "anonymous, user: [{api_key: {keys: \"" +
+            keys + "\"}}, {header: {name: x-user-id, from: trusted_proxies}}]}\n" +
+            with_cors(upstream, kOrigins));
+        const std::string asked = preflight_request(kPage, "/items", field + "\r\n");
+        CHECK(tidegate.client().ask(asked).status() == 204);
+        CHECK(tidegate.client().ask(asked).status() == 429);
+        CHECK(preflight(tidegate).status() == 204);
+    }
+}
+
+TEST_CASE("cors: over HTTP/2, OPTIONS whose stream goes on is a request like any other") {
+    const Upstream upstream(Upstream::answering(application));
+    const Http2Proxy proxy(with_cors(upstream, kOrigins));
+    const auto ask = [&](const std::string& body, FieldList more = {}) {
+        FieldList fields{{"origin", kPage}, {"access-control-request-method", "PUT"}};
+        fields.insert(fields.end(), more.begin(), more.end());
+        return H2Client(proxy.port())
+            .ask({.method = "OPTIONS", .path = "/items", .fields = fields, .body = body})
+            .status();
+    };
+    CHECK(ask("ok") == 204);
+    CHECK(ask("ok") == 429);
+    CHECK(ask("ok", {{"content-length", "2"}}) == 429);
+    CHECK(ask("") == 204);
+    CHECK(ask("", {{"content-length", "0"}}) == 204);
+}
+
+TEST_CASE("cors: a gateway that passes on a body asks about no preflight") {
+    const std::uint16_t port = free_port();
+    const Tidegate tidegate("listen: [{address: '127.0.0.1:" + std::to_string(port) +
+                            "', face: forward_auth, dialect: envoy}]\nlimits: [1/h]\n"
+                            "response: {cors: {" +
+                            kOrigins + "}}\n");
+    const auto ask = [&](const std::string& more) {
+        return RawClient(port)
+            .ask(preflight_request(kPage, "/items", "X-Forwarded-For: 192.0.2.1\r\n" + more))
+            .status();
+    };
+    const auto ask_with_body = [&] {
+        return RawClient(port)
+            .ask(preflight_request(kPage, "/items",
+                                   "X-Forwarded-For: 192.0.2.1\r\nContent-Length: 2\r\n") +
+                 "ok")
+            .status();
+    };
+    CHECK(ask_with_body() == 200);
+    CHECK(ask_with_body() == 429);
+    CHECK(ask("Content-Length: 0\r\n") == 200);
+    CHECK(ask("Authorization: Bearer x\r\n") == 429);
+    CHECK(ask("") == 200);
 }
 
 TEST_CASE("cors: a page reads every answer made here, also without a route or an upstream") {

@@ -340,9 +340,10 @@ namespace {
 using Fields = std::vector<std::pair<std::string, std::string>>;
 
 std::string check_request(const std::string& path, const Fields& fields,
-                          const std::string& source = "203.0.113.9") {
-    std::string http =
-        pb_bytes(2, "GET") + pb_bytes(4, path) + pb_bytes(5, "app.example") + pb_bytes(6, "https");
+                          const std::string& source = "203.0.113.9",
+                          const std::string& method = "GET", const std::string& more = "") {
+    std::string http = pb_bytes(2, method) + pb_bytes(4, path) + pb_bytes(5, "app.example") +
+                       pb_bytes(6, "https") + more;
     for (const auto& [name, value] : fields) {
         http += pb_bytes(3, pb_bytes(1, name) + pb_bytes(2, value));
     }
@@ -415,6 +416,39 @@ TEST_CASE("envoy_grpc: Check decides about the client's request as a proxy would
     CHECK(log[2]["path"] == "/few/x");
     CHECK(log[2]["host"] == "app.example");
     CHECK(log[2]["status"] == 429);
+}
+
+TEST_CASE("envoy_grpc: Check refuses the methods that the proxy refuses") {
+    const Service service({}, "", kRoutes);
+    for (const std::string method : {"TRACE", "trace", "CONNECT"}) {
+        CAPTURE(method);
+        const PbMessage answer =
+            service.answer(kAuthz, check_request("/few/x", {}, "203.0.113.9", method));
+        CHECK(answer.below(2).below(1).number(1) == 501);
+    }
+}
+
+TEST_CASE("envoy_grpc: Check takes no OPTIONS with a body or credentials for a preflight") {
+    const Service service({}, "", kRoutes + "response: {cors: {origins: ['https://a.test']}}\n");
+    constexpr unsigned kSize = 9;
+    const auto admits = [&](const std::string& source, const Fields& more,
+                            const std::string& told = "") {
+        Fields fields{{"origin", "https://b.test"}, {"access-control-request-method", "PUT"}};
+        fields.insert(fields.end(), more.begin(), more.end());
+        const auto ask = [&] {
+            const std::string call = check_request("/few/x", fields, source, "OPTIONS", told);
+            return service.answer(kAuthz, call).below(1).number(1) == 0;
+        };
+        return ask() && ask() && ask();  // the quota of `few` is 2
+    };
+    CHECK(admits("192.0.2.1", {}));
+    CHECK(admits("192.0.2.2", {{"content-length", "0"}}));
+    CHECK_FALSE(admits("192.0.2.3", {{"content-length", "7"}}));
+    CHECK_FALSE(admits("192.0.2.4", {{"transfer-encoding", "chunked"}}));
+    CHECK_FALSE(admits("192.0.2.5", {}, pb_number(kSize, 7)));
+    CHECK_FALSE(admits("192.0.2.6", {{"authorization", "Basic YTpi"}}));
+    CHECK_FALSE(admits("192.0.2.7", {{"cookie", "a=b"}}));
+    CHECK_FALSE(admits("192.0.2.8", {{"x-user", "alice"}}));
 }
 
 TEST_CASE("envoy_grpc: a call cannot smuggle lines into the request that it is about") {

@@ -26,10 +26,12 @@ std::string yaml(const std::string& cors, const std::string& policy =
            policy + "]" + cors + "}]\n";
 }
 
-bool is_preflight(const std::string& bytes) {
-    World world(yaml(kCors));
+bool is_preflight(const std::string& bytes, const std::string& identity = "") {
+    World world("upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n" + identity +
+                "routes: [{policies: [{key: ['header:x-session-id'], limits: [10/s]}]" + kCors +
+                "}]\n");
     Request request(world, bytes);
-    return ask::is_preflight(request.facts.head);
+    return ask::is_preflight(request.facts, world.rules.config->credential_fields);
 }
 
 }  // namespace
@@ -39,6 +41,7 @@ TEST_CASE("preflight: OPTIONS with an origin and the method that is meant, and n
     CHECK(is_preflight(options("oRIGIN: null\r\naccess-control-request-METHOD: x\r\n")));
     CHECK(is_preflight(options(kFields + "Origin: https://b.test\r\n")));
     CHECK(is_preflight(options(kFields + "Content-Length: 0\r\n")));
+    CHECK(is_preflight(options(kFields + "Content-Length: 00\r\n")));
     CHECK_FALSE(is_preflight(options("Origin: https://a.test\r\n")));
     CHECK_FALSE(is_preflight(options("Access-Control-Request-Method: PUT\r\n")));
     CHECK_FALSE(is_preflight(get(kFields)));
@@ -47,21 +50,64 @@ TEST_CASE("preflight: OPTIONS with an origin and the method that is meant, and n
     CHECK_FALSE(is_preflight(options(kFields + "Connection: origin\r\n")));
     CHECK_FALSE(
         is_preflight(options("Origin: https://a.test\r\nAccess_Control_Request_Method: PUT\r\n")));
+    // The client's stream goes on behind a head that announces nothing.
+    World world(yaml(kCors));
+    Request request(world, options(kFields));
+    request.facts.has_body = true;
+    CHECK(request.decide() == Fault::none);
+    CHECK_FALSE(request.decision.is_preflight);
+}
+
+TEST_CASE("preflight: an empty origin or method is none") {
+    const std::string origin = "Origin: https://a.test\r\n";
+    const std::string method = "Access-Control-Request-Method: PUT\r\n";
+    for (const std::string blank : {"", "\xc2\xa0", "\xa0"}) {
+        CAPTURE(blank);
+        CHECK_FALSE(is_preflight(options("Origin: " + blank + "\r\n" + method)));
+        CHECK_FALSE(is_preflight(options(kFields + "Origin: " + blank + "\r\n")));
+        CHECK_FALSE(
+            is_preflight(options(origin + "Access-Control-Request-Method: " + blank + "\r\n")));
+    }
+    CHECK_FALSE(is_preflight(options(origin + "Access-Control-Request-Method: A B\r\n")));
+}
+
+TEST_CASE("preflight: a request with credentials is none, whichever field holds them") {
+    const auto with = [](const std::string& field, const std::string& user = "") {
+        const std::string identity =
+            user.empty() ? ""
+                         : "identity: {client_ip: {trusted_proxies: [203.0.113.0/24]}, user: [{" +
+                               user + "}]}\n";
+        return is_preflight(options(kFields + field + ": a\r\n"), identity);
+    };
+    for (const std::string field : {"Authorization", "Proxy-Authorization", "cookie",
+                                    "X-Session-Id", "X_Session_Id", "x-session.id"}) {
+        CAPTURE(field);
+        CHECK_FALSE(with(field));
+    }
+    CHECK(with("X-Api-Key"));
+    CHECK(with("X-User-Id"));
+    const std::string header = "header: {name: x-user-id, from: trusted_proxies}";
+    CHECK_FALSE(with("X-User-Id", header));
+    CHECK_FALSE(with("X_User_Id", header));
+    CHECK(with("X-Other", header));
 }
 
 TEST_CASE("preflight: only its own limit counts it, by address, whatever its origin and user") {
     World world(yaml(kCors));
-    Request request(world, options(kFields + "X-User-Id: alice\r\n"), true);
+    Request request(world, options(kFields), true);
     CHECK(request.decide() == Fault::none);
     CHECK(request.decision.is_preflight);
     CHECK_FALSE(request.decision.user);
     CHECK(request.identifiers() == "route-0/preflight=ip:203.0.113.7 ");
     CHECK(request.decision.charge.cost == 1);
     // A request that is none has the policies of the route.
-    Request other(world, get(kFields + "X-User-Id: alice\r\n"), true);
-    CHECK(other.decide() == Fault::none);
-    CHECK_FALSE(other.decision.is_preflight);
-    CHECK(other.identifiers() == "route-0/0=ip:203.0.113.7 route-0/0=user:alice ");
+    for (const std::string& bytes :
+         {get(kFields + "X-User-Id: alice\r\n"), options(kFields + "X-User-Id: alice\r\n")}) {
+        Request other(world, bytes, true);
+        CHECK(other.decide() == Fault::none);
+        CHECK_FALSE(other.decision.is_preflight);
+        CHECK(other.identifiers() == "route-0/0=ip:203.0.113.7 route-0/0=user:alice ");
+    }
 }
 
 TEST_CASE("preflight: every prefix of an IPv6 address is counted") {

@@ -357,9 +357,9 @@ TEST_CASE("explain: no part of a request commands the terminal") {
 }
 
 TEST_CASE("explain: a preflight of a route with cors is charged to the limit of preflights alone") {
-    Question question = from(
-        "10.0.0.1", "/",
-        {"Origin: https://evil.test", "Access-Control-Request-Method: PUT", "X-User-Id: alice"});
+    const std::vector<std::string> fields{"Origin: https://evil.test",
+                                          "Access-Control-Request-Method: PUT"};
+    Question question = from("10.0.0.1", "/", fields);
     question.method = "OPTIONS";
     const std::string yaml =
         "identity: {client_ip: {trusted_proxies: [10.0.0.0/8]},"
@@ -380,11 +380,15 @@ TEST_CASE("explain: a preflight of a route with cors is charged to the limit of 
     CHECK(told.need_of_user.why.empty());
     CHECK_FALSE(told.need_of_user.is_needed);
     CHECK(json::parse(explanation_json(told)).at("preflight") == true);
-    const Explanation ordinary = explained(question, yaml + "off}\n");
-    CHECK_FALSE(ordinary.is_preflight);
-    CHECK(ordinary.user);
-    CHECK(ordinary.need_of_user.why == "by `identity` of the route");
-    CHECK(ordinary.policies.at(0).name == "route-0/0");
+    // With a credential it is none, and without cors nothing is one.
+    question.fields.push_back("X-User-Id: alice");
+    for (const std::string cors : {"{origins: [\"https://a.test\"]}}\n", "off}\n"}) {
+        const Explanation ordinary = explained(question, yaml + cors);
+        CHECK_FALSE(ordinary.is_preflight);
+        CHECK(ordinary.user);
+        CHECK(ordinary.need_of_user.why == "by `identity` of the route");
+        CHECK(ordinary.policies.at(0).name == "route-0/0");
+    }
 }
 
 }  // namespace
