@@ -60,13 +60,6 @@ void check_strip_prefix(const config::Config& config, const config::Route& route
                     "another way; or servers could read the rest of it in more than one way.");
 }
 
-// CONNECT asks for a tunnel. TRACE asks for the request as the upstream got it, so the answer would
-// show scripts in a browser the cookies, and clients the fields that Tidegate adds for the upstream
-// (RFC 9110 section 9.3.8). Some servers take `trace` for TRACE.
-bool is_unsupported(std::string_view method) {
-    return method == "CONNECT" || http::equal_ignoring_case(method, "TRACE");
-}
-
 // RFC 8441: what follows the head of an extended CONNECT is the tunnel, whose length no field says.
 void check_tunnel(const Facts& facts, Decision& decision) {
     for (const http::Field& field : facts.head.fields) {
@@ -112,6 +105,13 @@ void check_framing(Facts& facts, http::Framing& framing, Decision& decision) {
     const FramingFault fault = http::request_framing(head, framing);
     if (fault != FramingFault::none) {
         return decision.refuse(Fault::bad_framing, http::describe(fault));
+    }
+    check_method(head.method, decision);
+    if (!decision.goes_on()) return;
+    if (!facts.protocol.empty()) check_tunnel(facts, decision);
+    facts.host =
+        head.authority.empty() ? field_value(head.fields, FieldName::host) : head.authority;
+    facts.body_bytes = framing.body == http::BodyKind::length ? framing.length : 0;
     facts.has_body = framing.body != http::BodyKind::none;
 }
 
@@ -122,12 +122,6 @@ void check_method(std::string_view method, Decision& decision) {
     if (method == "CONNECT" || http::equal_ignoring_case(method, "TRACE")) {
         decision.refuse(Fault::unsupported_method);
     }
-    }
-    if (is_unsupported(head.method)) return decision.refuse(Fault::unsupported_method);
-    if (!facts.protocol.empty()) check_tunnel(facts, decision);
-    facts.host =
-        head.authority.empty() ? field_value(head.fields, FieldName::host) : head.authority;
-    facts.body_bytes = framing.body == http::BodyKind::length ? framing.length : 0;
 }
 
 void match_route(const config::Config& config, const Facts& facts, Decision& decision) {

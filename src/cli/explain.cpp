@@ -164,9 +164,8 @@ void read_question(ExplainedRequest& request, const config::Listen& listen) {
     if (!listen.admits(request.facts.peer.address)) {
         return request.decision.refuse(Fault::peer_not_admitted);
     }
-    const std::string_view fault =
-        faces::read_original(listen, request.config().limits_on_requests, request.facts);
-    if (!fault.empty()) request.decision.refuse(Fault::bad_original, fault);
+    faces::read_original(listen, request.config().limits_on_requests, request.facts,
+                         request.decision);
 }
 
 }  // namespace

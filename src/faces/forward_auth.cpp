@@ -85,9 +85,7 @@ FaultAnswer answer_of(const ForwardAuth& face, const Exchange& x, bool is_to_hea
 void read_question(const ForwardAuth& face, Exchange& x) {
     proxy::check_framing(x);
     if (!x.decision.goes_on()) return;
-    const std::string_view fault =
-        read_original(face.listen, x.config().limits_on_requests, x.facts);
-    if (!fault.empty()) x.decision.refuse(Fault::bad_original, fault);
+    read_original(face.listen, x.config().limits_on_requests, x.facts, x.decision);
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
+#include "ask/route.hpp"
 #include "http/head.hpp"
 
 namespace tidegate::faces {
@@ -109,7 +111,7 @@ FieldTexts take_values(const FieldsOfDialect& wanted, http::Fields& fields) {
 std::string_view read_fields(const FieldsOfDialect& wanted, ask::Facts& facts) {
     http::RequestHead& head = facts.head;
     const FieldTexts values = take_values(wanted, head.fields);
-    if (!http::is_token(values[kMethod]) || values[kMethod] == "CONNECT") {
+    if (!http::is_token(values[kMethod])) {
         return "The field with the original method is missing, there twice, or no method.";
     }
     if (!http::set_origin_form(values[kTarget], head)) {
@@ -146,10 +148,9 @@ std::string_view remove_prefix(std::string_view prefix, http::RequestHead& head)
                : "The path behind `path_prefix` of the listener does not begin with `/`.";
 }
 
-}  // namespace
-
-std::string_view read_original(const config::Listen& listen, const config::RequestBounds& bounds,
-                               ask::Facts& facts) {
+// Empty: nothing is wrong.
+std::string_view read_as(const config::Listen& listen, const config::RequestBounds& bounds,
+                         ask::Facts& facts) {
     if (listen.dialect == Dialect::envoy) {
         return remove_prefix(listen.path_prefix, facts.head);
     }
@@ -159,6 +160,15 @@ std::string_view read_original(const config::Listen& listen, const config::Reque
         return "The original target is longer than allowed.";
     }
     return fault;
+}
+
+}  // namespace
+
+void read_original(const config::Listen& listen, const config::RequestBounds& bounds,
+                   ask::Facts& facts, ask::Decision& decision) {
+    const std::string_view fault = read_as(listen, bounds, facts);
+    if (!fault.empty()) return decision.refuse(ask::Fault::bad_original, fault);
+    ask::check_method(facts.head.method, decision);
 }
 
 }  // namespace tidegate::faces

@@ -159,6 +159,21 @@ TEST_CASE("forward_auth: a question without exactly one original request is refu
     CHECK(nginx.nginx("/a", "192.0.2.1", uri + uri).status() == 200);
 }
 
+TEST_CASE("forward_auth: a method that the proxy refuses is refused, in every dialect") {
+    for (const std::string method : {"TRACE", "trace", "CONNECT"}) {
+        CAPTURE(method);
+        const Asked forwarded("forwarded");
+        CHECK(forwarded.forwarded("/", "192.0.2.1", "", method).status() == 501);
+        const Asked nginx("nginx");
+        const Message refused =
+            nginx.ask("X-Original-URI: /\r\nX-Original-Method: " + method + "\r\n");
+        CHECK(refused.status() == 403);
+        CHECK(refused.field("X-Tidegate-Status") == "501");
+    }
+    const Asked envoy("envoy");
+    CHECK(envoy.ask("", "/", "TRACE").status() == 501);
+}
+
 TEST_CASE("forward_auth: without a readable chain the client has no address, not the gateway's") {
     const Asked asked("forwarded",
                       "policies: {p: {key: [ip], limits: [9/h]}}\nroutes: [{policies: [p]}]\n" +
