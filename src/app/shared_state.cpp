@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <random>
 #include <stdexcept>
 #include <utility>
 #include <variant>
 
 #include "app/config_snapshot.hpp"
+#include "app/cpu_quota.hpp"
 #include "app/descriptor_limit.hpp"
 #include "app/script_preload.hpp"
 #include "store/access_rights.hpp"
@@ -85,18 +85,6 @@ std::optional<redis::ClusterOptions> cluster_options(
 std::string random_name() {
     std::random_device random;
     return fmt::format("{:08x}{:08x}", random(), random());
-}
-
-// cgroup v2: `max 100000`, or quota and period in microseconds.
-std::optional<std::size_t> cgroup_cores() {
-    std::ifstream file("/sys/fs/cgroup/cpu.max");
-    std::string quota;
-    double period = 0;
-    if (!(file >> quota >> period) || quota == "max" || period <= 0) return std::nullopt;
-    char* end = nullptr;
-    const double used = std::strtod(quota.c_str(), &end);
-    if (end == quota.c_str() || used <= 0) return std::nullopt;
-    return std::max<std::size_t>(1, static_cast<std::size_t>(std::lround(used / period)));
 }
 
 }  // namespace
@@ -190,7 +178,9 @@ std::size_t worker_count(const config::Config& config) {
     if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
         cores = static_cast<std::size_t>(std::max(1, CPU_COUNT(&allowed)));
     }
-    return std::min(cores, cgroup_cores().value_or(cores));
+    const std::optional<double> quota = cpu_quota();
+    if (!quota) return cores;
+    return std::clamp<std::size_t>(static_cast<std::size_t>(std::lround(*quota)), 1, cores);
 }
 
 }  // namespace tidegate::app
