@@ -1,14 +1,17 @@
 // `routes`: what each matches, where it goes, what it costs and which policies it meets.
 #include <algorithm>
-#include <set>
+#include <span>
+#include <unordered_map>
 #include <utility>
 
 #include "base/ascii.hpp"
+#include "base/hex.hpp"
 #include "base/quote.hpp"
 #include "config/address.hpp"
 #include "config/header_field.hpp"
 #include "config/read_sections.hpp"
 #include "http/method.hpp"
+#include "identity/sha256.hpp"
 #include "routing/path_pattern.hpp"
 
 namespace tidegate::config {
@@ -120,11 +123,9 @@ void note_options(const Value& place, const routing::Match& match, const Config&
 
 // The paths of a route; nothing when they are broken. `takes_everything`: whether it takes every
 // request.
-std::optional<routing::PathPattern> read_match(const Value& value, bool passes_encoded_slash,
-                                               Config& config, Declared& declared,
+std::optional<routing::PathPattern> read_match(const Value& value, Config& config,
+                                               Declared& declared, routing::Match& match,
                                                bool& takes_everything) {
-    routing::Match match;
-    match.passes_encoded_slash = passes_encoded_slash;
     Section section(value, "a map: `{path: /v1/**}`");
     const auto path = section.find("path");
     if (path) {
@@ -152,14 +153,12 @@ std::optional<routing::PathPattern> read_match(const Value& value, bool passes_e
 }
 
 std::optional<routing::PathPattern> read_paths(const std::optional<Value>& match,
-                                               const Value& route, bool passes_encoded_slash,
-                                               Config& config, Declared& declared,
+                                               const Value& route, Config& config,
+                                               Declared& declared, routing::Match& made,
                                                bool& takes_everything) {
-    if (match) return read_match(*match, passes_encoded_slash, config, declared, takes_everything);
+    if (match) return read_match(*match, config, declared, made, takes_everything);
     takes_everything = true;
-    routing::Match everything;
-    everything.passes_encoded_slash = passes_encoded_slash;
-    add_match(route, everything, config);
+    add_match(route, made, config);
     return *routing::PathPattern::parse(routing::Match{}.path);
 }
 
@@ -253,30 +252,95 @@ void check_policies(const Value& value, bool path_is_known, Route& route) {
     }
 }
 
-std::string name_of(Section& section, std::size_t position, std::set<std::string>& names) {
-    std::string name = "route-" + std::to_string(position);
-    const auto value = section.find("name");
-    if (value) name = value->identifier().value_or(name);
-    if (!names.insert(name).second) {
-        value.value_or(section.value())
-            .fault("another route has the name " + quote(name) + ": choose another");
+// How many routes have each name, or would have it.
+using RouteNames = std::unordered_map<std::string, std::size_t>;
+
+// Whether logs, metrics, fields and command lines show it as it is.
+bool is_plain_name(std::string_view text) {
+    constexpr std::string_view kPlainSigns = "/*.,:-_@";
+    return std::all_of(text.begin(), text.end(), [&](char c) {
+        return is_alphanumeric(c) || kPlainSigns.find(c) != kPlainSigns.npos;
+    });
+}
+
+// `GET,POST:api.example.com/v1/:tenant/**`: what a route matches, but for its header fields, whose
+// values may be secrets. Two matches whose texts are plain have different texts.
+std::string shown_match(const routing::Match& match) {
+    std::vector<std::string> methods = match.methods;
+    std::sort(methods.begin(), methods.end());
+    std::string text;
+    for (const std::string& method : methods) text += (text.empty() ? "" : ",") + method;
+    if (!text.empty()) text += ':';
+    text += match.host;
+    for (const char c : match.path) {
+        if (c == '{') text += ':';
+        if (c != '{' && c != '}') text += c;
     }
+    return text;
+}
+
+// All of it, with lengths: no two matches share it.
+std::string whole_match(const routing::Match& match) {
+    std::vector<std::string> parts = match.methods;
+    std::sort(parts.begin(), parts.end());
+    parts.insert(parts.begin(), {match.path, match.host});
+    auto headers = match.headers;
+    std::sort(headers.begin(), headers.end());
+    for (auto& [name, value] : headers) parts.push_back(name + '=' + value);
+    std::string whole;
+    for (const std::string& part : parts) whole += std::to_string(part.size()) + ':' + part;
+    return whole;
+}
+
+// The name of a route that has none: by what it matches and not by its position, so that a route
+// that a reload adds moves no counts of others. What is not plain, or long, ends in `~` and a hash.
+std::string name_by_match(const routing::Match& match) {
+    constexpr std::size_t kNameBytesMax = 64;
+    constexpr std::size_t kHashBytes = 6;
+    std::string name = shown_match(match);
+    const bool is_literal = match.path.starts_with('/') &&
+                            match.path.find(':') == std::string::npos &&
+                            match.host.find(':') == std::string::npos;
+    if (is_literal && match.headers.empty() && is_plain_name(name) &&
+        name.size() <= kNameBytesMax) {
+        return name;
+    }
+    std::erase_if(name, [](char c) { return !is_plain_name({&c, 1}); });
+    name.resize(std::min(name.size(), kNameBytesMax - 1 - 2 * kHashBytes));
+    name += '~';
+    const identity::Sha256 hash = identity::sha256(whole_match(match));
+    append_hex(std::span(hash).first<kHashBytes>(), name);
     return name;
 }
 
-void read_route(const Value& value, Config& config, Declared& declared,
-                std::set<std::string>& names) {
+// Unnamed routes with one match are told apart by their order; requests meet the first of them.
+std::string name_of(Section& section, const routing::Match& match, RouteNames& names) {
+    const auto value = section.find("name");
+    if (value) {
+        std::string name = value->identifier().value_or("");
+        if (!name.empty() && names[name]++ > 0) {
+            value->fault("another route has the name " + quote(name) + ": choose another");
+        }
+        return name;
+    }
+    const std::string name = name_by_match(match);
+    const std::size_t before = names[name]++;
+    return before == 0 ? name : name + '#' + std::to_string(before + 1);
+}
+
+void read_route(const Value& value, Config& config, Declared& declared, RouteNames& names) {
     Section section(value, "a map: `{match: {path: /v1/**}, policies: [per-client]}`");
     Route route;
-    route.name = name_of(section, config.routes.size(), names);
     const std::vector<Fault>& faults = value.context().faults;
     const std::size_t faults_before_match = faults.size();
     const auto match = section.find("match");
     section.choice<bool>("encoded_slash", route.passes_encoded_slash,
                          {{"refuse", false}, {"pass", true}});
     bool takes_everything = false;
-    const auto paths =
-        read_paths(match, value, route.passes_encoded_slash, config, declared, takes_everything);
+    routing::Match matched;
+    matched.passes_encoded_slash = route.passes_encoded_slash;
+    const auto paths = read_paths(match, value, config, declared, matched, takes_everything);
+    route.name = name_of(section, matched, names);
     takes_everything = takes_everything && value.is_map() && faults.size() == faults_before_match;
     if (paths) route.captures = paths->capture_names();
     choose_upstream(section, route, declared);
@@ -376,7 +440,7 @@ void settle_overrides(Config& config, const Declared& declared) {
 void read_routes(const Value& value, Config& config, Declared& declared) {
     constexpr ListRule kRoutes{"a list of routes: `- {match: {path: /**}, policies: []}`", "routes",
                                10'000, "at least one route is needed"};
-    std::set<std::string> names;
+    RouteNames names;
     for (const Value& route : value.items(kRoutes)) read_route(route, config, declared, names);
 }
 

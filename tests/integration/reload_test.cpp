@@ -345,4 +345,36 @@ TEST_CASE("reload: a page in a browser on this machine cannot reload") {
     CHECK(generation(proxy) == 2);
 }
 
+TEST_CASE("reload: a route that is added moves no counts of routes without a name") {
+    const Upstream upstream(ok());
+    const std::string begin = "upstreams: {api: {servers: [" + upstream.url() +
+                              "]}}\n"
+                              "policies: {by-route: {key: [route], limits: [3/h]}}\n"
+                              "routes:\n";
+    const std::string inline_limit = ", policies: [{key: [ip], limits: [3/h]}]}\n";
+    const std::string routes = "  - {match: {path: /login}" + inline_limit +
+                               "  - {match: {path: /search}" + inline_limit +
+                               "  - {match: {path: /shared}, policies: [by-route]}\n" +
+                               "  - {match: {path: /other}, policies: [by-route]}\n";
+    const Tidegate proxy(begin + routes);
+    for (const int status : {200, 200, 200, 429}) {
+        CHECK(proxy.get("/login").status() == status);
+        CHECK(proxy.get("/shared").status() == status);
+    }
+    const std::string added = "  - {match: {path: /new}, policies: []}\n";
+    const std::string other_order =  // and the routes move
+        "  - {match: {path: /other}, policies: [by-route]}\n"
+        "  - {match: {path: /search}" +
+        inline_limit + "  - {match: {path: /login}" + inline_limit +
+        "  - {match: {path: /shared}, policies: [by-route]}\n";
+    for (const std::string& now : {added + routes, routes, other_order}) {
+        CHECK(reload(proxy, begin + now)["result"] == "ok");
+        CHECK(proxy.get("/login").status() == 429);
+        CHECK(proxy.get("/shared").status() == 429);
+        CHECK(proxy.get("/search").status() == 200);
+        CHECK(proxy.get("/other").status() == 200);
+    }
+    CHECK(proxy.get("/search").status() == 429);
+}
+
 }  // namespace tidegate::test::reload_test

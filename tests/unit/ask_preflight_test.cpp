@@ -98,7 +98,7 @@ TEST_CASE("preflight: only its own limit counts it, by address, whatever its ori
     CHECK(request.decide() == Fault::none);
     CHECK(request.decision.is_preflight);
     CHECK_FALSE(request.decision.user);
-    CHECK(request.identifiers() == "route-0/preflight=ip:203.0.113.7 ");
+    CHECK(request.identifiers() == "/**/preflight=ip:203.0.113.7 ");
     CHECK(request.decision.charge.cost == 1);
     // A request that is none has the policies of the route.
     for (const std::string& bytes :
@@ -106,7 +106,7 @@ TEST_CASE("preflight: only its own limit counts it, by address, whatever its ori
         Request other(world, bytes, true);
         CHECK(other.decide() == Fault::none);
         CHECK_FALSE(other.decision.is_preflight);
-        CHECK(other.identifiers() == "route-0/0=ip:203.0.113.7 route-0/0=user:alice ");
+        CHECK(other.identifiers() == "/**/0=ip:203.0.113.7 /**/0=user:alice ");
     }
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("preflight: every prefix of an IPv6 address is counted") {
     Request request(world, options(kFields), false, "2001:db8::1");
     CHECK(request.decide() == Fault::none);
     CHECK(request.identifiers() ==
-          "route-0/preflight=ip:2001:db8::/48 route-0/preflight=ip:2001:db8::/64 ");
+          "/**/preflight=ip:2001:db8::/48 /**/preflight=ip:2001:db8::/64 ");
 }
 
 TEST_CASE("preflight: clients without an address share one count") {
@@ -123,7 +123,7 @@ TEST_CASE("preflight: clients without an address share one count") {
     Request request(world, options(kFields), false);
     request.facts.peer = {std::nullopt, true};
     CHECK(request.decide() == Fault::none);
-    CHECK(request.identifiers() == "route-0/preflight=shared:ip ");
+    CHECK(request.identifiers() == "/**/preflight=shared:ip ");
 }
 
 TEST_CASE("preflight: it needs no user where the route's policies do") {
@@ -138,7 +138,7 @@ TEST_CASE("preflight: without cors it is a request like any other") {
         Request request(world, options(kFields));
         CHECK(request.decide() == Fault::none);
         CHECK_FALSE(request.decision.is_preflight);
-        CHECK(request.identifiers() == "route-0/0=ip:203.0.113.7 ");
+        CHECK(request.identifiers() == "/**/0=ip:203.0.113.7 ");
         CHECK(request.decision.charge.cost == 7);
     }
 }

@@ -387,7 +387,7 @@ TEST_CASE("explain: a preflight of a route with cors is charged to the limit of 
         CHECK_FALSE(ordinary.is_preflight);
         CHECK(ordinary.user);
         CHECK(ordinary.need_of_user.why == "by `identity` of the route");
-        CHECK(ordinary.policies.at(0).name == "route-0/0");
+        CHECK(ordinary.policies.at(0).name == "/**/0");
     }
 }
 

@@ -181,7 +181,7 @@ TEST_CASE("config: policies and tiers number their lists of limits one by one") 
     CHECK(config->limit_lists[1].limits()[0].quota == 2);
     CHECK(config->limit_lists[2].limits().empty());
     CHECK(config->limit_lists[3].settles);
-    CHECK(config->policies[2]->name == "route-0/2");
+    CHECK(config->policies[2]->name == "/**/2");
     CHECK(config->limit_lists[5].limits()[0].quota == 3);
 }
 
@@ -283,8 +283,8 @@ TEST_CASE("config: check warns about a route that counts only by values clients 
                               "w");
         return loaded.config != nullptr && !loaded.warnings.empty() &&
                loaded.warnings[0].message.starts_with(
-                   "the route `route-0` counts only by values that clients choose, with the policy "
-                   "`route-0/0`");
+                   "the route `/:id` counts only by values that clients choose, with the policy "
+                   "`/:id/0`");
     };
     for (const char* key :
          {"\"header:a\"", "\"query:a+route\"", "\"path:id\"", "\"user|header:a\""}) {
@@ -312,9 +312,8 @@ TEST_CASE(
           std::vector<std::string>{"w:3:6: the policy `p` counts by `query:t`" + why});
     CHECK(of("routes:\n  - policies: [{key: [\"query:t+ip\"], limits: [{" + moment + "}]}]\n") ==
           std::vector<std::string>{
-              "w:3:5: the policy `route-0/0` counts by `query:t`" + why,
-              "w:3:5: the route `route-0` takes the moment of its schedules from `query: when`" +
-                  why});
+              "w:3:5: the policy `/**/0` counts by `query:t`" + why,
+              "w:3:5: the route `/**` takes the moment of its schedules from `query: when`" + why});
     CHECK(of("routes: [{policies: [{key: [\"header:t+ip\"], limits: [1/s]}]}]\n").empty());
 }
 
@@ -330,9 +329,10 @@ TEST_CASE("config: a route that clients leave by leaving out a field is warned a
             "w"));
     };
     const auto left = [](const std::string& lacking) {
-        return "w:4:5: the route `route-0` needs `headers`, and a client that does not send them "
-               "takes the route `route-1`, which lacks " +
-               lacking + ": give `route-1` the same, or match by path, host or method";
+        return "w:4:5: the route `/a~899226196f2a` needs `headers`, and a client that does not "
+               "send them "
+               "takes the route `/**`, which lacks " +
+               lacking + ": give `/**` the same, or match by path, host or method";
     };
     const auto includes = [](const std::vector<std::string>& all, const std::string& text) {
         return std::find(all.begin(), all.end(), text) != all.end();

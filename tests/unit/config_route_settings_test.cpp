@@ -53,7 +53,7 @@ TEST_CASE("routes: default_policies of a route take the place of the global ones
     CHECK(policies_of(routes.at(1)) == "two one ");
     CHECK(policies_of(routes.at(2)) == "two ");
     CHECK(policies_of(routes.at(3)) == "two ");
-    CHECK(policies_of(routes.at(4)) == "one two route-4/0 ");
+    CHECK(policies_of(routes.at(4)) == "one two /**/0 ");
 }
 
 TEST_CASE("routes: check says that default_policies apply to `policies: []`, once") {

@@ -146,4 +146,67 @@ TEST_CASE("config: check names `_method` where a POST meets fewer limits than it
     CHECK(keyed[0].find("the policy `all/0` counts by `method`") != std::string::npos);
 }
 
+TEST_CASE("config: a route without a name is named by what it matches, wherever it is") {
+    const auto names = [](const std::string& routes) {
+        std::vector<std::string> out;
+        const auto loaded = load(kBegin + "routes:\n" + routes);
+        for (const auto& route : loaded.config->routes) {
+            out.push_back(route.name);
+            for (const auto* policy : route.policies) out.push_back(policy->name);
+        }
+        return out;
+    };
+    const std::string policies = ", policies: [loose, {key: [ip], limits: [5/h]}]}\n";
+    const std::string login = "  - {match: {path: /login, methods: [POST, GET]}" + policies;
+    const std::string tenant = "  - {match: {host: a.example, path: \"/{id}/**\"}" + policies;
+    const std::string rest = "  - {policies: []}\n";
+    const std::vector<std::string> before{
+        "GET,POST:/login",    "loose", "GET,POST:/login/1", "a.example/:id/**", "loose",
+        "a.example/:id/**/1", "/**",
+    };
+    CHECK(names(login + tenant + rest) == before);
+    std::vector<std::string> after =
+        names("  - {match: {path: /new}" + policies + login + tenant + rest);
+    CHECK(std::vector<std::string>(after.begin(), after.begin() + 3) ==
+          std::vector<std::string>{"/new", "loose", "/new/1"});
+    after.erase(after.begin(), after.begin() + 3);
+    CHECK(after == before);
+}
+
+TEST_CASE("config: unnamed routes with the same match are told apart by their order") {
+    const auto loaded = load(kBegin +
+                             "routes:\n"
+                             "  - {match: {path: /a}, policies: [strict]}\n"
+                             "  - {match: {path: /b}, policies: [strict]}\n"
+                             "  - {match: {path: /a}, policies: [loose]}\n"
+                             "  - {match: {path: /a}, policies: [loose]}\n");
+    CHECK(loaded.config->routes[0].name == "/a");
+    CHECK(loaded.config->routes[2].name == "/a#2");
+    CHECK(loaded.config->routes[3].name == "/a#3");
+}
+
+TEST_CASE("config: the name of a route is short, plain and without values of fields") {
+    const auto name = [](const std::string& match) {
+        return load(kBegin + "routes: [{match: {" + match + "}, policies: [strict]}]\n")
+            .config->routes[0]
+            .name;
+    };
+    const std::string hash = "~899226196f2a";
+    CHECK(name("path: /a, headers: {x-plan: free}") == "/a" + hash);
+    CHECK(name("path: /a, headers: {x-plan: paid}").starts_with("/a~"));
+    CHECK(name("path: /a, headers: {x-plan: paid}") != "/a" + hash);
+    // The order of what must all hold means nothing.
+    CHECK(name("path: /a, headers: {a: x, b: y}") == name("headers: {B: y, A: x}, path: /a"));
+    CHECK(name("path: /a, methods: [GET, PUT]") == name("path: /a, methods: [PUT, GET]"));
+    const std::string deep = "/" + std::string(500, 'd');
+    CHECK(name("path: " + deep).size() == 64);
+    CHECK(name("path: " + deep) != name("path: " + deep + "e"));
+    CHECK(name("path: \"/a b\"").starts_with("/ab~"));
+    CHECK(name("path: \"/{a}\"") == "/:a");
+    CHECK(name("path: \"/:a\"").starts_with("/:a~"));  // another path
+    CHECK(name("path: \"regex:/v[0-9]+\"").starts_with("regex:/v0-9~"));
+    CHECK(name("host: \"[::1]\"").starts_with("::1/**~"));
+    CHECK(name("host: \"*.example.com\"") == "*.example.com/**");
+}
+
 }  // namespace tidegate::config_routes_test

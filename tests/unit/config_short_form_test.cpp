@@ -80,13 +80,13 @@ TEST_CASE("short form: routes are added before the last route, which keeps its l
 TEST_CASE("short form: routes may name the policy default and the upstream default") {
     CHECK(routes_of(kShort +
                     "routes: [{match: {path: /a}, upstream: default, policies: [default]}]\n") ==
-          "route-0>default:default default>default:default");
+          "/a>default:default default>default:default");
 }
 
 TEST_CASE("short form: policies stand beside it, and default_policies apply to the last route") {
     const std::string strict = "policies: {strict: {key: [ip], limits: [5/h]}}\n";
     CHECK(routes_of(kShort + strict + "routes: [{match: {path: /a}, policies: [strict]}]\n") ==
-          "route-0>default:strict default>default:default");
+          "/a>default:strict default>default:default");
     CHECK(routes_of(kShort + strict + "default_policies: [strict]\n") ==
           "default>default:strict,default");
     // Named there as well, the limits count once.
@@ -103,40 +103,39 @@ TEST_CASE("short form: a name at `upstream` is one of upstreams, a URL one more"
                     "upstream: api\nlimits: [10/s]\n") == "default>api:default");
     CHECK(routes_of(kUpstreams + "upstream: api\n" +
                     "routes: [{match: {path: /w}, upstream: web, policies: []}]\n") ==
-          "route-0>web: default>api:");
+          "/w>web: default>api:");
     CHECK(routes_of(kUpstreams + "upstream: http://127.0.0.1:3000\n" +
                     "routes: [{match: {path: /w}, upstream: web, policies: []},"
                     " {match: {path: /a}, upstream: api, policies: []}]\n") ==
-          "route-0>web: route-1>api: default>default:");
+          "/w>web: /a>api: default>default:");
     CHECK(routes_of("upstreams: {default: {servers: [http://127.0.0.1:3001]}}\n"
                     "upstream: default\n") == "default>default:");
     CHECK(routes_of("upstreams: {api: {servers: [http://127.0.0.1:3001]}}\n"
                     "upstream: \"unix:/run/app.sock\"\n"
                     "routes: [{match: {path: /a}, upstream: api, policies: []}]\n") ==
-          "route-0>api: default>default:");
+          "/a>api: default>default:");
 }
 
 TEST_CASE("short form: routes that name no upstream go to the one at the top") {
     CHECK(routes_of(kUpstreams + "upstream: web\n" +
                     "routes: [{match: {path: /a}, upstream: api, policies: []},"
-                    " {match: {path: /b}, policies: []}]\n") ==
-          "route-0>api: route-1>web: default>web:");
+                    " {match: {path: /b}, policies: []}]\n") == "/a>api: /b>web: default>web:");
 }
 
 TEST_CASE("short form: a route that takes everything is the last one itself") {
     const std::string all = "routes: [{match: {path: /a}, policies: []}, {policies: [default]}]\n";
-    CHECK(routes_of(kShort + all) == "route-0>default: route-1>default:default");
+    CHECK(routes_of(kShort + all) == "/a>default: /**>default:default");
     CHECK(routes_of("upstream: http://127.0.0.1:3000\nroutes: [{policies: []}]\n") ==
-          "route-0>default:");
+          "/**>default:");
     CHECK(first_fault(kShort + "routes: [{name: all, policies: []}]\n") ==
           "t:2:9: limits: would never count: the route `all` takes every request before the last "
           "route, which has these limits. Write `default` into the `policies` of that route, or "
           "remove `limits`");
     // One with a condition does not take everything.
     CHECK(routes_of(kShort + "routes: [{match: {path: /**, methods: [GET]}, policies: []}]\n") ==
-          "route-0>default: default>default:default");
+          "GET:/**>default: default>default:default");
     CHECK(routes_of(kShort + "routes: [{match: {host: a.example}, policies: []}]\n") ==
-          "route-0>default: default>default:default");
+          "a.example/**>default: default>default:default");
 }
 
 TEST_CASE("short form: a name that is there twice is refused where it can be changed") {
