@@ -1,6 +1,8 @@
 #include "tls/server_profile.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <new>
 #include <span>
 #include <string_view>
@@ -20,7 +22,10 @@ constexpr const char* kSuites13 =
 constexpr const char* kCiphers12 =
     "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:"
     "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-RSA-CHACHA20-POLY1305";
-constexpr const char* kGroups = "X25519:P-256:P-384";
+// The first list that the library knows all of: with hybrids, which no quantum computer can undo,
+// from OpenSSL 3.5 on. Of groups that a client has sent a key for, the server takes the first.
+constexpr const char* kGroups[] = {"X25519MLKEM768:SecP256r1MLKEM768:X25519:P-256:P-384",
+                                   "X25519MLKEM768:X25519:P-256:P-384", "X25519:P-256:P-384"};
 // Nothing with SHA-1 or SHA-224, which only TLS 1.2 would have.
 constexpr const char* kSignatures =
     "ecdsa_secp256r1_sha256:ecdsa_secp384r1_sha384:ecdsa_secp521r1_sha512:ed25519:"
@@ -99,6 +104,12 @@ void set_protocols(SSL_CTX* context, HttpVersions http) {
     }
 }
 
+bool set_groups(SSL_CTX* context) {
+    return std::any_of(std::begin(kGroups), std::end(kGroups), [&](const char* groups) {
+        return SSL_CTX_set1_groups_list(context, groups) == 1;
+    });
+}
+
 bool apply(SSL_CTX* context, TlsVersion min_version, HttpVersions http) {
     SSL_CTX_set_security_level(context, kSecurityLevel);
     // The system's configuration of OpenSSL may have set what is not set here again.
@@ -116,8 +127,7 @@ bool apply(SSL_CTX* context, TlsVersion min_version, HttpVersions http) {
     return SSL_CTX_set_min_proto_version(context, oldest) == 1 &&
            SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION) == 1 &&
            SSL_CTX_set_ciphersuites(context, kSuites13) == 1 &&
-           SSL_CTX_set_cipher_list(context, kCiphers12) == 1 &&
-           SSL_CTX_set1_groups_list(context, kGroups) == 1 &&
+           SSL_CTX_set_cipher_list(context, kCiphers12) == 1 && set_groups(context) &&
            SSL_CTX_set1_sigalgs_list(context, kSignatures) == 1 &&
            // OpenSSL sends two to clients of TLS 1.3, and each costs as much as half a resumption.
            SSL_CTX_set_num_tickets(context, 1) == 1;

@@ -40,7 +40,8 @@ TESTSSL_EXPECTED = re.compile(
 TLS_VERSIONS = {("tls", "1.2"), ("tls", "1.3")}
 CIPHER = re.compile(r"TLS_(AES_\d+_GCM|CHACHA20_POLY1305)_SHA\d+"
                     r"|ECDHE-(RSA|ECDSA)-(AES\d+-GCM-SHA\d+|CHACHA20-POLY1305)")
-GROUPS = {"0x0017", "0x0018", "0x001d"}  # P-256, P-384, X25519
+# P-256, P-384, X25519; from OpenSSL 3.5 on SecP256r1MLKEM768 and X25519MLKEM768.
+GROUPS = {"0x0017", "0x0018", "0x001d", "0x11eb", "0x11ec"}
 
 
 @dataclasses.dataclass

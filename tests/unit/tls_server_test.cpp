@@ -235,6 +235,33 @@ TEST_CASE("tls server: keys are agreed upon over X25519, P-256 or P-384") {
                     .is_shaken());
 }
 
+TEST_CASE("tls server: where OpenSSL has post-quantum key exchange, clients that offer it get it") {
+    Listener listener;
+    listener.add(KeyKind::p256, "DNS:a.example");
+    const TlsServer server = listener.server();
+    const auto is_known = [](const std::string& group) {
+        SSL_CTX* const scratch = SSL_CTX_new(TLS_client_method());
+        const bool is_set = SSL_CTX_set1_groups_list(scratch, group.c_str()) == 1;
+        SSL_CTX_free(scratch);
+        ERR_clear_error();
+        return is_set;
+    };
+    for (const std::string hybrid : {"X25519MLKEM768", "SecP256r1MLKEM768"}) {
+        CAPTURE(hybrid);
+        if (!is_known(hybrid)) continue;
+        CHECK(Meeting(server.connection(), {.version = TLS1_3_VERSION, .groups = hybrid})
+                  .is_shaken());
+        const Meeting both(server.connection(),
+                           {.version = TLS1_3_VERSION, .groups = hybrid + ":X25519"});
+        CHECK(both.is_shaken());
+        CHECK(SSL_get_negotiated_group(both.client()) != NID_X25519);
+    }
+    // Clients without it are served as before.
+    const Meeting older(server.connection(), {.version = TLS1_3_VERSION, .groups = "X25519"});
+    CHECK(older.is_shaken());
+    CHECK(SSL_get_negotiated_group(older.client()) == NID_X25519);
+}
+
 TEST_CASE("tls server: signatures with old hashes are not made") {
     Listener listener;
     listener.add(KeyKind::rsa, "DNS:a.example");
