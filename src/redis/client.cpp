@@ -121,6 +121,7 @@ void Client::on_connected() {
 }
 
 void Client::on_reply(std::uint64_t ticket, const Reply& reply) {
+    if (reply.kind == Reply::Kind::error) pipeline_.note_error(ticket, reply.text);
     const std::optional<Command> command = pipeline_.take_answered(ticket);
     // A reply that is too late does not show that Redis is well.
     if (!command) return;
@@ -143,7 +144,14 @@ void Client::on_reply(std::uint64_t ticket, const Reply& reply) {
 
 void Client::on_script_error(const Command& command, std::uint64_t ticket, std::string_view error) {
     const Script& script = *command.request->script();
-    if (error.starts_with("NOSCRIPT") && breaker_.is_up() && !command.sent_again) {
+    const bool is_unknown = error.starts_with("NOSCRIPT");
+    const std::string_view refused = pipeline_.why_not_loaded(script);
+    // Redis has lost the script once more. It carried nothing out, so the command may be sent again
+    // as long as it has time. sweep_deadlines() sends it if no other command comes.
+    if (is_unknown && breaker_.is_up() && command.sent_again && refused.empty()) {
+        return pipeline_.load_and_resend_later(command);
+    }
+    if (is_unknown && breaker_.is_up() && !command.sent_again) {
         if (pipeline_.load_and_resend(command, ticket, to_connection()) &&
             may_log(next_log_of_loads_)) {
             log(Level::warn, "Redis at {} does not know the script {}: loading it again", place(),
@@ -151,6 +159,7 @@ void Client::on_script_error(const Command& command, std::uint64_t ticket, std::
         }
         return;
     }
+    if (is_unknown && !refused.empty()) error = refused;
     if (may_log(next_log_of_scripts_)) {
         log(Level::error, "Redis at {} refused the script {}: {}{}", place(), script.name,
             shown_error(error), options_.advice(error));
@@ -223,6 +232,7 @@ void Client::sweep_deadlines() {
                     " commands in a row");
         wakeup_.wake_later();
     }
+    if (pipeline_.has_waiting()) flush();
     if (!pipeline_.empty()) watch_deadlines();
 }
 

@@ -20,7 +20,8 @@ bool has_no_password(std::string_view error) {
 
 bool is_temporary(std::string_view error) {
     return error.starts_with("LOADING") || error.starts_with("BUSY") ||
-           error.starts_with("MASTERDOWN") || error.starts_with("ERR max number of clients");
+           error.starts_with("MASTERDOWN") || error.starts_with("OOM") ||
+           error.starts_with("ERR max number of clients");
 }
 
 // Redis 7.0 words it otherwise where a script called the command.

@@ -12,7 +12,8 @@ bool wants_password(std::string_view error);
 // A password is configured, and the server has none.
 bool has_no_password(std::string_view error);
 
-// The server is there and not ready: it loads its data, runs a script, has too many clients.
+// The server is there and not ready: it loads its data, runs a script, has too many clients, or its
+// memory is full (Valkey may refuse SCRIPT LOAD then).
 bool is_temporary(std::string_view error);
 
 // The user lacks a right, for this command or for one that a script called.

@@ -61,7 +61,18 @@ std::optional<Command> Pipeline::take_answered(std::uint64_t ticket) {
 
 void Pipeline::begin_connection(const std::vector<const Script*>& scripts) {
     loads_.clear();
-    for (const Script* script : scripts) loads_.emplace(script, 0);
+    for (const Script* script : scripts) loads_.emplace(script, Load{});
+}
+
+void Pipeline::note_error(std::uint64_t ticket, std::string_view error) {
+    for (auto& [script, load] : loads_) {
+        if (load.ticket == ticket) load.refused_with = error;
+    }
+}
+
+std::string_view Pipeline::why_not_loaded(const Script& script) const {
+    const auto load = loads_.find(&script);
+    return load == loads_.end() ? std::string_view() : load->second.refused_with;
 }
 
 void Pipeline::take_late(SteadyTime now, std::vector<Request*>& late) {

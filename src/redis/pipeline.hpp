@@ -4,7 +4,8 @@
 // command has a number, its ticket. One whose deadline passes is abandoned: its request is not
 // called any more, and the command keeps its place, so that its late reply is taken for no other's.
 // A command is sent once; again only when the server did not know its script, and so carried
-// nothing out. No I/O and no clock; one thread.
+// nothing out: at once the first time, and then with the next commands until its deadline. No I/O
+// and no clock; one thread.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,7 @@ using tidegate::SteadyTime;
 struct Command {
     Request* request;  // null: abandoned; its reply still has a place in the order
     SteadyTime deadline;
-    bool sent_again = false;        // the server did not know its script
+    bool sent_again = false;        // the server did not know its script; loads it
     std::uint8_t redirections = 0;  // how often nodes of a cluster have named another node
     bool asking = false;            // its slot is moving to that node: ASKING goes before it
 };
@@ -91,11 +92,15 @@ class Pipeline {
         waiting_.push(command);
         return true;
     }
+    bool has_waiting() const { return !waiting_.empty(); }
     template <class Send>
     void send_waiting(const Send& send) {
+        const std::uint64_t first = sent_.next_ticket();
         while (!waiting_.empty()) {
             const Command command = waiting_.pop();
-            if (command.request != nullptr) send_now(command, send);
+            if (command.request == nullptr) continue;
+            if (command.sent_again) load(command, first, send);
+            send_now(command, send);
         }
     }
     // Sends `command`, which has a request, ahead of those that wait.
@@ -117,17 +122,20 @@ class Pipeline {
     // script that the server had, and loaded now. Requires a command that was not sent again yet.
     template <class Send>
     bool load_and_resend(Command command, std::uint64_t ticket, const Send& send) {
-        const Script& script = *command.request->script();
-        const auto [load, is_first] = loads_.try_emplace(&script, 0);
-        const bool loads = load->second < ticket;
-        if (loads) {
-            load->second = sent_.next_ticket();
-            send_unawaited({"SCRIPT", "LOAD", script.text}, command.deadline, send);
-        }
+        const bool is_first = !loads_.contains(command.request->script());
+        const bool loads = load(command, ticket, send);
         command.sent_again = true;
         send_now(command, send);
         return loads && !is_first;
     }
+    // The same for one that was sent again already: the server has forgotten the script once more.
+    // It waits to be sent with other commands, so that a server which never knows a script is not
+    // asked without a pause.
+    void load_and_resend_later(const Command& command) { waiting_.push(command); }
+    // The server answered `error` to what has `ticket`, which may be a SCRIPT LOAD.
+    void note_error(std::uint64_t ticket, std::string_view error);
+    // Why the last SCRIPT LOAD of `script` failed; empty: it did not, or was not answered yet.
+    std::string_view why_not_loaded(const Script& script) const;
     // There is a new connection, over which `scripts` are loaded.
     void begin_connection(const std::vector<const Script*>& scripts);
 
@@ -138,6 +146,22 @@ class Pipeline {
     std::deque<Command> take_waiting() { return waiting_.take_all(); }
 
   private:
+    struct Load {
+        std::uint64_t ticket = 0;    // of the last SCRIPT LOAD; 0: of the handshake
+        std::string refused_with{};  // its answer, if that was an error
+    };
+
+    // Sends SCRIPT LOAD for `command`, unless a command from ticket `since` on has done so.
+    template <class Send>
+    bool load(const Command& command, std::uint64_t since, const Send& send) {
+        const Script& script = *command.request->script();
+        Load& last = loads_[&script];
+        if (last.ticket >= since) return false;
+        last = {sent_.next_ticket(), {}};
+        send_unawaited({"SCRIPT", "LOAD", script.text}, command.deadline, send);
+        return true;
+    }
+
     // A command whose reply goes to no request.
     template <class Send>
     void send_unawaited(std::initializer_list<std::string_view> words, SteadyTime deadline,
@@ -151,8 +175,7 @@ class Pipeline {
     std::size_t commands_max_;
     CommandQueue sent_;
     CommandQueue waiting_;
-    // Scripts the server had over this connection: the ticket of the last SCRIPT LOAD.
-    std::map<const Script*, std::uint64_t> loads_;
+    std::map<const Script*, Load> loads_;  // scripts the server had over this connection
     std::string bytes_;
 };
 

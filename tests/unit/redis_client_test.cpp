@@ -276,14 +276,44 @@ TEST_CASE(
     CHECK(rig.server.count("SCRIPT") == 2);
 }
 
-TEST_CASE("client: a script that stays unknown is sent again once and no more") {
+TEST_CASE(
+    "client: a script that Redis forgets again and again is loaded as long as there is time") {
     Rig rig;
     rig.connect();
+    int calls = 0;
+    rig.server.evalsha = [&](const Words&) {
+        return ++calls < 6 ? "-NOSCRIPT No matching script.\r\n" : "+counted\r\n";
+    };
+    CHECK(rig.ask("x").answered("counted"));
+    CHECK(rig.server.count("EVALSHA") == 6);
+    CHECK(rig.server.count("SCRIPT") == 5);
+}
+
+TEST_CASE("client: a script that stays unknown is sent again with pauses, until the timeout") {
+    Rig rig([](ClientOptions& options) { options.timeout = 100ms; });
+    rig.connect();
     rig.server.evalsha = [](const Words&) { return "-NOSCRIPT No matching script.\r\n"; };
-    Asker& asker = rig.ask("x");
-    CHECK(asker.failed(Failure::refused));
-    CHECK(asker.written == 2);
-    CHECK(rig.server.count("EVALSHA") == 2);
+    CHECK(rig.ask("x").failed(Failure::timeout));
+    CHECK(rig.server.count("EVALSHA") > 2);
+    CHECK(rig.server.count("EVALSHA") <= 15);
+    CHECK(rig.client->is_up());
+}
+
+TEST_CASE("client: a script that Redis has no memory for is refused, and tried again by the next") {
+    Rig rig;
+    rig.connect();
+    rig.forget_script();
+    const auto loads = rig.server.other;
+    rig.server.other = [](const Words& words) {
+        return words[0] == "SCRIPT" ? "-OOM command not allowed when used memory\r\n" : "+OK\r\n";
+    };
+    CHECK(lines_logged("refused the script count: OOM", [&] {
+              Asker& asker = rig.ask("x");
+              CHECK(asker.failed(Failure::refused));
+              CHECK(asker.written == 2);
+          }) == 1);
+    rig.server.other = loads;
+    CHECK(rig.ask("y").answered("counted"));
 }
 
 TEST_CASE("client: many commands whose script was forgotten load it once and say so once") {

@@ -36,7 +36,8 @@ TEST_CASE("error reply: a missing right is recognised, also from inside a script
 
 TEST_CASE("error reply: a server that is not ready is distinguished from one that refuses") {
     for (const char* error : {"LOADING Redis is loading", "BUSY Redis is busy", "MASTERDOWN Link",
-                              "ERR max number of clients reached"}) {
+                              "ERR max number of clients reached",
+                              "OOM command not allowed when used memory > 'maxmemory'."}) {
         CHECK(is_temporary(error));
         CHECK_FALSE(is_access_error(error));
     }
