@@ -88,23 +88,28 @@ class Settling {
         bool is_counted = true;
         for (const store::Reservation::Part& part : reservation.parts) {
             if (part.in_redis) continue;
-            const store::ReservedItems reserved = store::items_of(part, x_.config());
-            if (reserved.items.empty()) continue;
             if (cost < reservation.cost) {
-                limiter_.give_back_in_process(
-                    {reserved.items, reservation.cost - cost, {}, reservation.moment},
-                    reserved.receipt);
+                give_back(part, reservation.cost - cost);
             } else if (cost > reservation.cost) {
-                is_counted =
-                    co_await take_more(reserved.items, cost - reservation.cost) && is_counted;
+                is_counted = co_await take_more(part, cost - reservation.cost) && is_counted;
             }
         }
         co_return is_counted;
     }
 
+    void give_back(const store::Reservation::Part& part, std::int64_t units) const {
+        const store::Reservation& reservation = reserved_.reservation;
+        const store::ReservedItems reserved =
+            store::items_to_give_back(part, reservation.cost, x_.config());
+        if (reserved.items.empty()) return;
+        limiter_.give_back_in_process({reserved.items, units, {}, reservation.moment},
+                                      reserved.receipt);
+    }
+
     // Counts what was spent, also above the quota: in Redis, if Redis is back.
-    Task<bool> take_more(std::span<const limit::ChargeItem> items, std::int64_t units) {
-        const store::UnconditionalItems counted = store::unconditional(items);
+    Task<bool> take_more(const store::Reservation::Part& part, std::int64_t units) {
+        const store::ReservedItems counted = store::items_to_take(part, x_.config());
+        if (counted.items.empty()) co_return true;
         store::LimitDecision more;
         more.items = counted.items;
         more.cost = units;

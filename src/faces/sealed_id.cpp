@@ -96,13 +96,46 @@ std::string base64url(std::string_view bytes) {
     return out;
 }
 
+constexpr std::size_t kTakenBytes = 8;
+
+void append_word(std::uint32_t word, std::string& out) {
+    for (int shift = 0; shift < 32; shift += 8) out += static_cast<char>(word >> shift & 0xff);
+}
+
+std::uint32_t word_at(std::string_view bytes) {
+    std::uint32_t word = 0;
+    for (int i = 3; i >= 0; --i) word = word << 8 | static_cast<unsigned char>(bytes[i]);
+    return word;
+}
+
+// Packed, so that the id of the largest reservation fits into a call.
+std::string packed(const std::vector<store::Reservation::Taken>& limits) {
+    std::string bytes;
+    for (const store::Reservation::Taken& one : limits) {
+        append_word(one.limit, bytes);
+        append_word(one.quota, bytes);
+    }
+    return base64url(bytes);
+}
+
+std::vector<store::Reservation::Taken> unpacked(const std::string& text) {
+    const std::string bytes = identity::decode_base64url(text).value_or("");
+    std::vector<store::Reservation::Taken> limits;
+    for (std::size_t i = 0; i + kTakenBytes <= bytes.size(); i += kTakenBytes) {
+        const std::string_view one = std::string_view(bytes).substr(i);
+        limits.push_back({word_at(one), word_at(one.substr(kTakenBytes / 2))});
+    }
+    return limits;
+}
+
 nlohmann::ordered_json json_of(const SealedReservation& content) {
     using Json = nlohmann::ordered_json;
     Json parts = Json::array();
     for (const store::Reservation::Part& part : content.reservation.parts) {
         Json items = Json::array();
         for (const auto& item : part.items) {
-            items.push_back({item.policy, item.tier, item.identifier, item.generation});
+            items.push_back(
+                {item.policy, item.tier, item.identifier, item.generation, packed(item.limits)});
         }
         parts.push_back({part.in_redis, part.at.count(), std::move(items)});
     }
@@ -131,7 +164,8 @@ SealedReservation content_of(const JsonValue& json) {
         to.at = limit::Micros{part.at(1).get<std::int64_t>()};
         for (const JsonValue& item : part.at(2)) {
             to.items.push_back({item.at(0).get<std::string>(), item.at(1).get<std::string>(),
-                                item.at(2).get<std::string>(), item.at(3).get<std::uint64_t>()});
+                                item.at(2).get<std::string>(), item.at(3).get<std::uint64_t>(),
+                                unpacked(item.at(4).get<std::string>())});
         }
     }
     return content;

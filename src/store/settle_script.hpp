@@ -28,7 +28,7 @@ void append_settle_less_command(const Claim& claim, const limit::Refund& refund,
                                 std::string_view prefix, std::optional<limit::Micros> clock,
                                 std::string& out);
 // Takes what `charge` is about: items of which each limit counts whatever is asked
-// (unconditional()). Runs settle_more_script().
+// (items_to_take()). Runs settle_more_script().
 void append_settle_more_command(const Claim& claim, const limit::Charge& charge,
                                 std::string_view prefix, std::optional<limit::Micros> clock,
                                 std::string& out);

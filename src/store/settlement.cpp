@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,23 +28,39 @@ std::vector<const Reservation::Part*> parts_in_redis(const Reservation& reservat
     return parts;
 }
 
-// The command that settles one part with `cost`.
+// The name of a part among all: two that were charged one after the other may have one identifier.
+std::string claim_name(std::string_view reservation,
+                       std::span<const Reservation::Part* const> parts, std::size_t position) {
+    const auto identifier_of = [&](std::size_t i) -> const std::string& {
+        return parts[i]->items.front().identifier;
+    };
+    std::string name(reservation);
+    for (std::size_t i = 0; i < position; ++i) {
+        if (identifier_of(i) == identifier_of(position)) name += "+";
+    }
+    return name;
+}
+
+// The command that settles one part, under the name `claimed`, with `cost`.
 CommandPtr settle_command(const RedisStore& redis, const Settlement& settlement,
-                          const Reservation::Part& part, std::int64_t cost,
-                          const config::Config& config, Wakeup& wakeup) {
+                          const Reservation::Part& part, std::string_view claimed,
+                          std::int64_t cost, const config::Config& config, Wakeup& wakeup) {
     const Reservation& reservation = settlement.reservation;
-    const ReservedItems reserved = items_of(part, config);
     // The identifier of the reservation, not of today's configuration: every process means one key.
-    const Claim claim{settlement.id, part.items.front().identifier, cost,
-                      settlement.remembered_for};
+    const Claim claim{claimed, part.items.front().identifier, cost, settlement.remembered_for};
     std::string command;
-    if (cost > reservation.cost && !reserved.items.empty()) {
-        const UnconditionalItems counted = unconditional(reserved.items);
-        const limit::Charge more{counted.items, cost - reservation.cost, {}, reservation.moment};
-        append_settle_more_command(claim, more, redis.key_prefix, redis.clock(), command);
-        return std::make_unique<AwaitedCommand>(std::move(command), wakeup, &settle_more_script());
+    if (cost > reservation.cost) {
+        const ReservedItems counted = items_to_take(part, config);
+        if (!counted.items.empty()) {
+            const limit::Charge more{
+                counted.items, cost - reservation.cost, {}, reservation.moment};
+            append_settle_more_command(claim, more, redis.key_prefix, redis.clock(), command);
+            return std::make_unique<AwaitedCommand>(std::move(command), wakeup,
+                                                    &settle_more_script());
+        }
     }
     const std::int64_t units = std::max<std::int64_t>(0, reservation.cost - cost);
+    const ReservedItems reserved = items_to_give_back(part, reservation.cost, config);
     const limit::Refund less{{reserved.items, units, {}, reservation.moment}, &reserved.receipt};
     append_settle_less_command(claim, less, redis.key_prefix, redis.clock(), command);
     return std::make_unique<AwaitedCommand>(std::move(command), wakeup, &settle_less_script());
@@ -77,9 +94,11 @@ Task<std::optional<std::int64_t>> settle_in_redis(const RedisStore& redis,
     const std::vector<const Reservation::Part*> parts = parts_in_redis(settlement.reservation);
     std::vector<CommandPtr> sent;
     std::optional<std::int64_t> cost = settlement.cost;
-    for (const Reservation::Part* const part : parts) {
-        CommandPtr command = settle_command(redis, settlement, *part, *cost, config, wakeup);
-        sent.push_back(send_to_slot(redis, *part, std::move(command)));
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        const std::string claimed = claim_name(settlement.id, parts, i);
+        CommandPtr command =
+            settle_command(redis, settlement, *parts[i], claimed, *cost, config, wakeup);
+        sent.push_back(send_to_slot(redis, *parts[i], std::move(command)));
         if (sent.size() > 1) continue;
         while (sent[0] && !sent[0]->done()) co_await wakeup.wait();
         cost = settled_cost(sent[0]);

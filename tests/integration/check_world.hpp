@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -23,8 +24,16 @@ class CheckApi {
   public:
     explicit CheckApi(const std::string& more = kCheckPolicies, const std::string& listen_more = "")
         : port_(free_port()),
-          tidegate_("listen: [{address: \"127.0.0.1:" + std::to_string(port_) + "\", face: check" +
-                    listen_more + "}]\n" + more) {}
+          listen_("listen: [{address: \"127.0.0.1:" + std::to_string(port_) + "\", face: check" +
+                  listen_more + "}]\n"),
+          tidegate_(listen_ + more) {}
+
+    void reload(const std::string& more) const {
+        tidegate_.write_configuration(listen_ + more);
+        const Message answer = tidegate_.reload();
+        CAPTURE(answer.body);
+        REQUIRE(answer.status() == 200);
+    }
 
     Message post(const std::string& path, const std::string& body,
                  const std::string& fields = "") const {
@@ -38,6 +47,15 @@ class CheckApi {
     }
     // Units of `per-user` that are left.
     int left(const std::string& user) const { return left_of(take(user, 0)); }
+    // Units of each limit of `per-user` that are left, in the order of the limits.
+    std::vector<int> all_left(const std::string& user) const {
+        std::vector<int> left;
+        const auto answer = nlohmann::json::parse(take(user, 0).body);
+        for (const auto& limit : answer.at("limits")) {
+            left.push_back(limit.at("left").get<int>());
+        }
+        return left;
+    }
     static int left_of(const Message& answer) {
         return nlohmann::json::parse(answer.body).at("limits").at(0).at("left").get<int>();
     }
@@ -56,6 +74,7 @@ class CheckApi {
 
   private:
     std::uint16_t port_;
+    std::string listen_;
     Tidegate tidegate_;
 };
 

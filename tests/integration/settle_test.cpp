@@ -1,6 +1,7 @@
 // Settling reservations while Redis, the network or a node of its cluster fails: a settlement
 // without an answer is sent again, and nothing is corrected twice.
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -141,6 +142,74 @@ TEST_CASE("settle: in a cluster each slot is corrected once, a slot that was awa
     for (int i = 0; i < 2; ++i) CHECK(api.settle(id, 1).status() == 200);
     CHECK(api.settle(id, 2).status() == 409);
     for (const std::string& user : users) CHECK(api.left(user) == 3);
+}
+
+TEST_CASE("settle: a replica or a successor with other limits corrects what the reservation took") {
+    const CountedIn counted = counted_in_redis();
+    const auto limited_by = [&](const std::string& limits) {
+        return counted.yaml() + "on_store_failure: deny\n" + kCheckSecret +
+               "policies: {per-user: {key: [user], limits: [" + limits + "]}}\n";
+    };
+    const CheckApi old(limited_by("20/h"));
+    const CheckApi next(limited_by("9/day, 20/h"));
+    const std::string less = old.reserve("alice", 8);
+    const std::string more = old.reserve("bob", 8);
+    for (const std::string user : {"alice", "bob"}) REQUIRE(next.take(user, 4).status() == 200);
+    CHECK(next.settle(less, 0).status() == 200);
+    CHECK(next.settle(more, 10).status() == 200);
+    using Left = std::vector<int>;
+    CHECK(next.all_left("alice") == Left{5, 16});
+    CHECK(next.all_left("bob") == Left{5, 6});
+    // And one of the new limits by a process that has the old ones still.
+    CHECK(old.settle(next.reserve("carol", 8), 2).status() == 200);
+    CHECK(next.all_left("carol") == Left{1, 18});
+}
+
+TEST_CASE("settle: after a reload only the limits that the reservation took from are corrected") {
+    std::unique_ptr<ClusterWorld> cluster;
+    std::unique_ptr<RedisServer> redis;
+    std::string store;
+    SUBCASE("memory") {}
+    SUBCASE("Redis") {
+        redis = std::make_unique<RedisServer>();
+        store = redis_at(redis->port(), ", timeout: 5s");
+    }
+    SUBCASE("Redis Cluster") {
+        cluster = std::make_unique<ClusterWorld>(ClusterWorld::Options{.masters = 3});
+        store = "store: {redis: {cluster: " + cluster->urls() + ", timeout: 5s}}\n";
+    }
+    const auto limited_by = [&](const std::string& limits) {
+        return store + "on_store_failure: deny\n" + kCheckSecret +
+               "policies: {per-user: {key: [user], limits: [" + limits + "]}}\n";
+    };
+    const std::string hour = "{quota: 100, per: 1h}";
+    const std::string day = "{quota: 50, algorithm: fixed_window, anchor: utc_day}";
+    const std::string bucket = "{quota: 100, per: 1h, burst: 100, algorithm: gcra, name: steady}";
+    const std::string slow_bucket =
+        "{quota: 10, per: 1h, burst: 10, algorithm: gcra, name: steady}";
+    using Left = std::vector<int>;
+
+    const CheckApi api(limited_by(hour + ", " + bucket));
+    await("the store answers", [&] { return api.take("nobody", 0).status() == 200; });
+    const std::string less = api.reserve("alice", 8);
+    const std::string more = api.reserve("bob", 8);
+
+    // One more, before those that were there.
+    api.reload(limited_by(day + ", " + hour + ", " + bucket));
+    for (const std::string user : {"alice", "bob"}) REQUIRE(api.take(user, 10).status() == 200);
+    CHECK(api.settle(less, 0).status() == 200);
+    CHECK(api.settle(more, 18).status() == 200);
+    CHECK(api.all_left("alice") == Left{40, 90, 90});
+    CHECK(api.all_left("bob") == Left{40, 72, 72});
+
+    // One is gone, and the other one has another quota: it gets back what it gave, as time.
+    const std::string last = api.reserve("carol", 8);
+    api.reload(limited_by(slow_bucket));
+    CHECK(api.all_left("carol") == Left{9});
+    CHECK(api.settle(last, 4).status() == 200);
+    CHECK(api.all_left("carol") == Left{9});
+    CHECK(api.take("carol", 9).status() == 200);
+    CHECK(api.all_left("carol") == Left{0});
 }
 
 }  // namespace tidegate::test::settle_test

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "faces/check_call.hpp"
 #include "faces/sealed_id.hpp"
 
 namespace tidegate::faces::sealed_id_test {
@@ -15,8 +16,12 @@ SealedReservation content() {
     store::Reservation::Part& part = made.reservation.parts.emplace_back();
     part.in_redis = true;
     part.at = limit::Micros{1'700'000'000'000'000};
-    part.items.push_back({"per-user", "pro", "user:alice", 4'294'967'295});
-    part.items.push_back({"per-ip", "", "ip:192.0.2.1", 0});
+    part.items.push_back({"per-user",
+                          "pro",
+                          "user:alice",
+                          4'294'967'295,
+                          {{0x12345678, 100}, {0xffffffff, 4'294'967'295}}});
+    part.items.push_back({"per-ip", "", "ip:192.0.2.1", 0, {}});
     made.process = "aabb";
     made.expires =
         std::chrono::system_clock::time_point(std::chrono::milliseconds{1'700'000'060'123});
@@ -43,6 +48,12 @@ TEST_CASE("sealed id: a process with the secret opens what another sealed") {
     CHECK(part.items[0].tier == "pro");
     CHECK(part.items[0].identifier == "user:alice");
     CHECK(part.items[0].generation == 4'294'967'295);
+    REQUIRE(part.items[0].limits.size() == 2);
+    CHECK(part.items[0].limits[0].limit == 0x12345678);
+    CHECK(part.items[0].limits[0].quota == 100);
+    CHECK(part.items[0].limits[1].limit == 0xffffffff);
+    CHECK(part.items[0].limits[1].quota == 4'294'967'295);
+    CHECK(part.items[1].limits.empty());
     CHECK(opened->process == "aabb");
     CHECK(opened->nonce == sealed.nonce);
     CHECK(opened->expires == content().expires);
@@ -60,6 +71,22 @@ TEST_CASE("sealed id: two ids of the same content differ, and show nothing of it
     CHECK(
         id.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") ==
         std::string::npos);
+}
+
+TEST_CASE("sealed id: the largest reservation has an id that a call can bring back") {
+    const IdSeal seal("0123456789abcdef");
+    SealedReservation sealed = content();
+    auto& items = sealed.reservation.parts[0].items;
+    items[0].policy = std::string(64, 'p');
+    items[0].identifier = std::string(128, 'i');
+    items[0].limits.resize(limit::kLimitsMax, {0xffffffff, 0xffffffff});
+    items.resize(64, items[0]);
+    items[1] = items[0];
+    const std::string id = seal.seal(sealed);
+    CHECK(id.size() < kCheckBytesMax - 100);
+    const auto opened = seal.open(id);
+    REQUIRE(opened);
+    CHECK(opened->reservation.parts[0].items.back().limits.size() == limit::kLimitsMax);
 }
 
 TEST_CASE("sealed id: a changed id is refused") {

@@ -6,9 +6,11 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
+#include "limit/gcra.hpp"
 #include "redis/slot.hpp"
 #include "store/scripts.hpp"
 #include "store/settlement.hpp"
@@ -26,6 +28,9 @@ using test::Words;
 // Identifiers in slots of the first and of the second node.
 constexpr std::string_view kOnFirst = "ip:192.0.2.1";
 constexpr std::string_view kOnSecond = "user:alice";
+
+const limit::Limit kHour = test::window(9, 1h);
+const limit::Limit kDay = test::window(90, 24h);
 
 // Two nodes: the first serves the slot of kOnFirst alone, the second all others. Each remembers
 // claims as lua/claim.lua does.
@@ -58,13 +63,12 @@ struct SettleRig {
               [this](const std::exception_ptr&) { ended = true; });
         CHECK(run_until(io, [&] { return nodes[1].count("SCRIPT") == all_scripts().size(); }));
 
-        auto policy = std::make_unique<config::Policy>();
-        static_cast<limit::Policy&>(*policy) = test::policy("p", {test::window(9, 1h)});
-        config.policies.push_back(std::move(policy));
+        set_limits({kHour});
         reservation.cost = 4;
         for (const std::string_view identifier : {kOnFirst, kOnSecond}) {
-            reservation.parts.push_back(
-                {true, limit::Micros{1s}, {{"p", "", std::string(identifier), 7}}});
+            reservation.parts.push_back({true,
+                                         limit::Micros{1s},
+                                         {{"p", "", std::string(identifier), 7, {{kHour.id, 9}}}}});
         }
     }
     ~SettleRig() {
@@ -72,6 +76,13 @@ struct SettleRig {
         CHECK(run_until(io, [&] { return ended; }));
     }
 
+    // Of the policy, as a reload would.
+    void set_limits(std::vector<limit::Limit> limits) {
+        auto policy = std::make_unique<config::Policy>();
+        static_cast<limit::Policy&>(*policy) = test::policy("p", std::move(limits));
+        config.policies.clear();
+        config.policies.push_back(std::move(policy));
+    }
     std::string settle_on(std::size_t node, const Words& words) {
         const std::string& key = words.at(2 + std::stoul(words.at(2)));
         const auto [claim, is_first] = claims.try_emplace(key, words.back());
@@ -93,6 +104,8 @@ struct SettleRig {
                       std::optional<std::int64_t>& settled) {
         settled = co_await settle_in_redis(rig.redis, settlement, rig.config, rig.sleeper);
     }
+    // What was sent to the second node last.
+    Words last() const { return nodes[1].seen.back(); }
     std::size_t asked(std::size_t node) const { return nodes[node].count("EVALSHA"); }
 
     asio::io_context io;
@@ -178,6 +191,71 @@ TEST_CASE("settlement: without its policy a reservation is claimed, and nothing 
                                         &node == &rig.nodes[0] ? kFirstClaim : kSecondClaim,
                                         "70000", "9"});
     }
+}
+
+TEST_CASE("settlement: limits that the reservation took nothing from are left alone") {
+    for (const std::int64_t cost : {1, 9}) {
+        CAPTURE(cost);
+        SettleRig before;
+        CHECK(before.settle(cost) == cost);
+        SettleRig added;
+        added.set_limits({kDay, kHour, test::window(5, 1s)});
+        CHECK(added.settle(cost) == cost);
+        CHECK(added.last() == before.last());
+        SettleRig gone;
+        gone.set_limits({kDay});
+        CHECK(gone.settle(cost) == cost);
+        CHECK(gone.last() == Words{"EVALSHA", std::string(settle_less_script().sha1), "1",
+                                   kSecondClaim, "70000", std::to_string(cost)});
+    }
+}
+
+TEST_CASE("settlement: a bucket gets back the time that it took under the quota of then") {
+    auto spec = test::spec_of(limit::Algorithm::gcra, 100, 1h);
+    const limit::Limit fast = test::made(spec);
+    spec.quota = 10;
+    const limit::Limit slow = test::made(spec);
+    REQUIRE(fast.id == slow.id);
+    SettleRig rig;
+    rig.set_limits({slow});
+    const Reservation::Part part{
+        true, limit::Micros{1s}, {{"p", "", "user:alice", 7, {{fast.id, 100}}}}};
+    const ReservedItems back = items_to_give_back(part, 40, rig.config);
+    REQUIRE(back.items.size() == 1);
+    const limit::Limit& corrected = back.items[0].limits()[0];
+    CHECK(limit::time_for(corrected, 40).us == limit::time_for(fast, 40).us);
+    // What is spent now counts as the quota of now says.
+    CHECK(items_to_take(part, rig.config).items[0].limits()[0].quota == 10);
+}
+
+TEST_CASE(
+    "settlement: of a group in shadow that denied, only what counted the denial is corrected") {
+    auto spec = test::spec_of(limit::Algorithm::fixed_window, 5, 1h);
+    spec.count = limit::Count::all;
+    const limit::Limit counts_all = test::made(spec);
+    const auto enforced = test::policy("p", {kHour, kDay});
+    auto shadow = test::policy("s", {kHour, counts_all});
+    shadow.shadow = true;
+    LimitDecision decision;
+    decision.items = {{&enforced, "user:a"}, {&shadow, "user:a"}};
+    decision.cost = 6;
+    decision.decided_by = StoreKind::redis;
+    decision.verdict.receipt = {limit::Micros{1s}, {7, 0}};
+    const auto taken_by = [&](std::size_t item) {
+        std::vector<std::uint32_t> ids;
+        const Reservation made = reservation_of(decision);
+        for (const auto& one : made.parts[0].items[item].limits) {
+            ids.push_back(one.limit);
+        }
+        return ids;
+    };
+    CHECK(taken_by(0) == std::vector{kHour.id, kDay.id});
+    CHECK(taken_by(1) == std::vector{counts_all.id});
+    // A reservation of nothing may still be settled for more, by all of them.
+    decision.cost = 0;
+    decision.verdict.receipt.generations = {0, 0};
+    CHECK(taken_by(0) == std::vector{kHour.id, kDay.id});
+    CHECK(taken_by(1) == std::vector{kHour.id, counts_all.id});
 }
 
 }  // namespace tidegate::store::settlement_test
