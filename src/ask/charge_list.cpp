@@ -216,7 +216,7 @@ bool list_address_limits(const config::Config& config, const Facts& facts, Decis
         const auto key = std::find_if(policy->key.begin(), policy->key.end(), counts_the_address);
         if (key == policy->key.end() || !holds_for_the_address(config, *policy, decision)) continue;
         if (maker.make(*key) != Made::some) continue;
-        add_items(*policy, nullptr, decision.spans.size(), maker.made(), decision);
+        add_items(*policy, nullptr, decision.spans.size(), maker, decision);
     }
     if (decision.charge.items.empty()) return false;
     name_items(decision);
@@ -245,7 +245,7 @@ void clear_charge(Decision& decision) {
     drop_items(decision, 0);
     decision.charge.result = store::LimitDecision::Result::pending;
     decision.charge.store_failed = decision.charge.remembered = false;
-    decision.charge.needs_settling = false;
+    decision.charge.is_partial = decision.charge.needs_settling = false;
     decision.ratelimit.clear();
 }
 

@@ -20,7 +20,8 @@ void Decision::reset() {
     spans.clear();
     charge.items.clear();
     charge.result = store::LimitDecision::Result::pending;
-    charge.store_failed = charge.remembered = charge.needs_settling = charge.is_alone = false;
+    charge.store_failed = charge.remembered = charge.is_partial = false;
+    charge.needs_settling = charge.is_alone = false;
     charge.moment = {};
     cost_ignored.reset();
     charged_at = {};

@@ -48,6 +48,12 @@ std::string_view kind_name(Kind kind) {
     return {};
 }
 
+// The claims of a token may be those of a tenant, whose users share them.
+bool names_client(const limit::KeyPart& part) {
+    return part.kind == Kind::ip || part.kind == Kind::user || part.kind == Kind::cookie ||
+           part.secret;
+}
+
 }  // namespace
 
 std::string counted_query_value(std::string value) {
@@ -104,12 +110,15 @@ std::string key_text(const limit::Key& key) {
 IdentifierMaker::Made IdentifierMaker::make(const limit::Key& key) {
     for (const Choice& choice : key.choices) {
         const Made made = make_choice(choice);
-        if (made != Made::missing) return made;
+        if (made == Made::missing) continue;
+        is_of_client_ = std::any_of(choice.begin(), choice.end(), names_client);
+        return made;
     }
     return Made::missing;
 }
 
 void IdentifierMaker::make_shared(const limit::Key& key) {
+    is_of_client_ = false;
     keep(write(
         [&](std::string& out) { identity::append_identifier("shared", key_text(key), out); }));
 }

@@ -62,6 +62,8 @@ class IdentifierMaker {
     void make_shared(const limit::Key& key);
 
     std::span<const IdentifierSpan> made() const { return {made_.data(), made_count_}; }
+    // Whether they are of one client: of its address, its user or its credential.
+    bool is_of_client() const { return is_of_client_; }
 
   private:
     static constexpr std::size_t kMadeMax = 8;  // prefixes there may be
@@ -91,6 +93,7 @@ class IdentifierMaker {
     std::string& text_;
     std::array<IdentifierSpan, kMadeMax> made_{};
     std::size_t made_count_ = 0;
+    bool is_of_client_ = false;
     // Written once, however many policies count them.
     std::array<IdentifierSpan, kMadeMax> addresses_{};
     std::size_t address_count_ = 0;

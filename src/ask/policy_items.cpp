@@ -75,7 +75,7 @@ PolicyOutcome list_keys(const config::Config& config, const config::Policy& poli
         if (outcome == KeyOutcome::shared) maker.make_shared(key);
         const auto made = maker.made();
         if (note != nullptr) note->keys.back().spans.assign(made.begin(), made.end());
-        add_items(policy, tier, first, made, decision);
+        add_items(policy, tier, first, maker, decision);
     }
     if (decision.spans.size() != first) return PolicyOutcome::counted;
     // Unless the operator has written so, a client cannot avoid the policy by leaving out every
@@ -86,15 +86,15 @@ PolicyOutcome list_keys(const config::Config& config, const config::Policy& poli
 }  // namespace
 
 void add_items(const limit::Policy& policy, const limit::Tier* tier, std::size_t first,
-               std::span<const IdentifierSpan> made, Decision& decision) {
-    for (const IdentifierSpan span : made) {
+               const IdentifierMaker& maker, Decision& decision) {
+    for (const IdentifierSpan span : maker.made()) {
         const bool known =
             std::any_of(decision.spans.begin() + static_cast<std::ptrdiff_t>(first),
                         decision.spans.end(), [&](IdentifierSpan other) {
                             return text_of(decision, other) == text_of(decision, span);
                         });
         if (known) continue;
-        decision.charge.items.push_back({&policy, {}, tier});
+        decision.charge.items.push_back({&policy, {}, tier, maker.is_of_client()});
         decision.spans.push_back(span);
     }
 }

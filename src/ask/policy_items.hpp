@@ -21,10 +21,10 @@ PolicyOutcome list_policy(const config::Config& config, const config::Policy& po
 // Why the request goes no further, if it does not.
 Fault fault_of(PolicyOutcome outcome);
 
-// Appends an item for each identifier that was made and that the policy, whose first item is at
-// `first`, does not count yet. Without `tier` the policy's own limits hold.
+// Appends an item for each identifier that `maker` has made and that the policy, whose first item
+// is at `first`, does not count yet. Without `tier` the policy's own limits hold.
 void add_items(const limit::Policy& policy, const limit::Tier* tier, std::size_t first,
-               std::span<const IdentifierSpan> made, Decision& decision);
+               const IdentifierMaker& maker, Decision& decision);
 // Leaves the first `from` items.
 void drop_items(Decision& decision, std::size_t from);
 // Points the items at their identifiers. Requires that all are written: later, their bytes may not

@@ -1,4 +1,5 @@
 // The charges of a call: the rule of each descriptor, its policy and its identifier.
+#include <algorithm>
 #include <limits>
 #include <set>
 #include <utility>
@@ -32,6 +33,13 @@ std::string identifier_of(const std::vector<std::pair<std::string, std::string>>
     std::string joined;
     identity::append_joined_identifier(views, joined);
     return joined;
+}
+
+// Envoy's own keys of the address that a request came from.
+bool names_client(const RlsCall::Descriptor& descriptor) {
+    return std::any_of(descriptor.entries.begin(), descriptor.entries.end(), [](const auto& entry) {
+        return entry.first == "remote_address" || entry.first == "masked_remote_address";
+    });
 }
 
 }  // namespace
@@ -112,7 +120,7 @@ std::string RlsCharge::count(std::size_t position, const rls::Rule* rule,
     }
     counted_.push_back({position,
                         rule,
-                        {policy, identifier, nullptr},
+                        {policy, identifier, nullptr, names_client(descriptor)},
                         descriptor.hits,
                         rule != nullptr && rule->is_quota});
     return {};

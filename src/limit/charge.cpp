@@ -1,6 +1,15 @@
 #include "limit/charge.hpp"
 
+#include <algorithm>
+
 namespace tidegate::limit {
+
+void add_back(std::int64_t cost, const Limit& limit, LimitVerdict& verdict) {
+    if (limit.count == Count::all) return;
+    const std::int64_t full = limit.burst > 0 ? limit.burst : limit.quota;
+    verdict.remaining = std::min(full, verdict.remaining + (limit.is_concurrency() ? 1 : cost));
+    if (verdict.remaining == full) verdict.next_unit = Micros{0};
+}
 
 bool Refund::concerns(const Limit& limit) const {
     switch (of) {

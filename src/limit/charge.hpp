@@ -17,6 +17,10 @@ struct ChargeItem {
     std::string_view identifier;  // canonical and safe to print: `ip:203.0.113.7`, `user:alice`
     // Of the policy; null: its own limits hold. One without limits is not asked about.
     const Tier* tier = nullptr;
+    // The identifier is one client's: of its address, its user or its credential. Where several
+    // servers decide, these go first, so that a client over limits of its own takes nothing of
+    // those that it shares with others.
+    bool of_client = false;
 
     std::span<const Limit> limits() const {
         return tier != nullptr ? tier->limits : policy->limits;
@@ -49,6 +53,10 @@ struct LimitVerdict {
 };
 
 inline constexpr Micros kNever = Micros::max();
+
+// The verdict as it is once the limit has got back `cost` units, or the slot. Limits that count
+// denied requests, too, keep what they took.
+void add_back(std::int64_t cost, const Limit& limit, LimitVerdict& verdict);
 
 // What is needed to give units back: where they were put.
 struct Receipt {

@@ -56,23 +56,45 @@ CrossSlotCharge::~CrossSlotCharge() = default;
 void CrossSlotCharge::begin() {
     decision_.store_state.crosses_slots = true;
     verdict_.begin(decision_.items, decision_.cost, slot_of);
-    const auto parts = verdict_.parts();
-    for (Part& part : parts) {
+    for (Part& part : verdict_.parts()) {
         if (services_.redis.servers.is_away(part.slot)) fail(part, StoreFailure::unavailable);
     }
+    if (verdict_.must_deny(services_.failure_policy.knows_share())) {
+        for (Part& part : verdict_.parts()) {
+            if (verdict_.is_due(part)) fail(part, StoreFailure::unavailable);
+        }
+    }
+    send();
+    go_on();
+}
+
+bool CrossSlotCharge::recall() {
+    verdict_.begin(decision_.items, decision_.cost, slot_of);
+    for (const Part& part : verdict_.parts()) {
+        if (!is_of_client(part) ||
+            !services_.denials.recall(charge_of(part), decision_.store_state.asked,
+                                      decision_.verdict)) {
+            continue;
+        }
+        decision_.store_state.decided = part.items;
+        decision_.is_partial = part.items.size() != decision_.items.size();
+        return true;
+    }
+    return false;
+}
+
+// Sends to the slots whose turn it is.
+void CrossSlotCharge::send() {
+    const auto parts = verdict_.parts();
     is_sending_ = true;
-    const bool in_vain = verdict_.must_deny(services_.failure_policy.knows_share());
     for (std::size_t i = 0; i < parts.size(); ++i) {
-        if (parts[i].answer != CrossSlotVerdict::Answer::none) continue;
-        if (in_vain) {
-            fail(parts[i], StoreFailure::unavailable);
-        } else if (const auto failure = services_.redis.servers.send(command_for(i), parts[i].slot,
-                                                                     decision_.store_state.asked)) {
+        if (!verdict_.is_due(parts[i])) continue;
+        if (const auto failure = services_.redis.servers.send(
+                command_for(i), parts[i].slot, decision_.store_state.asked)) {
             fail(parts[i], failure_of(*failure));
         }
     }
     is_sending_ = false;
-    go_on();
 }
 
 CrossSlotCharge::Command& CrossSlotCharge::command_for(std::size_t part) {
@@ -94,12 +116,20 @@ void CrossSlotCharge::fail(Part& part, StoreFailure failure) {
 void CrossSlotCharge::go_on() {
     if (is_sending_) return;
     const bool can_be_local = services_.failure_policy.knows_share();
-    Next next = verdict_.next(can_be_local);
-    if (next == Next::ask_local) {
-        charge_in_process(verdict_.local());
-        next = verdict_.next(can_be_local);
+    for (;;) {
+        switch (verdict_.next(can_be_local)) {
+            case Next::wait:
+                return;
+            case Next::ask_local:
+                charge_in_process(verdict_.local());
+                break;
+            case Next::ask_slots:
+                send();
+                break;
+            case Next::end:
+                return end();
+        }
     }
-    if (next == Next::end) end();
 }
 
 void CrossSlotCharge::charge_in_process(Part& part) const {
@@ -120,6 +150,8 @@ void CrossSlotCharge::end() {
         decision_.decided_by = StoreKind::local;
     }
     verdict_.merge(decision_.verdict, decision_.store_state.decided);
+    decision_.is_partial = decision_.store_state.decided.size() != decision_.items.size();
+    remember_denials();
     give_back_parts();
     for (const Part& part : verdict_.parts()) {
         if (part.answer == CrossSlotVerdict::Answer::failed) {
@@ -128,6 +160,26 @@ void CrossSlotCharge::end() {
     }
     if (decision_.result == LimitDecision::Result::admitted) services_.leases.add(decision_);
     decision_.store_state.sleeper->wake_later();
+}
+
+// A part that is the client's alone denies every request that has it, as long as only time changes
+// that. Others are held by requests for moments that they are given back after.
+bool CrossSlotCharge::is_of_client(const Part& part) {
+    return std::all_of(part.items.begin(), part.items.end(),
+                       [](const ChargeItem& item) { return item.of_client; });
+}
+
+void CrossSlotCharge::remember_denials() const {
+    // What counts denied requests has to learn of each.
+    for (const ChargeItem& item : decision_.items) {
+        for (const limit::Limit& limit : item.limits()) {
+            if (limit.count == limit::Count::all) return;
+        }
+    }
+    for (const Part& part : verdict_.parts()) {
+        if (part.answer != CrossSlotVerdict::Answer::denied || !is_of_client(part)) continue;
+        services_.denials.remember(charge_of(part), part.verdict, decision_.store_state.asked);
+    }
 }
 
 void CrossSlotCharge::give_back_parts() {
@@ -139,7 +191,7 @@ void CrossSlotCharge::give_back_parts() {
         any = true;
     };
     for (Part& part : verdict_.parts()) give_back_part(part);
-    give_back_part(verdict_.local());
+    for (Part& local : verdict_.locals()) give_back_part(local);
     if (any) services_.metrics.count_given_back();
 }
 
@@ -156,9 +208,14 @@ void CrossSlotCharge::give_back(Part& part, GiveBack what) {
             items.push_back(part.items[i]);
         }
     }
-    const bool in_redis = &part != &verdict_.local();
+    const bool in_redis = !part.in_process;
     services_.refunds.give_back({charge_of(part), given, in_redis}, limit::Refund::Of::all);
-    if (in_redis) services_.refunds.release(decision_.charge_of(items), true);
+    if (!in_redis) return;
+    services_.refunds.release(decision_.charge_of(items), true);
+    // A denial of them from before does not hold any more.
+    if (services_.freed == nullptr) return;
+    const SteadyTime now = steady_now();
+    for (const ChargeItem& item : items) services_.freed->add(item.identifier, now);
 }
 
 }  // namespace tidegate::store

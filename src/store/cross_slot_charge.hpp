@@ -1,5 +1,6 @@
 // A decision about items in several slots of Redis Cluster: sends a command for each slot, joins
-// the answers, and gives back what some slots took where others denied.
+// the answers, gives back what some slots took where others denied, and has the denials remembered
+// of what is the client's alone.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,9 @@
 #include "limit/charge.hpp"
 #include "redis/client.hpp"
 #include "store/cross_slot_verdict.hpp"
+#include "store/deny_cache.hpp"
 #include "store/failure_policy.hpp"
+#include "store/freed_identifiers.hpp"
 #include "store/lease_renewal.hpp"
 #include "store/limit_decision.hpp"
 #include "store/metrics.hpp"
@@ -27,6 +30,8 @@ class CrossSlotCharge {
         const FailurePolicy& failure_policy;
         const Refunds& refunds;
         LeaseRenewal& leases;
+        DenyCache& denials;
+        FreedIdentifiers* freed;  // may be null
         Metrics& metrics;
     };
 
@@ -36,6 +41,10 @@ class CrossSlotCharge {
     // Decides anew. Wakes the sleeper of the decision when the result is there.
     void begin();
 
+    // Whether items of the client alone were denied, and that still holds: then the decision has
+    // the denial, which is about these items.
+    bool recall();
+
     // Once there is a result.
     const CrossSlotVerdict& verdict() const { return verdict_; }
 
@@ -44,11 +53,14 @@ class CrossSlotCharge {
     using Part = CrossSlotVerdict::Part;
 
     limit::Charge charge_of(const Part& part) const { return decision_.charge_of(part.items); }
+    static bool is_of_client(const Part& part);
     Command& command_for(std::size_t part);
+    void send();
     void fail(Part& part, StoreFailure failure);
     void go_on();
     void charge_in_process(Part& part) const;
     void end();
+    void remember_denials() const;
     void give_back_parts();
     void give_back(Part& part, CrossSlotVerdict::GiveBack what);
 
@@ -74,7 +86,7 @@ void for_each_admission(const LimitDecision& decision, Visit visit) {
     };
     const CrossSlotVerdict& verdict = decision.store_state.cross_slot->verdict();
     for (const auto& part : verdict.parts()) visit_part(part, true);
-    visit_part(verdict.local(), false);
+    for (const auto& local : verdict.locals()) visit_part(local, false);
 }
 
 }  // namespace tidegate::store

@@ -24,12 +24,10 @@ bool has_shadow(const CrossSlotVerdict::Part& part) {
                        [](const ChargeItem& item) { return item.policy->shadow; });
 }
 
-// Adds the units that the limit is about to get back.
-void add_back(std::int64_t cost, const Limit& limit, LimitVerdict& verdict) {
-    const bool slots = limit.is_concurrency();
-    const std::int64_t full = limit.burst > 0 ? limit.burst : limit.quota;
-    verdict.remaining = std::min(full, verdict.remaining + (slots ? 1 : cost));
-    if (verdict.remaining == full) verdict.next_unit = Micros{0};
+bool counts_denied(const ChargeItem& item) {
+    const auto limits = item.limits();
+    return std::any_of(limits.begin(), limits.end(),
+                       [](const Limit& limit) { return limit.count == limit::Count::all; });
 }
 
 // Whether a schedule is among the limits that denied.
@@ -50,28 +48,37 @@ bool schedule_denied(const CrossSlotVerdict::Part& part) {
 
 void CrossSlotVerdict::begin(std::span<const ChargeItem> items, std::int64_t cost,
                              const SlotOf& slot_of) {
-    used_ = 0;
-    clear(local_);
+    used_ = turn_ = 0;
+    turns_ = 1;
+    for (Part& local : locals_) {
+        clear(local);
+        local.in_process = true;
+    }
     items_.assign(items.begin(), items.end());
     cost_ = cost;
     result_ = Result::admitted;
     shadow_admitted_ = true;
     has_failed_ = false;
+    const bool any_of_client =
+        std::any_of(items.begin(), items.end(), [](const auto& item) { return item.of_client; });
     for (std::size_t i = 0; i < items.size(); ++i) {
-        CrossSlotVerdict::Part& part = part_of(slot_of(items[i]));
+        const bool is_second = any_of_client && !items[i].of_client && !counts_denied(items[i]);
+        if (is_second) turns_ = 2;
+        CrossSlotVerdict::Part& part = part_of(slot_of(items[i]), is_second ? 1 : 0);
         part.items.push_back(items[i]);
         part.positions.push_back(i);
     }
 }
 
-CrossSlotVerdict::Part& CrossSlotVerdict::part_of(std::uint16_t slot) {
+CrossSlotVerdict::Part& CrossSlotVerdict::part_of(std::uint16_t slot, std::size_t turn) {
     for (CrossSlotVerdict::Part& part : parts()) {
-        if (part.slot == slot) return part;
+        if (part.slot == slot && part.turn == turn) return part;
     }
     if (used_ == parts_.size()) parts_.emplace_back();
     CrossSlotVerdict::Part& part = parts_[used_++];
     clear(part);
     part.slot = slot;
+    part.turn = turn;
     return part;
 }
 
@@ -89,30 +96,41 @@ bool CrossSlotVerdict::must_deny(bool can_be_local) const {
     });
 }
 
+template <class Visit>
+void CrossSlotVerdict::for_each_part(Visit visit) const {
+    for (const CrossSlotVerdict::Part& part : parts()) visit(part);
+    for (const CrossSlotVerdict::Part& local : locals_) visit(local);
+}
+
 CrossSlotVerdict::Next CrossSlotVerdict::next(bool can_be_local) {
     bool denied = false;
-    shadow_admitted_ = true;
     for (const CrossSlotVerdict::Part& part : parts()) {
-        if (part.answer == Answer::none) return Next::wait;
+        if (is_due(part)) return Next::wait;
+        if (part.turn != turn_) continue;
         has_failed_ = has_failed_ || part.answer == Answer::failed;
         denied = denied || part.answer == Answer::denied;
-        if (part.answer != Answer::failed && !part.verdict.shadow_admitted) {
-            shadow_admitted_ = false;
-        }
     }
     if (must_deny(can_be_local)) return end(Result::unavailable);
     if (denied) return end(Result::limited);
-    // Last: not needed where Redis denies.
-    if (local_.answer == Answer::none && begin_local(can_be_local)) return Next::ask_local;
-    if (local_.answer == Answer::failed) return end(Result::unavailable);
-    if (local_.answer == Answer::denied) return end(Result::limited);
-    if (!local_.items.empty() && !local_.verdict.shadow_admitted) shadow_admitted_ = false;
-    return end(Result::admitted);
+    // Last of the turn: not needed where Redis denies.
+    if (local().answer == Answer::none && begin_local(can_be_local)) return Next::ask_local;
+    if (local().answer == Answer::failed) return end(Result::unavailable);
+    if (local().answer == Answer::denied) return end(Result::limited);
+    if (turn_ + 1 == turns_) return end(Result::admitted);
+    ++turn_;
+    return Next::ask_slots;
 }
 
 CrossSlotVerdict::Next CrossSlotVerdict::end(Result result) {
     result_ = result;
-    if (local_.answer == Answer::none) clear(local_);
+    shadow_admitted_ = true;
+    for_each_part([&](const CrossSlotVerdict::Part& part) {
+        const bool is_known = part.answer == Answer::admitted || part.answer == Answer::denied;
+        if (is_known && !part.verdict.shadow_admitted) shadow_admitted_ = false;
+    });
+    for (Part& local : locals_) {
+        if (local.answer == Answer::none) clear(local);
+    }
     return Next::end;
 }
 
@@ -123,16 +141,16 @@ bool CrossSlotVerdict::begin_local(bool can_be_local) {
                               (decides == OnStoreFailure::local && can_be_local);
         if (!is_local) continue;
         for (const CrossSlotVerdict::Part& part : parts()) {
-            if (part.answer != Answer::failed) continue;
+            if (part.turn != turn_ || part.answer != Answer::failed) continue;
             if (std::find(part.positions.begin(), part.positions.end(), position) ==
                 part.positions.end()) {
                 continue;
             }
-            local_.items.push_back(items_[position]);
-            local_.positions.push_back(position);
+            local().items.push_back(items_[position]);
+            local().positions.push_back(position);
         }
     }
-    return !local_.items.empty();
+    return !local().items.empty();
 }
 
 CrossSlotVerdict::GiveBack CrossSlotVerdict::to_give_back(
@@ -142,12 +160,6 @@ CrossSlotVerdict::GiveBack CrossSlotVerdict::to_give_back(
     // A group that denied has taken nothing.
     const bool took_shadow = part.verdict.shadow_admitted && has_shadow(part);
     return !shadow_admitted_ && took_shadow ? GiveBack::shadow : GiveBack::nothing;
-}
-
-template <class Visit>
-void CrossSlotVerdict::for_each_part(Visit visit) const {
-    for (const CrossSlotVerdict::Part& part : parts()) visit(part);
-    visit(local_);
 }
 
 void CrossSlotVerdict::merge(limit::Verdict& verdict, std::vector<ChargeItem>& decided) const {
@@ -195,8 +207,7 @@ void CrossSlotVerdict::append_limits(const CrossSlotVerdict::Part& part, std::si
         taken && (back == GiveBack::all || (back == GiveBack::shadow && shadow));
     for (const Limit& limit : part.items[item].limits()) {
         LimitVerdict& one = verdict.limits.emplace_back(part.verdict.limits[first++]);
-        // A limit that counts denied requests, too, keeps what it took.
-        if (given_back && limit.count != limit::Count::all) add_back(cost_, limit, one);
+        if (given_back) limit::add_back(cost_, limit, one);
     }
 }
 

@@ -3,11 +3,17 @@
 // policy has to decide in process, and what has to be given back, so that all is taken or nothing,
 // if not at one moment. Pure: knows no connection and no store.
 //
+// There are up to two turns. The items of the client alone come first: if one of them denies, the
+// slots of what it shares with others are not asked, and nothing is taken there, not even for
+// a moment. Items with a limit that counts denied requests, too, come first as well: they take
+// whatever the others answer.
+//
 // Too much is never admitted: a unit is given back only after the slot that took it has answered,
 // and a request of which a part has failed is denied unless the failure policy admits that part.
 // Two requests may deny each other.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -24,14 +30,16 @@ class CrossSlotVerdict {
   public:
     using Result = LimitDecision::Result;
     enum class Answer : std::uint8_t {
-        none,  // not yet
+        none,  // not yet, or it was not asked
         admitted,
         denied,
         failed,  // not known; the slot may have taken it
     };
-    // The items that one slot decides.
+    // The items that one slot decides in one turn.
     struct Part {
         std::uint16_t slot = 0;
+        std::size_t turn = 0;
+        bool in_process = false;               // the failure policy decides it, not the slot
         std::vector<limit::ChargeItem> items;  // in their order in the request
         std::vector<std::size_t> positions;    // there
         limit::Verdict verdict;                // once it has admitted or denied
@@ -40,6 +48,7 @@ class CrossSlotVerdict {
     enum class Next : std::uint8_t {
         wait,       // for answers
         ask_local,  // the failure policy says: decide local() in process
+        ask_slots,  // the next turn has begun
         end,
     };
     // What has to be given back of an admitted part.
@@ -51,14 +60,20 @@ class CrossSlotVerdict {
 
     using SlotOf = std::function<std::uint16_t(const limit::ChargeItem&)>;
 
-    // Begins anew: a part for each slot, in the order of the items.
+    // Begins anew: a part for each slot and turn, in the order of the items. It is the first turn.
     void begin(std::span<const limit::ChargeItem> items, std::int64_t cost, const SlotOf& slot_of);
 
     std::span<Part> parts() { return {parts_.data(), used_}; }
     std::span<const Part> parts() const { return {parts_.data(), used_}; }
-    // The items that the failure policy decides in process.
-    Part& local() { return local_; }
-    const Part& local() const { return local_; }
+    // Whether the part is one to ask now.
+    bool is_due(const Part& part) const {
+        return part.turn == turn_ && part.answer == Answer::none;
+    }
+    // The items of this turn that the failure policy decides in process.
+    Part& local() { return locals_[turn_]; }
+    // Of all turns.
+    std::span<Part> locals() { return locals_; }
+    std::span<const Part> locals() const { return locals_; }
 
     // Whether the parts that have failed so far make the request unavailable, whatever the others
     // answer. `can_be_local`: the share of this process is known.
@@ -70,7 +85,8 @@ class CrossSlotVerdict {
     }
     static void failed(Part& part) { part.answer = Answer::failed; }
 
-    // What comes next. After ask_local: call again when local() has answered or failed.
+    // What comes next. After ask_local: call again when local() has answered or failed. After
+    // ask_slots: when the parts that are due were asked.
     Next next(bool can_be_local);
     // Requires Next::end; so do all below.
     Result result() const { return result_; }
@@ -82,7 +98,7 @@ class CrossSlotVerdict {
     bool has_failed() const { return has_failed_; }
 
   private:
-    Part& part_of(std::uint16_t slot);
+    Part& part_of(std::uint16_t slot, std::size_t turn);
     bool begin_local(bool can_be_local);
     Next end(Result result);
     template <class Visit>
@@ -92,7 +108,9 @@ class CrossSlotVerdict {
 
     std::vector<Part> parts_;
     std::size_t used_ = 0;
-    Part local_;
+    std::size_t turn_ = 0;
+    std::size_t turns_ = 1;
+    std::array<Part, 2> locals_;  // one a turn
     std::vector<limit::ChargeItem> items_;
     std::int64_t cost_ = 1;
     Result result_ = Result::admitted;

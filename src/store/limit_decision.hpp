@@ -54,8 +54,8 @@ struct LimitDecision : LeaseHook {
     // may send the charge.
     const std::shared_ptr<const config::Config>* owner = nullptr;
 
-    // The answer. `verdict` is about `decided()`: all items, or after a failure of the store those
-    // that were decided without it.
+    // The answer. `verdict` is about `decided()`: all items, or those that were decided where the
+    // store failed or others denied first.
     Result result = Result::pending;
     limit::Verdict verdict;
     StoreKind decided_by = StoreKind::memory;
@@ -63,7 +63,10 @@ struct LimitDecision : LeaseHook {
     bool remembered = false;    // the deny cache decided
 
     std::span<const limit::ChargeItem> decided() const {
-        return store_failed ? std::span<const limit::ChargeItem>(store_state.decided) : items;
+        const bool some = store_failed || is_partial;
+        return some ? std::span<const limit::ChargeItem>(store_state.decided) : items;
+    // Redis Cluster: items of the client alone denied, so that those it shares were not asked.
+    bool is_partial = false;
     }
     limit::Charge charge() const { return charge_of(decided()); }
     // The same charge of some of the items.
@@ -80,7 +83,7 @@ struct LimitDecision : LeaseHook {
         bool is_settled = true;
         bool has_status = false;                      // of the answer: units were given back by it
         bool crosses_slots = false;                   // of a cluster
-        std::vector<limit::ChargeItem> decided;       // if the store failed
+        std::vector<limit::ChargeItem> decided;       // if not all items are
         std::unique_ptr<CrossSlotCharge> cross_slot;  // once it was needed; kept for the next time
     };
     StoreState store_state;

@@ -17,7 +17,7 @@ limit::LimitVerdict verdict_of(const LimitCount& count) {
 
 void begin(LimitDecision& decision, SteadyTime now, StoreKind store) {
     decision.decided_by = store;
-    decision.store_failed = decision.remembered = false;
+    decision.store_failed = decision.remembered = decision.is_partial = false;
     decision.store_state.asked = now;
     decision.store_state.crosses_slots = false;
 }
@@ -37,7 +37,7 @@ Limiter::Limiter(MemoryStore& memory, RedisParts redis, Metrics& metrics)
       refunds_(redis_, memory, local_report_),
       leases_(redis_),
       batches_(redis_, denials_, leases_, failure_policy_, redis.sharing),
-      cross_slot_services_{redis_, failure_policy_, refunds_, leases_, metrics} {
+      cross_slot_services_{redis_, failure_policy_, refunds_, leases_, denials_, freed_, metrics} {
     if (redis_.servers) inspector_.emplace(redis_);
     std::random_device device;
     lease_holder_ = std::uint64_t{device()} << 32 | device();
@@ -57,19 +57,24 @@ void Limiter::decide(LimitDecision& decision, Wakeup& sleeper, SteadyTime now) {
     } else if (!decision.is_alone && is_denied_already(decision)) {
         return;
     } else if (redis_.crosses_slots(decision.items)) {
-        if (!state.cross_slot) {
-            state.cross_slot = std::make_unique<CrossSlotCharge>(cross_slot_services_, decision);
-        }
-        state.cross_slot->begin();
+        cross_slot_of(decision).begin();
     } else {
         batches_.charge(decision);
     }
 }
 
+CrossSlotCharge& Limiter::cross_slot_of(LimitDecision& decision) {
+    auto& charge = decision.store_state.cross_slot;
+    if (!charge) charge = std::make_unique<CrossSlotCharge>(cross_slot_services_, decision);
+    return *charge;
+}
+
 bool Limiter::is_denied_already(LimitDecision& decision) {
-    if (!denials_.recall(decision.charge(), decision.store_state.asked, decision.verdict)) {
-        return false;
-    }
+    const bool is_denied =
+        redis_.crosses_slots(decision.items)
+            ? denials_.size() > 0 && cross_slot_of(decision).recall()
+            : denials_.recall(decision.charge(), decision.store_state.asked, decision.verdict);
+    if (!is_denied) return false;
     metrics_.count_deny_cache_hit();
     decision.remembered = true;
     decision.result = LimitDecision::Result::limited;
@@ -90,12 +95,13 @@ void Limiter::look(LimitDecision& decision, Wakeup& sleeper, SteadyTime now) {
     // Not worth several commands: an address that counts by prefixes in several slots passes.
     if (redis_.crosses_slots(decision.items)) return;
     decision.result = LimitDecision::Result::pending;
-    inspector_->count(decision.items, [this, &decision, &sleeper](
-                                          const tidegate::Result<Counts, std::string>& counts) {
-        decision.result = LimitDecision::Result::admitted;
-        if (counts) read_look(decision, *counts);
-        sleeper.wake_later();
-    });
+    inspector_->count(
+        decision.items,
+        [this, &decision, &sleeper](const tidegate::Result<Counts, std::string>& counts) {
+            decision.result = LimitDecision::Result::admitted;
+            if (counts) read_look(decision, *counts);
+            sleeper.wake_later();
+        });
 }
 
 void Limiter::read_look(LimitDecision& decision, const Counts& counts) {

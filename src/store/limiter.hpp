@@ -114,6 +114,7 @@ class Limiter {
     const Inspector& inspector() const { return *inspector_; }
 
   private:
+    CrossSlotCharge& cross_slot_of(LimitDecision& decision);
     bool is_denied_already(LimitDecision& decision);
     void read_look(LimitDecision& decision, const Counts& counts);
 

@@ -245,6 +245,41 @@ TEST_CASE("redis cluster: a request in several slots is counted in all or in non
     }
 }
 
+TEST_CASE("redis cluster: a client over its own limit leaves a shared one to the others") {
+    const ClusterWorld world({.masters = 3});
+    const Upstream upstream(ok());
+    // What they share has room for both, and for none beside.
+    const Tidegate tidegate(
+        on(world, kPatient) +
+        api(upstream,
+            "policies: {own: {key: [user], limits: [5/h]}, shared: {key: [\"constant:all\"], "
+            "limits: [10/h]}}\n"
+            "routes: [{name: all, upstream: api, policies: [shared, own]}]\n"));
+    std::atomic<bool> ends{false};
+    std::atomic<int> admitted{0};
+    std::vector<std::thread> hammering;
+    for (int i = 0; i < 4; ++i) {
+        hammering.emplace_back([&] {
+            while (!ends) admitted += tidegate.get("/", as("greedy")).status() == 200 ? 1 : 0;
+        });
+    }
+    await("the greedy one has its five", [&] { return admitted == 5; });
+    const double denied = tidegate.metric_sum("tidegate_deny_cache_hits_total");
+    // Each of the others' requests passes, though the greedy one goes on.
+    for (int i = 0; i < 5; ++i) {
+        CHECK(tidegate.get("/", as("modest")).status() == 200);
+        await("it goes on", [&, before = tidegate.metric_sum("tidegate_deny_cache_hits_total")] {
+            return tidegate.metric_sum("tidegate_deny_cache_hits_total") > before;
+        });
+    }
+    CHECK(tidegate.metric_sum("tidegate_deny_cache_hits_total") > denied);
+    ends = true;
+    for (std::thread& one : hammering) one.join();
+    CHECK(admitted == 5);
+    CHECK(tidegate.metric("tidegate_store_given_back_total") == 0);
+    CHECK(tidegate.get("/", as("third")).status() == 429);
+}
+
 TEST_CASE("redis cluster: slots of concurrency are held on all nodes or on none") {
     const ClusterWorld world({.masters = 3});
     GatedUpstream gated;

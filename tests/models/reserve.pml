@@ -2,27 +2,36 @@
  * Reserve and give back over the slots of Redis Cluster, as store/cross_slot_verdict.hpp and
  * store/cross_slot_charge.cpp do it.
  *
- * Each request asks every slot, which admits while it holds less than its quota. A question may be
- * lost, carried out though its answer is lost, or carried out when no proxy waits any more; a
+ * Each request asks every slot, which admits while it holds less than its quota: first the OWN slots
+ * that count the client alone, and, when all of them have admitted it, those that it shares with others.
+ * A question may be lost, carried out though its answer is lost, or carried out when no proxy waits any more; a
  * give-back may be lost. A slot without an answer has failed. A request is admitted if all slots
  * have said so; else each slot that has said so is given back, once. A window of a slot may end
  * meanwhile, and what it held with it.
  *
  * Checked in every order of events: no slot ever holds more than its quota; what is given back was
- * taken, in this window, and once; a request that goes on holds a unit of every slot. And at the end: what a
+ * taken, in this window, and once; a request that goes on holds a unit of every slot; one that an own
+ * slot has denied never asks a shared one, nor takes anything there. And at the end: what a
  * slot holds beyond what went on are units of questions or give-backs that were lost; without
  * losses it is nothing.
  *
+ * runs: -DREQUESTS=3 -DSLOTS=2 -DOWN=1 -DLOSSES=0 -DWINDOWS=2
+ * runs: -DREQUESTS=3 -DSLOTS=2 -DOWN=1 -DLOSSES=2 -DWINDOWS=1
+ * runs: -DREQUESTS=2 -DSLOTS=3 -DOWN=1 -DLOSSES=1 -DWINDOWS=2
+ * runs: -DREQUESTS=2 -DSLOTS=3 -DOWN=2 -DLOSSES=1 -DWINDOWS=2
  * runs: -DREQUESTS=3 -DSLOTS=2 -DLOSSES=0 -DWINDOWS=2
  * runs: -DREQUESTS=3 -DSLOTS=2 -DLOSSES=2 -DWINDOWS=1
  * runs: -DREQUESTS=2 -DSLOTS=3 -DLOSSES=1 -DWINDOWS=2
  * runs: -DREQUESTS=4 -DSLOTS=2 -DLOSSES=0 -DWINDOWS=1
  */
+#ifndef OWN
+#define OWN SLOTS
+#endif
 #define QUOTA_MAX 2
 #define PAIRS (REQUESTS * SLOTS)
 #define AT(r, s) ((r) * SLOTS + (s))
 
-mtype = { asked, yes, no, failed };
+mtype = { unasked, asked, yes, no, failed };
 
 byte quota[SLOTS];
 byte held[SLOTS];           /* units, as the slot counts them */
@@ -109,10 +118,26 @@ end:
 #define EACH(what, r) (what(r, 0) && what(r, 1) && what(r, 2))
 #endif
 #define KNOWN(r, s) (answer[AT(r, s)] != asked)
+/* Of the own slots; a shared one counts as such where it was not asked. */
+#define OWN_YES(r, s) ((s) >= OWN || answer[AT(r, s)] == yes)
 #define SAID_YES(r, s) (answer[AT(r, s)] == yes)
 
 proctype request(byte r) {
     byte s;
+    EACH(KNOWN, r);
+    atomic {
+        if
+        :: EACH(OWN_YES, r) ->
+            for (s : OWN .. SLOTS - 1) {
+                answer[AT(r, s)] = asked
+            }
+        :: else ->
+            for (s : OWN .. SLOTS - 1) {
+                assert(answer[AT(r, s)] == unasked && !taken[AT(r, s)])
+            }
+        fi;
+        s = 0
+    }
     EACH(KNOWN, r);
     atomic {
         if
@@ -150,8 +175,13 @@ init {
             select (i : 1 .. QUOTA_MAX);
             quota[s] = i
         }
-        for (i : 0 .. PAIRS - 1) {
-            answer[i] = asked
+        for (r : 0 .. REQUESTS - 1) {
+            for (s : 0 .. SLOTS - 1) {
+                if
+                :: s < OWN -> answer[AT(r, s)] = asked
+                :: else -> answer[AT(r, s)] = unasked
+                fi
+            }
         }
         for (s : 0 .. SLOTS - 1) { run slot(s) }
         for (r : 0 .. REQUESTS - 1) { run request(r) }

@@ -55,6 +55,26 @@ TEST_CASE("charge_list: a key counts what it names") {
           "p=header:x-tenant=acme p=query:q=a b p=path:id=7 p=route:all p=constant:all ");
 }
 
+TEST_CASE("charge_list: an identifier says whether it is one client's or shared") {
+    World world(
+        with_key("\"ip+route\", \"user|constant:anonymous\", \"header:x-api-key\", "
+                 "\"query:token\", \"cookie:sid\", \"header:x-tenant\", \"query:q\", "
+                 "route, \"constant:all\", host, method, \"path:id\""));
+    const auto of_client = [&](const std::string& head, bool trusted) {
+        Request request(world, head, trusted, "203.0.113.7");
+        REQUIRE(request.decide() == Fault::none);
+        std::string kinds;
+        for (const auto& item : request.decision.charge.items) kinds += item.of_client ? 'c' : 's';
+        return kinds;
+    };
+    const std::string head = request_for("/7?q=a&token=b",
+                                         "X-User-Id: alice\r\nX-Api-Key: k\r\nCookie: sid=1\r\n"
+                                         "X-Tenant: acme\r\n");
+    CHECK(of_client(head, true) == "cccccsssssss");
+    // The anonymous ones share what stands in for the user.
+    CHECK(of_client(head, false) == "cscccsssssss");
+}
+
 TEST_CASE("charge_list: several parts make one identifier, an address one for each prefix") {
     World world(with_key("\"header:x-tenant+route\", \"ip+constant:c\""));
     CHECK(counted(world, request_for("/7", "x-tenant: acme\r\n"), false, "2001:db8::7") ==

@@ -194,6 +194,59 @@ TEST_CASE("cross_slot_charge: what one slot took is given back, once, where anot
     CHECK(rig.wait([&] { return rig.refunds(0) == 2; }));
 }
 
+TEST_CASE("cross_slot_charge: a client over its own limit takes nothing of a shared one") {
+    Rig rig;
+    const auto own = policy(5);
+    auto shared = policy(100);
+    shared.name = "shared";
+    const auto ask = [&](std::int64_t cost = 1) {
+        rig.decision.items = {{&shared, kOnSecond}, {&own, kOnFirst, nullptr, true}};
+        rig.decision.cost = cost;
+        return rig.decide();
+    };
+    CHECK(ask() == Result::admitted);
+    CHECK(rig.charges(1) == 1);
+    rig.admit(0, false, 60'000'000);
+    CHECK(ask() == Result::limited);
+    CHECK(rig.charges(1) == 1);
+    REQUIRE(rig.decision.decided().size() == 1);
+    CHECK(rig.decision.decided()[0].identifier == kOnFirst);
+    CHECK(rig.decision.verdict.limits.size() == 1);
+    CHECK_FALSE(rig.decision.remembered);
+    // And its denials are remembered, whatever else it asks for.
+    for (int i = 0; i < 5; ++i) {
+        CHECK(ask(2) == Result::limited);
+        CHECK(rig.decision.remembered);
+        CHECK(rig.decision.decided().size() == 1);
+    }
+    rig.decision.items = {{&own, kOnFirst, nullptr, true}, {&shared, "user:bob"}};
+    CHECK(rig.decide() == Result::limited);
+    CHECK(rig.decision.remembered);
+    CHECK(rig.charges(0) == 2);
+    CHECK(rig.metrics_have("tidegate_store_given_back_total 0"));
+    rig.limiter->settle(rig.decision, 200);
+}
+
+TEST_CASE("cross_slot_charge: denials of what a client shares are asked anew") {
+    Rig rig;
+    const auto own = policy(5);
+    auto shared = policy(5);
+    SUBCASE("another client may give units back at any moment") {
+        rig.admit(1, false, 60'000'000);
+    }
+    SUBCASE("a limit that counts denied requests has to learn of each") {
+        shared.limits[0].count = limit::Count::all;
+        rig.admit(0, false, 60'000'000);
+    }
+    for (std::size_t i = 1; i <= 3; ++i) {
+        rig.decision.items = {{&own, kOnFirst, nullptr, true}, {&shared, kOnSecond}};
+        CHECK(rig.decide() == Result::limited);
+        CHECK_FALSE(rig.decision.remembered);
+        CHECK(rig.charges(0) == i);
+        CHECK(rig.charges(1) == i);
+    }
+}
+
 TEST_CASE("cross_slot_charge: if both slots deny, nothing is given back") {
     Rig rig;
     const auto some = policy(5);

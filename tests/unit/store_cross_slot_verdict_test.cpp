@@ -193,6 +193,106 @@ TEST_CASE("cross_slot_verdict: in any order of the answers, all units are taken 
     CHECK(seen.size() == 3);
 }
 
+TEST_CASE("cross_slot_verdict: what is the client's alone goes first, and alone if it denies") {
+    const auto own = policy_that("own", OnStoreFailure::deny);
+    const auto shared = policy_that("shared", OnStoreFailure::deny);
+    auto counting = policy("counting", {window(10, 1h)});
+    counting.limits[0].count = limit::Count::all;
+    // One slot has items of both turns.
+    const std::vector<ChargeItem> items{{&shared, "1:all"},
+                                        {&own, "2:ip", nullptr, true},
+                                        {&shared, "2:path"},
+                                        {&counting, "3:all"},
+                                        {&own, "4:user", nullptr, true}};
+    CrossSlotVerdict split;
+    split.begin(items, 1, slot_named);
+    const auto due = [&] {
+        std::vector<std::string> names;
+        for (const auto& part : split.parts()) {
+            if (!split.is_due(part)) continue;
+            for (const ChargeItem& item : part.items) names.emplace_back(item.identifier);
+        }
+        return names;
+    };
+    using Names = std::vector<std::string>;
+    CHECK(due() == Names{"2:ip", "3:all", "4:user"});
+    const auto answer_due = [&](std::string_view denies) {
+        for (auto& part : split.parts()) {
+            if (split.is_due(part)) answer(part, part.items[0].identifier != denies);
+        }
+    };
+    limit::Verdict verdict;
+    std::vector<ChargeItem> decided;
+    SUBCASE("one of them denies") {
+        answer_due("4:user");
+        CHECK(split.next(true) == Next::end);
+        CHECK(split.result() == Result::limited);
+        CHECK(due().empty());
+        split.merge(verdict, decided);
+        REQUIRE(decided.size() == 3);
+        CHECK(decided[0].identifier == "2:ip");
+        CHECK(verdict.limits.size() == 3);
+        CHECK(split.to_give_back(split.parts()[0]) == GiveBack::nothing);  // 1:all
+    }
+    SUBCASE("all admit: the others follow, and may deny") {
+        answer_due("");
+        CHECK(split.next(true) == Next::ask_slots);
+        CHECK(due() == Names{"1:all", "2:path"});
+        CHECK(split.next(true) == Next::wait);
+        answer_due("2:path");
+        CHECK(split.next(true) == Next::end);
+        CHECK(split.result() == Result::limited);
+        for (const auto& part : split.parts()) {
+            const bool taken = part.items[0].identifier != "2:path";
+            CHECK(split.to_give_back(part) == (taken ? GiveBack::all : GiveBack::nothing));
+        }
+        split.merge(verdict, decided);
+        CHECK(decided.size() == 5);
+    }
+    SUBCASE("without items of the client, or with nothing else, there is one turn") {
+        const std::vector<ChargeItem> alike{{&shared, "1:all"}, {&shared, "2:path"}};
+        split.begin(alike, 1, slot_named);
+        CHECK(due() == Names{"1:all", "2:path"});
+        const std::vector<ChargeItem> mine{{&own, "1:ip", nullptr, true},
+                                           {&own, "2:user", nullptr, true}};
+        split.begin(mine, 1, slot_named);
+        CHECK(due().size() == 2);
+        answer_due("");
+        CHECK(split.next(true) == Next::end);
+    }
+}
+
+TEST_CASE("cross_slot_verdict: each turn has its failures decided in process before the next") {
+    const auto own = policy_that("own", OnStoreFailure::local);
+    const auto shared = policy_that("shared", OnStoreFailure::local);
+    const std::vector<ChargeItem> items{{&own, "1:ip", nullptr, true}, {&shared, "2:all"}};
+    CrossSlotVerdict split;
+    split.begin(items, 1, slot_named);
+    CrossSlotVerdict::failed(split.parts()[0]);
+    REQUIRE(split.next(true) == Next::ask_local);
+    REQUIRE(split.local().items.size() == 1);
+    CHECK(split.local().items[0].identifier == "1:ip");
+    SUBCASE("it denies: the shared slot is not asked") {
+        answer(split.local(), false);
+        CHECK(split.next(true) == Next::end);
+        CHECK(split.result() == Result::limited);
+        CHECK(split.parts()[1].answer == Answer::none);
+        CHECK(split.has_failed());
+    }
+    SUBCASE("it admits, and the shared slot fails, too") {
+        answer(split.local(), true);
+        REQUIRE(split.next(true) == Next::ask_slots);
+        CrossSlotVerdict::failed(split.parts()[1]);
+        REQUIRE(split.next(true) == Next::ask_local);
+        CHECK(split.local().items[0].identifier == "2:all");
+        answer(split.local(), false);
+        CHECK(split.next(true) == Next::end);
+        CHECK(split.result() == Result::limited);
+        CHECK(split.to_give_back(split.locals()[0]) == GiveBack::all);
+        CHECK(split.to_give_back(split.locals()[1]) == GiveBack::nothing);
+    }
+}
+
 TEST_CASE("cross_slot_verdict: the verdict has units that are given back as not taken") {
     const auto a = policy_that("a", OnStoreFailure::local);
     const std::vector<ChargeItem> items{{&a, "4:a"}, {&a, "8:b"}, {&a, "2:c"}};
