@@ -1,6 +1,7 @@
 #include "ask/verdict.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "ask/decided_limits.hpp"
 
@@ -24,15 +25,47 @@ RateLimitItem item_of(const Ruleset& rules, const limit::ChargeItem& item, std::
     return {.name = texts.name,
             .quota = limit.quota,
             .window_seconds = texts.window_seconds,
-            .remaining = std::min(verdict.remaining, limit.quota),
-            .reset_seconds = verdict.next_unit == limit::kNever ? 0 : seconds_up(verdict.next_unit),
+            .remaining = verdict.is_current ? std::min(verdict.remaining, limit.quota) : 0,
+            .reset_seconds = verdict.tells_next_unit()
+                                 ? std::optional(seconds_up(verdict.next_unit))
+                                 : std::nullopt,
             .kind = texts.kind,
-            .texts = &texts.members};
+            .texts = &texts.members,
+            .is_current = verdict.is_current};
 }
 
+// Where it is not known how much is left, it may be nothing.
 bool is_tighter(const RateLimitItem& a, const RateLimitItem& b) {
     if (a.remaining != b.remaining) return a.remaining < b.remaining;
-    return a.reset_seconds > b.reset_seconds;
+    if (a.is_current != b.is_current) return a.is_current;
+    return http::waits_longer(a, b);
+}
+
+// Lists what the fields of the answer tell of the limits: one entry a limit, of the identifier with
+// the least left. Items of one policy and tier are next to each other, so its entries are the last
+// ones. Calls `visit(item, position of the limit, verdict)` for each limit.
+template <class Visit>
+void list_limits(const Ruleset& rules, Decision& decision, Visit visit) {
+    auto& entries = decision.ratelimit;
+    const limit::Policy* policy = nullptr;
+    const limit::ChargeItem* begun = nullptr;
+    std::size_t first = 0;
+    for_each_limit(decision.charge, [&](const limit::ChargeItem& item, std::size_t i,
+                                        const limit::LimitVerdict& one) {
+        visit(item, i, one);
+        if (item.policy->shadow) return;
+        if (item.policy != policy || item.tier != begun->tier) {
+            policy = item.policy;
+            begun = &item;
+            first = entries.size();
+        }
+        const RateLimitItem entry = item_of(rules, item, i, one);
+        if (begun == &item) {
+            entries.push_back(entry);
+        } else if (is_tighter(entry, entries[first + i])) {
+            entries[first + i] = entry;
+        }
+    });
 }
 
 }  // namespace
@@ -56,28 +89,21 @@ void apply_verdict(const Ruleset& rules, Metrics& metrics, Decision& decision) {
         return decision.refuse(Fault::store_unavailable);
     }
     if (decision.charge.result == Result::limited) decision.refuse(Fault::limited);
-    // One entry a limit, of the identifier with the least left. Items of one policy and tier are
-    // next to each other, so its entries are the last ones.
-    auto& entries = decision.ratelimit;
-    const limit::Policy* policy = nullptr;
-    const limit::ChargeItem* begun = nullptr;
-    std::size_t first = 0;
-    for_each_limit(decision.charge, [&](const limit::ChargeItem& item, std::size_t i,
-                                        const limit::LimitVerdict& one) {
-        metrics.count_decision(rules.slots.decision(list_of(item), i), one.denied);
-        if (item.policy->shadow) return;
-        if (item.policy != policy || item.tier != begun->tier) {
-            policy = item.policy;
-            begun = &item;
-            first = entries.size();
-        }
-        const RateLimitItem entry = item_of(rules, item, i, one);
-        if (begun == &item) {
-            entries.push_back(entry);
-        } else if (is_tighter(entry, entries[first + i])) {
-            entries[first + i] = entry;
-        }
-    });
+    list_limits(rules, decision,
+                [&](const limit::ChargeItem& item, std::size_t i, const limit::LimitVerdict& one) {
+                    metrics.count_decision(rules.slots.decision(list_of(item), i), one.denied);
+                });
+}
+
+void note_given_back(const Ruleset& rules, Decision& decision) {
+    std::size_t position = 0;
+    for_each_limit(decision.charge,
+                   [&](const limit::ChargeItem& item, std::size_t i, const limit::LimitVerdict&) {
+                       limit::LimitVerdict& verdict = decision.charge.verdict.limits[position++];
+                       limit::add_back(decision.charge.cost, item.limits()[i], verdict);
+                   });
+    decision.ratelimit.clear();
+    list_limits(rules, decision, [](const auto&, std::size_t, const auto&) {});
 }
 
 }  // namespace tidegate::ask

@@ -18,8 +18,7 @@ constexpr int kBadCall = 400;
 // Of a limit, what comes behind its texts and its identifier: two numbers and names of members.
 constexpr std::size_t kLimitBytesMax = 96;
 
-// Rounded up, so that a program does not come back too early. Requires another time than kNever,
-// which is written as `null`.
+// Rounded up, so that a program does not come back too early. Requires another time than kNever.
 std::int64_t milliseconds_up(limit::Micros time) {
     constexpr std::int64_t kMilli = 1'000;
     return time.count() / kMilli + (time.count() % kMilli != 0 ? 1 : 0);
@@ -51,10 +50,11 @@ void append_limit(const ask::Ruleset& rules, const limit::ChargeItem& item, std:
     char* to = put(std::string_view(texts.json_begin), out.data() + begin);
     to = write_json_escaped(item.identifier, to);
     to = put(std::string_view(texts.json_quota), to);
-    to = put_number(std::min(verdict.remaining, limit.quota), to);
+    to = verdict.is_current ? put_number(std::min(verdict.remaining, limit.quota), to)
+                            : put("null", to);
     to = put(R"(,"reset_ms":)", to);
-    const bool is_never = verdict.next_unit == limit::kNever;
-    to = is_never ? put("null", to) : put_number(milliseconds_up(verdict.next_unit), to);
+    to = verdict.tells_next_unit() ? put_number(milliseconds_up(verdict.next_unit), to)
+                                   : put("null", to);
     to = verdict.denied ? put(R"(,"denied":true})", to) : put(R"(,"denied":false})", to);
     out.resize(static_cast<std::size_t>(to - out.data()));
 }

@@ -37,14 +37,16 @@ std::vector<http::RateLimitItem> limits_shown_of(const ask::Decision& decision) 
     return items;
 }
 
-// The answer names a limit of two descriptors once.
+// The answer names a limit of two descriptors once. Where it is not known how much is left, it may
+// be nothing.
 void add_tightest(const http::RateLimitItem& item, std::vector<http::RateLimitItem>& items) {
     const auto known = std::find_if(items.begin(), items.end(), [&](const auto& one) {
         return one.name == item.name && one.quota == item.quota;
     });
     if (known == items.end()) {
         items.push_back(item);
-    } else if (item.remaining < known->remaining) {
+    } else if (item.remaining < known->remaining ||
+               (item.remaining == known->remaining && !known->is_current)) {
         *known = item;
     }
 }
@@ -68,8 +70,11 @@ void RlsCharge::read_limits(const Counted& counted, const ask::Decision& decisio
         }
         const limit::Limit& limit = item.limits()[i];
         const std::int64_t remaining = std::min(verdict.remaining, limit.quota);
-        if (verdict.denied && !item.policy->shadow) status.is_over = true;
-        if (has_any && remaining >= status.remaining) return;
+        // The store was only asked: it would refuse what is more than there is left.
+        const bool lacks_units = decision.charge.cost == 0 && verdict.remaining < counted.cost;
+        if ((verdict.denied || lacks_units) && !item.policy->shadow) status.is_over = true;
+        // Envoy makes fields of its own of what is told here.
+        if (!verdict.is_current || (has_any && remaining >= status.remaining)) return;
         has_any = true;
         const bool has_name = counted.rule != nullptr && !counted.rule->name.empty();
         status.limit = {has_name ? std::string_view(counted.rule->name) : std::string_view(),
@@ -110,7 +115,7 @@ void RlsCharge::finish(RlsAnswer& answer) {
         http::append_ratelimit_policy(items, policy);
         http::append_ratelimit(items, state);
         answer.fields.emplace_back("RateLimit-Policy", std::move(policy));
-        answer.fields.emplace_back("RateLimit", std::move(state));
+        if (!state.empty()) answer.fields.emplace_back("RateLimit", std::move(state));
     }
     x_.decision.fault = answer.is_over ? ask::Fault::limited : ask::Fault::none;
     if (!answer.is_over) return;

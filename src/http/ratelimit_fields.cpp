@@ -29,7 +29,7 @@ bool stricter(const RateLimitItem& a, const RateLimitItem& b) {
     const Wide right = Wide{b.remaining} * a.quota;
     if (left != right) return left < right;
     if (a.remaining != b.remaining) return a.remaining < b.remaining;
-    return a.reset_seconds > b.reset_seconds;
+    return waits_longer(a, b);
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ void append_ratelimit_policy(std::span<const RateLimitItem> items, std::string& 
 void append_ratelimit(std::span<const RateLimitItem> items, std::string& out) {
     bool first = true;
     for (const RateLimitItem& item : items) {
-        if (item.kind == Kind::schedule) continue;
+        if (item.kind == Kind::schedule || !item.is_current) continue;
         if (!first) out += ", ";
         first = false;
         if (item.texts != nullptr) {
@@ -70,14 +70,16 @@ void append_ratelimit(std::span<const RateLimitItem> items, std::string& out) {
             out += ratelimit_texts(item).state;
         }
         append_integer(item.remaining, out);
-        if (item.kind == Kind::window) append_parameter("t", item.reset_seconds, out);
+        if (item.kind == Kind::window && item.reset_seconds) {
+            append_parameter("t", *item.reset_seconds, out);
+        }
     }
 }
 
 const RateLimitItem* most_restrictive(std::span<const RateLimitItem> items) {
     const RateLimitItem* found = nullptr;
     for (const RateLimitItem& item : items) {
-        if (item.kind == Kind::schedule) continue;
+        if (item.kind == Kind::schedule || !item.is_current) continue;
         if (found == nullptr || stricter(item, *found)) found = &item;
     }
     return found;
@@ -88,7 +90,7 @@ void append_x_ratelimit_fields(std::span<const RateLimitItem> items, std::string
     if (item == nullptr) return;
     append_line("X-RateLimit-Limit", item->quota, out);
     append_line("X-RateLimit-Remaining", item->remaining, out);
-    append_line("X-RateLimit-Reset", item->reset_seconds, out);
+    if (item->reset_seconds) append_line("X-RateLimit-Reset", *item->reset_seconds, out);
 }
 
 }  // namespace tidegate::http

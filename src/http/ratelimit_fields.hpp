@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,11 +33,18 @@ struct RateLimitItem {
     std::int64_t quota = 0;           // >= 0
     std::int64_t window_seconds = 0;  // 0: below one second or none; `w` is left out
     std::int64_t remaining = 0;       // >= 0
-    std::int64_t reset_seconds = 0;   // until the next unit is free, rounded up
+    // Until the next unit is free, rounded up; nothing: that is not known, or none ever is.
+    std::optional<std::int64_t> reset_seconds = 0;
     Kind kind = Kind::window;
     // What of it never changes, where whoever asks often has it ready (ratelimit_texts()).
     const RateLimitTexts* texts = nullptr;
+    // False: how much is left is not known. The client gets the policy only.
+    bool is_current = true;
 };
+
+inline bool waits_longer(const RateLimitItem& a, const RateLimitItem& b) {
+    return b.reset_seconds && (!a.reset_seconds || *a.reset_seconds > *b.reset_seconds);
+}
 
 // Its members in the two fields, as far as quota and window tell.
 RateLimitTexts ratelimit_texts(const RateLimitItem& item);
@@ -46,16 +54,17 @@ RateLimitTexts ratelimit_texts(const RateLimitItem& item);
 // the field must not be sent empty.
 void append_ratelimit_policy(std::span<const RateLimitItem> items, std::string& out);
 
-// Appends the value of RateLimit: `"default-1s";r=7;t=1, "default-1min";r=12;t=3`. Nothing when
-// there is no item that it tells of.
+// Appends the value of RateLimit: `"default-1s";r=7;t=1, "default-1min";r=12;t=3`, without `t`
+// where no unit is known to come. Nothing when there is no item that it tells of.
 void append_ratelimit(std::span<const RateLimitItem> items, std::string& out);
 
 // The item that a client with room for only one should watch: the smallest part of its quota
-// left, then the fewest units, then the longest wait. Never a schedule. Null for no items.
+// left, then the fewest units, then the longest wait. Never a schedule, nor one of which is not
+// known how much is left. Null for no items.
 const RateLimitItem* most_restrictive(std::span<const RateLimitItem> items);
 
 // Appends three whole lines, `X-RateLimit-Limit: 10\r\n` with -Remaining and -Reset (seconds from
-// now), for the most restrictive item. Nothing for no items.
+// now; only if that is known), for the most restrictive item. Nothing for no items.
 void append_x_ratelimit_fields(std::span<const RateLimitItem> items, std::string& out);
 
 }  // namespace tidegate::http

@@ -46,13 +46,22 @@ struct Charge {
     Micros moment{0};       // for limits of schedule: when it is meant for, since the epoch
 };
 
+inline constexpr Micros kNever = Micros::max();
+
 struct LimitVerdict {
     std::int64_t remaining = 0;  // units left after this request, >= 0
-    Micros next_unit{0};         // until the next unit is free; 0 when nothing is taken
-    bool denied = false;         // this limit refused
-};
+    // Until the next unit is free; 0 when nothing is taken, kNever where that moment is not known.
+    Micros next_unit{0};
+    bool denied = false;  // this limit refused
+    // False: `remaining` is of an earlier moment, and may be another by now.
+    bool is_current = true;
 
-inline constexpr Micros kNever = Micros::max();
+    // Whether a next unit is free at a moment that is known. With nothing taken and nothing left,
+    // as with a quota of 0, none ever is.
+    bool tells_next_unit() const {
+        return is_current && next_unit != kNever && (next_unit > Micros{0} || remaining > 0);
+    }
+};
 
 // The verdict as it is once the limit has got back `cost` units, or the slot. Limits that count
 // denied requests, too, keep what they took.

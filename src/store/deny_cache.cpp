@@ -11,13 +11,24 @@ namespace {
 
 using limit::Micros;
 
-bool may_be_remembered(const limit::Charge& charge) {
-    return std::all_of(charge.items.begin(), charge.items.end(), [](const limit::ChargeItem& item) {
-        const auto limits = item.limits();
-        return !item.policy->shadow &&
-               std::all_of(limits.begin(), limits.end(),
-                           [](const limit::Limit& limit) { return limit.only_time_frees(); });
-    });
+// A window of fixed_window that is full, for as long as the denial holds: what denied requests take
+// there ends with it, and changes nothing before.
+bool is_full_window(const limit::Limit& limit, const limit::LimitVerdict& one, Micros retry_after) {
+    return limit.count == limit::Count::all && limit.algorithm == limit::Algorithm::fixed_window &&
+           one.remaining == 0 && one.next_unit >= retry_after;
+}
+
+bool may_be_remembered(const limit::Charge& charge, const limit::Verdict& verdict) {
+    std::size_t position = 0;
+    for (const limit::ChargeItem& item : charge.items) {
+        if (item.policy->shadow) return false;
+        for (const limit::Limit& limit : item.limits()) {
+            const std::size_t at = position++;
+            if (limit.only_time_frees()) continue;
+            if (!is_full_window(limit, verdict.limits[at], verdict.retry_after)) return false;
+        }
+    }
+    return true;
 }
 
 template <class Number>
@@ -25,6 +36,29 @@ void append_bytes(Number number, std::string& out) {
     char bytes[sizeof number];
     std::memcpy(bytes, &number, sizeof number);
     out.append(bytes, sizeof bytes);
+}
+
+// What a denial still says once `passed` has gone by. Of a limit without a unit left nobody takes
+// one before the next is free; of all others the count may have changed. And one that has got a
+// unit may have ceased to deny, while the rest of the denial holds.
+void age(Micros passed, limit::Verdict& verdict) {
+    if (verdict.retry_after != limit::kNever) {
+        verdict.retry_after = std::max(Micros{1}, verdict.retry_after - passed);
+    }
+    const auto has_freed = [passed](const limit::LimitVerdict& one) {
+        return one.next_unit > Micros{0} && one.next_unit <= passed;
+    };
+    const bool any_sure =
+        std::any_of(verdict.limits.begin(), verdict.limits.end(),
+                    [&](const auto& one) { return one.denied && !has_freed(one); });
+    for (limit::LimitVerdict& one : verdict.limits) {
+        const bool freed = has_freed(one);
+        one.is_current = one.remaining == 0 && !freed;
+        if (freed && any_sure) one.denied = false;
+        if (one.next_unit != limit::kNever) {
+            one.next_unit = std::max(Micros{0}, one.next_unit - passed);
+        }
+    }
 }
 
 }  // namespace
@@ -48,8 +82,8 @@ std::uint64_t DenyCache::name_of(const limit::Charge& charge) {
 
 void DenyCache::remember(const limit::Charge& charge, const limit::Verdict& verdict,
                          SteadyTime sent) {
-    if (options_.entries == 0 || sent <= cleared_ || charge.cost == 0 || !may_be_remembered(charge))
-        return;
+    if (options_.entries == 0 || sent <= cleared_ || charge.cost == 0) return;
+    if (!may_be_remembered(charge, verdict)) return;
     const std::uint64_t hash = name_of(charge);
     Denial& denial = slot_for(hash);
     denial.name = name_;
@@ -82,14 +116,8 @@ bool DenyCache::recall(const limit::Charge& charge, SteadyTime now, limit::Verdi
     const Denial& denial = ring_[known->second];
     if (now >= denial.until || charge.cost < denial.cost || denial.name != name_) return false;
     if (freed_ != nullptr && freed_->any(charge.items, denial.sent)) return false;
-    const Micros passed = std::chrono::duration_cast<Micros>(now - denial.sent);
     verdict = denial.verdict;
-    if (verdict.retry_after != limit::kNever) {
-        verdict.retry_after = std::max(Micros{1}, verdict.retry_after - passed);
-    }
-    for (limit::LimitVerdict& one : verdict.limits) {
-        one.next_unit = std::max(Micros{0}, one.next_unit - passed);
-    }
+    age(std::chrono::duration_cast<Micros>(now - denial.sent), verdict);
     return true;
 }
 

@@ -10,8 +10,9 @@ namespace {
 
 // As a charge of one unit would be answered.
 limit::LimitVerdict verdict_of(const LimitCount& count) {
+    const limit::Micros otherwise = count.remaining > 0 ? limit::Micros{0} : limit::kNever;
     return {.remaining = count.remaining,
-            .next_unit = count.next_unit.value_or(limit::kNever),
+            .next_unit = count.next_unit.value_or(otherwise),
             .denied = count.denied};
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -152,9 +153,15 @@ void check_policy(const Item& read, const RateLimitItem& item) {
     check_item(read, item.name, expected);
 }
 
+bool is_told(const RateLimitItem& item) {
+    return item.kind != Kind::schedule && item.is_current;
+}
+
 void check_state(const Item& read, const RateLimitItem& item) {
     std::vector<Parameter> expected{{"r", fitting(item.remaining)}};
-    if (item.kind == Kind::window) expected.push_back({"t", fitting(item.reset_seconds)});
+    if (item.kind == Kind::window && item.reset_seconds) {
+        expected.push_back({"t", fitting(*item.reset_seconds)});
+    }
     check_item(read, item.name, expected);
 }
 
@@ -169,7 +176,7 @@ void check_fields(const std::vector<RateLimitItem>& items) {
     std::size_t told = 0;
     for (std::size_t i = 0; i < items.size(); ++i) {
         check_policy(policies[i], items[i]);
-        if (items[i].kind == Kind::schedule) continue;
+        if (!is_told(items[i])) continue;
         FUZZ_CHECK(told < states.size());
         check_state(states[told++], items[i]);
     }
@@ -186,25 +193,26 @@ std::string_view line_value(std::string_view& lines, std::string_view name) {
     return value;
 }
 
-// Three whole lines, of one and the same of the items.
+// Three whole lines, or two without a time, of one and the same of the items.
 void check_old_fields(const std::vector<RateLimitItem>& items) {
     std::string out;
     append_x_ratelimit_fields(items, out);
-    const bool told = std::any_of(items.begin(), items.end(), [](const RateLimitItem& item) {
-        return item.kind != Kind::schedule;
-    });
+    const bool told = std::any_of(items.begin(), items.end(), is_told);
     FUZZ_CHECK(out.empty() != told);
     if (!told) return;
     std::string_view lines = out;
     const auto quota = StrictReader(line_value(lines, "X-RateLimit-Limit: ")).only_integer();
     const auto left = StrictReader(line_value(lines, "X-RateLimit-Remaining: ")).only_integer();
-    const auto reset = StrictReader(line_value(lines, "X-RateLimit-Reset: ")).only_integer();
+    std::optional<std::int64_t> reset;
+    if (!lines.empty()) {
+        reset = StrictReader(line_value(lines, "X-RateLimit-Reset: ")).only_integer();
+    }
     FUZZ_CHECK(lines.empty());
     bool found = false;
     for (const RateLimitItem& item : items) {
-        if (item.kind == Kind::schedule) continue;
+        if (!is_told(item) || reset.has_value() != item.reset_seconds.has_value()) continue;
         found = found || (quota == fitting(item.quota) && left == fitting(item.remaining) &&
-                          reset == fitting(item.reset_seconds));
+                          (!reset || *reset == fitting(*item.reset_seconds)));
     }
     FUZZ_CHECK(found);
 }
@@ -224,7 +232,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
              .window_seconds = provider.ConsumeIntegral<std::int64_t>(),
              .remaining = provider.ConsumeIntegral<std::int64_t>(),
              .reset_seconds = provider.ConsumeIntegral<std::int64_t>(),
-             .kind = provider.PickValueInArray({Kind::window, Kind::in_flight, Kind::schedule})});
+             .kind = provider.PickValueInArray({Kind::window, Kind::in_flight, Kind::schedule}),
+             .is_current = provider.ConsumeBool()});
+        if (provider.ConsumeBool()) items.back().reset_seconds.reset();
     }
     check_fields(items);
     check_old_fields(items);

@@ -97,6 +97,39 @@ TEST_CASE("verdict: of two identifiers with as little left, the answer has the l
     CHECK(request.decision.ratelimit[0].reset_seconds == 3);
 }
 
+TEST_CASE(
+    "verdict: where a remembered denial does not know what is left, the answer does not say") {
+    World world(kUpstream + "limits: [10/s, 100/min]\n" + kTrusting);
+    Request request(world, get("X-User-Id: alice\r\n"), true);
+    REQUIRE(request.decide() == Fault::none);
+    auto& decision = request.decision.charge;
+    decision.result = Decided::limited;
+    const limit::LimitVerdict full{.remaining = 0, .next_unit = 3s, .denied = true};
+    const limit::LimitVerdict unknown{.remaining = 4, .next_unit = 9s, .is_current = false};
+    decision.verdict.limits = {unknown, unknown, full, {.remaining = 7, .next_unit = 1s}};
+    request.apply_verdict();
+    const auto& told = request.decision.ratelimit;
+    REQUIRE(told.size() == 2);
+    CHECK(told[0].is_current);
+    CHECK(told[0].reset_seconds == 3);
+    // One of the two identifiers may have nothing left.
+    CHECK_FALSE(told[1].is_current);
+}
+
+TEST_CASE("verdict: a limit that has nothing to give, ever, names no time") {
+    World world(kUpstream + "limits: [10/s]\n" + kTrusting);
+    Request request(world, get(""), true);
+    REQUIRE(request.decide() == Fault::none);
+    auto& decision = request.decision.charge;
+    decision.result = Decided::limited;
+    for (const limit::Micros next : {limit::Micros{0}, limit::kNever}) {
+        request.decision.ratelimit.clear();
+        decision.verdict.limits = {{.remaining = 0, .next_unit = next, .denied = true}};
+        request.apply_verdict();
+        CHECK_FALSE(request.decision.ratelimit.at(0).reset_seconds);
+    }
+}
+
 TEST_CASE("verdict: a store that does not answer is not shown as a limit that was reached") {
     World world(kUpstream + "limits: [10/s]\n");
     Request request(world, get());

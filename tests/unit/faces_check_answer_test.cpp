@@ -73,6 +73,15 @@ TEST_CASE("check answer: a refusal says when to come back, or that the time is u
     CHECK(refused.text() == limits + R"(,"retry_after_ms":null)");
 }
 
+TEST_CASE("check answer: what a remembered denial does not know is null") {
+    Answered refused(Decided::limited);
+    refused.decision.refuse(ask::Fault::limited);
+    auto& verdict = refused.decision.charge.verdict;
+    verdict.limits[1] = {.remaining = 3, .next_unit = 2s, .denied = true, .is_current = false};
+    CHECK(refused.text().find(R"("quota":5,"left":null,"reset_ms":null,"denied":true})") !=
+          std::string::npos);
+}
+
 TEST_CASE("check answer: another fault has its status and a sentence, and no limits") {
     Answered unanswered(Decided::unavailable);
     unanswered.decision.refuse(ask::Fault::bad_moment, "A \"word\".");

@@ -1,4 +1,5 @@
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,23 @@ TEST_CASE("ratelimit_fields: slots name their unit, a schedule is stated as a po
     const Items plan = {items[1]};
     CHECK(state(plan).empty());
     CHECK(most_restrictive(plan) == nullptr);
+}
+
+TEST_CASE("ratelimit_fields: what is not known is not told") {
+    RateLimitItem never{"zero", 0, 60, 0, std::nullopt};
+    RateLimitItem unknown{"hour", 100, 3600, 0, std::nullopt};
+    unknown.is_current = false;
+    const Items items = {unknown, never, {"second", 10, 1, 7, 1}};
+    CHECK(policy(items) == R"("hour";q=100;w=3600, "zero";q=0;w=60, "second";q=10;w=1)");
+    CHECK(state(items) == R"("zero";r=0, "second";r=7;t=1)");
+    CHECK(most_restrictive(items)->name == "zero");
+    std::string out;
+    append_x_ratelimit_fields(items, out);
+    CHECK(out == "X-RateLimit-Limit: 0\r\nX-RateLimit-Remaining: 0\r\n");
+    out.clear();
+    append_x_ratelimit_fields(Items{unknown}, out);
+    CHECK(out.empty());
+    CHECK(state({unknown}).empty());
 }
 
 TEST_CASE("ratelimit_fields: no items, no value") {

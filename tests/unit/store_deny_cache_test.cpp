@@ -56,6 +56,58 @@ TEST_CASE("deny_cache: a denial holds until the moment it names, and not a micro
     CHECK_FALSE(cache.recall(denied.charge, kNow + 2s, verdict));
 }
 
+TEST_CASE("deny_cache: what others may have changed since is marked, and `never` does not age") {
+    DenyCache cache{{}};
+    limit::Policy policy = policy_with({});
+    for (int i = 0; i < 5; ++i) policy.limits.push_back(policy.limits[0]);
+    Denied denied(policy, "user:a", 3);
+    denied.verdict.retry_after = 4s;
+    denied.verdict.limits = {
+        {.remaining = 0, .next_unit = 4s, .denied = true},
+        {.remaining = 0, .next_unit = 1s, .denied = true},
+        {.remaining = 2, .next_unit = 3s, .denied = true},
+        {.remaining = 7, .next_unit = 3s, .denied = false},
+        {.remaining = 0, .next_unit = limit::kNever, .denied = true},
+        {.remaining = 0, .next_unit = 0s, .denied = true},  // a quota of 0
+    };
+    cache.remember(denied.charge, denied.verdict, kNow);
+    limit::Verdict verdict;
+    REQUIRE(cache.recall(denied.charge, kNow + 2s, verdict));
+    const auto& limits = verdict.limits;
+    REQUIRE(limits.size() == 6);
+    CHECK(limits[0].is_current);
+    CHECK(limits[0].next_unit == 2s);
+    CHECK(limits[0].denied);
+    // It has a unit again: it may have ceased to deny, and how many are left is not known.
+    CHECK_FALSE(limits[1].is_current);
+    CHECK_FALSE(limits[1].denied);
+    // Others may have taken the two, or some of the seven.
+    CHECK_FALSE(limits[2].is_current);
+    CHECK(limits[2].denied);
+    CHECK_FALSE(limits[3].is_current);
+    CHECK_FALSE(limits[3].denied);
+    CHECK(limits[4].is_current);
+    CHECK(limits[4].next_unit == limit::kNever);
+    CHECK(limits[5].is_current);
+    CHECK_FALSE(limits[4].tells_next_unit());
+    CHECK_FALSE(limits[5].tells_next_unit());
+    CHECK(limits[0].tells_next_unit());
+}
+
+TEST_CASE("deny_cache: a denial of one limit names it as long as it holds") {
+    DenyCache cache{{}};
+    const auto policy = policy_with({});
+    // A cost of 3 is denied for longer than until the first unit is free.
+    Denied denied(policy, "user:a", 3);
+    denied.verdict.retry_after = 4s;
+    denied.verdict.limits = {{.remaining = 0, .next_unit = 1s, .denied = true}};
+    cache.remember(denied.charge, denied.verdict, kNow);
+    limit::Verdict verdict;
+    REQUIRE(cache.recall(denied.charge, kNow + 2s, verdict));
+    CHECK(verdict.limits[0].denied);
+    CHECK_FALSE(verdict.limits[0].is_current);
+}
+
 TEST_CASE("deny_cache: no denial holds longer than max_ttl, not even one for ever") {
     DenyCache cache{{.max_ttl = 1s}};
     const auto policy = policy_with({});
@@ -127,6 +179,30 @@ TEST_CASE("deny_cache: a denial that something else than time may end is not rem
     auto shadow = policy_with({});
     shadow.shadow = true;
     CHECK_FALSE(remembers(shadow));
+}
+
+TEST_CASE("deny_cache: a fixed window that counts denied requests is remembered once it is full") {
+    limit::LimitSpec spec;
+    spec.algorithm = limit::Algorithm::fixed_window;
+    spec.count = limit::Count::all;
+    const auto fixed = policy_with(spec);
+    limit::Verdict verdict;
+    const auto is_remembered = [&](const limit::Policy& policy, const limit::LimitVerdict& one,
+                                   Micros retry_after) {
+        DenyCache cache{{}};
+        Denied denied(policy);
+        denied.verdict.retry_after = retry_after;
+        denied.verdict.limits = {one};
+        cache.remember(denied.charge, denied.verdict, kNow);
+        return cache.recall(denied.charge, kNow, verdict);
+    };
+    const limit::LimitVerdict full{.remaining = 0, .next_unit = 2s, .denied = true};
+    CHECK(is_remembered(fixed, full, 2s));
+    // It ends before the denial does: then the next window has to count.
+    CHECK_FALSE(is_remembered(fixed, full, 3s));
+    CHECK_FALSE(is_remembered(fixed, {.remaining = 1, .next_unit = 2s, .denied = true}, 2s));
+    spec.algorithm = limit::Algorithm::sliding_window;
+    CHECK_FALSE(is_remembered(policy_with(spec), full, 2s));
 }
 
 TEST_CASE("deny_cache: it is bounded, the oldest goes first, and it can be off or emptied") {
