@@ -125,6 +125,7 @@ Task<> Engine::look_at_guesses(const Question& question) {
 Task<> Engine::look_at_listed(const Question& question) {
     Decision& decision = question.decision;
     const auto asked = std::chrono::steady_clock::now();
+    decision.charge.needed_by = question.needed_by;
     limiter_.look(decision.charge, question.wakeup, asked);
     while (decision.charge.result == store::LimitDecision::Result::pending) {
         co_await question.wakeup.wait();

@@ -49,6 +49,7 @@ bool Engine::begin_charge(const Question& question) {
     Decision& decision = question.decision;
     decision.charged_at = std::chrono::steady_clock::now();
     decision.charge.owner = &question.rules.config;
+    decision.charge.needed_by = question.needed_by;
     limiter_.decide(decision.charge, question.wakeup, decision.charged_at);
     return decision.charge.result != store::LimitDecision::Result::pending &&
            conclude_charge(question);

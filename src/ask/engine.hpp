@@ -29,6 +29,9 @@ struct Question {
     // `wakeup` is woken when the client leaves. Called only while the engine waits.
     bool (*has_left)(void* client);
     void* client;
+    // When the caller needs the decision: then the store is not waited for any longer, and
+    // `on_store_failure` decides.
+    SteadyTime needed_by = SteadyTime::max();
     // begin() and finish() list what is to be charged, and charge() is left to the caller.
     bool only_lists = false;
 };

@@ -54,6 +54,11 @@ std::optional<limit::Limit> limit_of(std::int64_t requests, Unit unit, Algorithm
     return std::move(*made);
 }
 
+// That service counts first and looks then. The ids stay: a change of `rls.count` keeps the counts.
+void count_all(limit::Policy& policy) {
+    for (limit::Limit& limit : policy.limits) limit.count = limit::Count::all;
+}
+
 class FileReader {
   public:
     FileReader(Config& config, Rls& made, Algorithm algorithm, const Declared& declared)
@@ -233,6 +238,7 @@ class FileReader {
     }
 
     const Policy* add(const std::string& path, Policy&& policy) {
+        if (made_.counts_all) count_all(policy);
         policy.name = std::string(kRlsPolicy) + path;
         // `a_b` may be a key, or a key with a value.
         for (int number = 2; !names_.insert(policy.name).second; ++number) {
@@ -272,7 +278,9 @@ void read_rls_file(const Value& value, const std::string& path, FileReader& read
     }
     const ReferencedFile file{path, std::move(content->text)};
     Context context = context_of(file, value.context());
-    const TreeNode tree = parse_document(file.text, context.faults);
+    // That service's files are not ours: a dollar is a dollar, and YAML's anchors are YAML's.
+    context.expands_variables = false;
+    const TreeNode tree = parse_document(file.text, context.faults, {.anchors = Anchors::read});
     const Place top = tree.kind == TreeNode::Kind::null ? Place{1, 1} : tree.place;
     reader.read(Value(context, tree, "", top), path, domains);
     for (const Fault& warning : context.warnings) {
@@ -310,6 +318,7 @@ void add_override_policies(Config& config, Rls& made, Algorithm algorithm,
         policy.key = {limit::single_key(limit::KeyPart::Kind::constant)};
         policy.on_store_failure = declared.on_store_failure;
         policy.limits.push_back(*limit_of(1, unit, algorithm));
+        if (made.counts_all) count_all(policy);
         made.override_policies[static_cast<std::size_t>(unit)] =
             config.policies[add_policy(std::move(policy), config)].get();
     }

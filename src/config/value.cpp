@@ -72,14 +72,14 @@ bool Value::is_off() const {
 
 bool Value::is(std::string_view text) const {
     if (!is_scalar()) return false;
-    const auto expanded = expand(node_->text, context_->environment);
+    const auto expanded = expanded_text();
     return expanded && expanded->text == text;
 }
 
 void Value::fault(const std::string& what) const {
     std::string message = name_.empty() ? what : name_ + ": " + what;
     // Without the text, which may be a secret.
-    if (is_scalar() && is_shell_variable(node_->text)) {
+    if (is_scalar() && context_->expands_variables && is_shell_variable(node_->text)) {
         message += "; an environment variable is written `${NAME}`";
     }
     context_->faults.push_back({place_, std::move(message)});
@@ -104,12 +104,17 @@ void Value::wrong_kind(std::string_view wanted) const {
     fault("found " + std::string(kind_name(node_->kind)) + "; expected " + std::string(wanted));
 }
 
+Result<Expanded, std::string> Value::expanded_text() const {
+    if (!context_->expands_variables) return Expanded{node_->text};
+    return expand(node_->text, context_->environment);
+}
+
 std::optional<std::string> Value::scalar(std::string_view wanted) const {
     if (!is_scalar()) {
         wrong_kind(wanted);
         return std::nullopt;
     }
-    auto expanded = expand(node_->text, context_->environment);
+    auto expanded = expanded_text();
     if (!expanded) {
         fault(expanded.error());
         return std::nullopt;

@@ -24,6 +24,7 @@ struct Context {
     std::string file;    // as messages name it
     std::string folder;  // paths in the file are relative to it; empty: the working directory
     Environment environment = process_environment;
+    bool expands_variables = true;  // false: a dollar is a dollar
     Occasion occasion = Occasion::start;
     std::vector<Fault> faults;
     std::vector<Fault> warnings;
@@ -58,6 +59,7 @@ struct ListRule {
     std::string_view if_empty{};  // the fault of an empty list; none: a list may be empty
 };
 
+struct Expanded;  // environment.hpp
 class Section;
 
 // A value somewhere in the tree. Cheap to copy. Every reading function reports what is wrong and
@@ -90,7 +92,7 @@ class Value {
     // The value is not of the kind `wanted` names ("a list", "a duration such as ...").
     void wrong_kind(std::string_view wanted) const;
 
-    // Environment variables are expanded. Never empty.
+    // Environment variables are expanded, where the context says so. Never empty.
     std::optional<std::string> text(std::string_view wanted = "text") const;
     // Text that may be empty.
     std::optional<std::string> any_text(std::string_view wanted = "text") const;
@@ -147,6 +149,7 @@ class Value {
 
     std::optional<std::size_t> choose(const std::vector<std::string_view>& names,
                                       const std::vector<std::string_view>& later) const;
+    Result<Expanded, std::string> expanded_text() const;
     std::optional<std::string> scalar(std::string_view wanted) const;
     bool keeps(const ListRule& rule, std::size_t size) const;
     Value item(std::size_t index) const;

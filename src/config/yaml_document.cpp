@@ -1,5 +1,6 @@
 #include "config/yaml_document.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -24,52 +25,69 @@ Place place_of(const YAML::Mark& mark) {
 // Nothing after this point can be read: the fault has been recorded.
 struct Abandoned {};
 
+std::size_t nodes_in(const TreeNode& node) {
+    std::size_t nodes = 1;
+    for (const TreeNode& item : node.items) nodes += nodes_in(item);
+    for (const Entry& entry : node.entries) nodes += nodes_in(entry.value);
+    return nodes;
+}
+
+std::size_t depth_of(const TreeNode& node) {
+    if (node.kind != TreeNode::Kind::sequence && node.kind != TreeNode::Kind::map) return 0;
+    std::size_t below = 0;
+    for (const TreeNode& item : node.items) below = std::max(below, depth_of(item));
+    for (const Entry& entry : node.entries) below = std::max(below, depth_of(entry.value));
+    return below + 1;
+}
+
 // Builds the tree from events: yaml-cpp's own tree would hide duplicate keys, merge keys,
 // aliases, and the places of what is missing.
 class TreeBuilder : public YAML::EventHandler {
   public:
-    TreeBuilder(std::string_view text, std::vector<Fault>& faults, MapKeys keys)
-        : source_(text), faults_(faults), keys_(keys) {}
+    TreeBuilder(std::string_view text, std::vector<Fault>& faults, const DocumentSettings& settings)
+        : source_(text), faults_(faults), settings_(settings) {}
 
     TreeNode take() { return std::move(root_); }
 
     void OnDocumentStart(const YAML::Mark&) override {}
     void OnDocumentEnd() override {}
 
-    void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
-        add(TreeNode::Kind::null, mark, "");
+    void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+        add(TreeNode::Kind::null, mark, "", anchor);
     }
 
-    void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+        if (reads_anchors()) return add_alias(mark, anchor);
         fault(mark, "aliases (`*name`) are not supported: write the value out");
         add(TreeNode::Kind::broken, mark, "");
     }
 
     void OnAnchor(const YAML::Mark& mark, const std::string& name) override {
+        if (reads_anchors()) return;
         fault(mark, "anchors (`&" + name + "`) are not supported: write the value out");
     }
 
-    void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+    void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   const std::string& value) override {
         check_tag(mark, tag);
         if (const auto fault = source_.unclosed_quote(place_of(mark))) {
             faults_.push_back(*fault);
             throw Abandoned{};
         }
-        add(TreeNode::Kind::scalar, mark, value);
+        add(TreeNode::Kind::scalar, mark, value, anchor);
     }
 
-    void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+    void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                          YAML::EmitterStyle::value) override {
         check_tag(mark, tag);
-        open(TreeNode::Kind::sequence, mark);
+        open(TreeNode::Kind::sequence, mark, anchor);
     }
     void OnSequenceEnd() override { close(); }
 
-    void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+    void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                     YAML::EmitterStyle::value) override {
         check_tag(mark, tag);
-        open(TreeNode::Kind::map, mark);
+        open(TreeNode::Kind::map, mark, anchor);
     }
     void OnMapEnd() override { close(); }
 
@@ -82,10 +100,54 @@ class TreeBuilder : public YAML::EventHandler {
         std::optional<Entry> key;
         std::map<std::string, int> lines;  // where each key of the map is
         bool stands_for_key = false;       // where plain text is required: thrown away
+        YAML::anchor_t anchor = YAML::NullAnchor;
+        // Of a map: the next value is that of a merge key, and the maps that came so.
+        bool is_merging = false;
+        std::vector<TreeNode> merged;
     };
+
+    bool reads_anchors() const { return settings_.anchors == Anchors::read; }
 
     void fault(const YAML::Mark& mark, std::string message) {
         faults_.push_back({place_of(mark), std::move(message)});
+    }
+
+    void note_repeated(const TreeNode& node) {
+        repeated_nodes_ += nodes_in(node);
+        if (repeated_nodes_ <= kRepeatedNodesMax) return;
+        faults_.push_back({node.place, "anchors and aliases repeat more than " +
+                                           std::to_string(kRepeatedNodesMax) + " values"});
+        throw Abandoned{};
+    }
+
+    // A value is whole: from here on aliases repeat it.
+    void keep(YAML::anchor_t anchor, const TreeNode& node) {
+        if (anchor == YAML::NullAnchor || !reads_anchors()) return;
+        note_repeated(node);
+        anchors_[anchor] = node;
+    }
+
+    void add_alias(const YAML::Mark& mark, YAML::anchor_t anchor) {
+        const auto named = anchors_.find(anchor);
+        if (named == anchors_.end()) {
+            fault(mark, "an alias cannot stand inside the value that it repeats");
+            return add(TreeNode::Kind::broken, mark, "");
+        }
+        const TreeNode& node = named->second;
+        if (wants_key()) {
+            const bool is_text = node.kind == TreeNode::Kind::scalar;
+            if (!is_text) fault(mark, "a key must be plain text");
+            return add_key(is_text ? node.kind : TreeNode::Kind::broken, mark, node.text);
+        }
+        note_repeated(node);
+        if (stack_.size() + depth_of(node) > kDepthMax) refuse_depth(mark);
+        attach(TreeNode(node));
+    }
+
+    void refuse_depth(const YAML::Mark& mark) {
+        forget_keys_around();
+        fault(mark, "nested more than " + std::to_string(kDepthMax) + " levels deep");
+        throw Abandoned{};
     }
 
     // "?" is a plain value, "!" a quoted one.
@@ -99,13 +161,10 @@ class TreeBuilder : public YAML::EventHandler {
                !stack_.back().has_key;
     }
 
-    void open(TreeNode::Kind kind, const YAML::Mark& mark) {
-        if (stack_.size() >= kDepthMax) {
-            forget_keys_around();
-            fault(mark, "nested more than " + std::to_string(kDepthMax) + " levels deep");
-            throw Abandoned{};
-        }
+    void open(TreeNode::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
+        if (stack_.size() >= kDepthMax) refuse_depth(mark);
         Frame frame;
+        frame.anchor = anchor;
         frame.stands_for_key = wants_key();
         if (frame.stands_for_key) fault(mark, "a key must be plain text");
         frame.node.kind = kind;
@@ -127,6 +186,8 @@ class TreeBuilder : public YAML::EventHandler {
     void close() {
         Frame frame = std::move(stack_.back());
         stack_.pop_back();
+        merge(frame);
+        keep(frame.anchor, frame.node);
         if (frame.stands_for_key) {
             stack_.back().has_key = true;
         } else {
@@ -134,16 +195,43 @@ class TreeBuilder : public YAML::EventHandler {
         }
     }
 
-    void add(TreeNode::Kind kind, const YAML::Mark& mark, const std::string& text) {
-        if (wants_key()) {
-            add_key(kind, mark, text);
-            return;
+    // The map's own keys win, and of the merged maps the first that has a key.
+    static void merge(Frame& frame) {
+        for (TreeNode& map : frame.merged) {
+            for (Entry& entry : map.entries) {
+                if (!frame.lines.emplace(entry.key, entry.place.line).second) continue;
+                frame.node.entries.push_back(std::move(entry));
+            }
         }
+    }
+
+    void take_merged(Frame& map, TreeNode&& node) {
+        using Kind = TreeNode::Kind;
+        map.has_key = map.is_merging = false;
+        const bool is_list = node.kind == Kind::sequence &&
+                             std::all_of(node.items.begin(), node.items.end(),
+                                         [](const auto& item) { return item.kind == Kind::map; });
+        if (node.kind == Kind::map) {
+            map.merged.push_back(std::move(node));
+        } else if (is_list) {
+            for (TreeNode& item : node.items) map.merged.push_back(std::move(item));
+        } else if (node.kind != Kind::broken) {
+            faults_.push_back({node.place, "a merge key (`<<`) takes a map or a list of maps"});
+        }
+    }
+
+    void add(TreeNode::Kind kind, const YAML::Mark& mark, const std::string& text,
+             YAML::anchor_t anchor = YAML::NullAnchor) {
         TreeNode node;
         node.kind = kind;
         node.place = place_of(mark);
         node.text = text;
-        attach(std::move(node));
+        keep(anchor, node);
+        if (wants_key()) {
+            add_key(kind, mark, text);
+        } else {
+            attach(std::move(node));
+        }
     }
 
     void add_key(TreeNode::Kind kind, const YAML::Mark& mark, const std::string& text) {
@@ -154,18 +242,19 @@ class TreeBuilder : public YAML::EventHandler {
             fault(mark, "a key is missing");
             return;
         }
-        if (text == "<<") {
+        if (text == "<<" && !reads_anchors()) {
             fault(mark, "merge keys (`<<`) are not supported: write the keys out");
             return;
         }
         const auto [seen, added] = map.lines.emplace(text, place_of(mark).line);
         if (!added) {
-            const std::string shown = keys_ == MapKeys::shown ? " " + quote(text) : "";
+            const std::string shown = settings_.keys == MapKeys::shown ? " " + quote(text) : "";
             fault(mark, "duplicate key" + shown + ": it is already on line " +
                             std::to_string(seen->second));
             return;
         }
-        map.key = Entry{text, place_of(mark), {}};
+        map.is_merging = text == "<<";
+        if (!map.is_merging) map.key = Entry{text, place_of(mark), {}};
     }
 
     void attach(TreeNode&& node) {
@@ -178,6 +267,7 @@ class TreeBuilder : public YAML::EventHandler {
             parent.node.items.push_back(std::move(node));
             return;
         }
+        if (parent.is_merging) return take_merged(parent, std::move(node));
         if (parent.key) {
             parent.key->value = std::move(node);
             parent.node.entries.push_back(std::move(*parent.key));
@@ -188,8 +278,10 @@ class TreeBuilder : public YAML::EventHandler {
 
     YamlSource source_;
     std::vector<Fault>& faults_;
-    const MapKeys keys_;
+    const DocumentSettings& settings_;
     std::vector<Frame> stack_;
+    std::map<YAML::anchor_t, TreeNode> anchors_;
+    std::size_t repeated_nodes_ = 0;
     TreeNode root_;
 };
 
@@ -277,7 +369,7 @@ TreeNode parse_document(std::string_view text, std::vector<Fault>& faults,
         faults.push_back(std::move(*fault));
         return broken();
     }
-    TreeBuilder builder(text, faults, settings.keys);
+    TreeBuilder builder(text, faults, settings);
     try {
         std::istringstream stream{std::string(text)};
         YAML::Parser parser(stream);

@@ -1,8 +1,8 @@
 // A YAML text as a tree with places: the only part of Tidegate that sees yaml-cpp.
 //
-// Stricter than YAML: duplicate and non-text keys, merge keys, anchors, aliases, tags, second
-// documents and deep nesting are faults. Scalars keep the text as written; the reader
-// decides what they are.
+// Stricter than YAML: duplicate and non-text keys, tags, second documents and deep nesting are
+// faults, and, unless the settings say otherwise, merge keys, anchors and aliases. Scalars keep the
+// text as written; the reader decides what they are.
 #pragma once
 
 #include <cstddef>
@@ -50,9 +50,17 @@ struct Entry {
 // Whether messages may show the keys of maps.
 enum class MapKeys : bool { shown, secret };
 
+// Anchors (`&name`), the aliases that repeat them (`*name`) and merge keys (`<<`).
+enum class Anchors : bool { refused, read };
+
+// Of one document: values that anchors name and aliases repeat, and all in them. An alias of
+// a list of aliases, some times over, would be more than any memory.
+inline constexpr std::size_t kRepeatedNodesMax = 200'000;
+
 struct DocumentSettings {
     MapKeys keys = MapKeys::shown;
     std::size_t bytes_max = kFileBytesMax;  // whole MiB
+    Anchors anchors = Anchors::refused;
 };
 
 // Reads one document; an empty text is a null node. Appends what is wrong to `faults`; the rest of

@@ -56,7 +56,7 @@ class GrpcServing {
             co_return x_.decision.refuse(Fault::peer_not_admitted);
         }
         if (!http::is_grpc_call(x_.facts.head)) co_return refuse_other_type();
-        deadline_ = deadline_of_call();
+        read_deadline();
         const Fault fault =
             co_await proxy::read_body(x_, kMessageBytesMax + http::kGrpcMessageHeadBytes, &body_);
         if (fault != Fault::none) co_return x_.decision.refuse(fault);
@@ -92,22 +92,26 @@ class GrpcServing {
     }
 
   private:
-    // When the caller needs the answer; earlier by the time that the answer takes to get there.
-    std::optional<SteadyTime> deadline_of_call() const {
+    // The caller needs the decision earlier than its deadline, by the time that an answer takes to
+    // get there.
+    void read_deadline() {
         using std::chrono::nanoseconds;
         constexpr nanoseconds kWay = std::chrono::milliseconds{2};
         const auto timeout =
             http::parse_grpc_timeout(http::single_value(x_.facts.head.fields, "grpc-timeout"));
-        if (!timeout) return std::nullopt;
-        return x_.relay.began + (*timeout - std::min(kWay, *timeout / 2));
+        if (!timeout) return;
+        deadline_ = x_.relay.began + *timeout;
+        needed_by_ = deadline_ - std::min(kWay, *timeout / 2);
     }
-    bool is_late() const { return deadline_ && steady_now() >= *deadline_; }
+    // What the store has not decided by needed_by_ is decided without it, and in time.
+    bool is_late() const { return has_given_up_ || steady_now() >= deadline_; }
 
-    // For the engine: no answer is needed any more.
+    // For the engine: no answer is needed any more, as what it waits for is not the store.
     static bool has_left(void* self) {
-        const GrpcServing& serving = *static_cast<GrpcServing*>(self);
+        GrpcServing& serving = *static_cast<GrpcServing*>(self);
         client::Stream& client = *serving.x_.client;
-        return serving.is_late() || client.has_left(client.sleeper().wakeup());
+        if (steady_now() >= serving.needed_by_) serving.has_given_up_ = true;
+        return serving.has_given_up_ || client.has_left(client.sleeper().wakeup());
     }
 
     // The call itself cannot be answered.
@@ -173,7 +177,8 @@ class GrpcServing {
         if (!face_.overrides || !face_.overrides->is_of(config) || face_.overrides->is_full()) {
             face_.overrides = std::make_shared<RlsOverrides>(config);
         }
-        charge_.emplace(face_.worker, x_, rls_call_, face_.overrides, deadline_);
+        charge_.emplace(face_.worker, x_, rls_call_, face_.overrides,
+                        RlsCharge::Deadline{needed_by_, deadline_});
         RlsAnswer answer;
         const std::string fault = co_await charge_->run(answer);
         if (!fault.empty()) co_return refuse(GrpcStatus::resource_exhausted, fault);
@@ -240,17 +245,18 @@ class GrpcServing {
         answer_message(answer.is_admitted ? kCallOk : answer.status);
     }
 
-    // Waits for the store no longer than the store's own timeout; for proof of a credential, until
-    // the caller's deadline.
+    // Waits until the caller needs the decision: for the store, without which `on_store_failure`
+    // decides then, and for proof of a credential, without which there is none.
     Task<> decide() {
         const ask::Question made = proxy::question_of(x_);
         const ask::Question question{
-            made.rules, made.facts, made.decision, made.wakeup, &GrpcServing::has_left, this};
+            made.rules, made.facts, made.decision, made.wakeup, &GrpcServing::has_left,
+            this,       needed_by_};
         if (!x_.decision.goes_on() || is_late() || face_.worker.engine.begin(question)) co_return;
         Sleeper& sleeper = x_.client->sleeper();
-        if (deadline_) {
+        if (needed_by_ != SteadyTime::max()) {
             sleeper.allow(std::chrono::ceil<std::chrono::milliseconds>(
-                std::max(*deadline_ - steady_now(), SteadyTime::duration{0})));
+                std::max(needed_by_ - steady_now(), SteadyTime::duration{0})));
         }
         co_await face_.worker.engine.finish(question);
         sleeper.allow_forever();
@@ -339,7 +345,10 @@ class GrpcServing {
 
     EnvoyGrpc& face_;
     Exchange& x_;
-    std::optional<SteadyTime> deadline_;  // of the decision; unset: the caller waits for ever
+    // Of the decision and of the answer; the caller may wait for ever.
+    SteadyTime needed_by_ = SteadyTime::max();
+    SteadyTime deadline_ = SteadyTime::max();
+    bool has_given_up_ = false;  // there is no decision, and it is not needed any more
     std::string body_;
     std::string message_;  // of the answer
     bool has_answer_ = false;

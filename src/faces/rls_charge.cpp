@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ask/verdict.hpp"
 #include "proxy/request.hpp"
 
 namespace tidegate::faces {
@@ -43,8 +44,8 @@ ask::Decision& RlsCharge::begin(const Items& items, std::int64_t cost, bool alon
 Task<ask::Decision*> RlsCharge::charge(const Items& items, std::int64_t cost, bool alone) {
     ask::Decision& decision = begin(items, cost, alone);
     const ask::Question made = proxy::question_of(x_);
-    const ask::Question question{made.rules,  made.facts,    decision,
-                                 made.wakeup, made.has_left, made.client};
+    const ask::Question question{made.rules,    made.facts,  decision,           made.wakeup,
+                                 made.has_left, made.client, deadline_.needed_by};
     if (!worker_.engine.charge(question)) co_await worker_.engine.finish_charge(question);
     if (decision.fault == ask::Fault::store_unavailable) {
         x_.decision.refuse(ask::Fault::store_unavailable);
@@ -85,11 +86,7 @@ Task<> RlsCharge::charge_together(RlsAnswer& answer) {
         const ask::Decision* const decision = co_await charge(alone, 0, false);
         if (is_down()) co_return;
         read(*decision, alone, answer);
-        RlsAnswer::Status& status = answer.statuses[one->position];
-        // In shadow it is counted, and is never over.
-        const bool lacks_units = status.limit && status.remaining < one->cost;
-        status.is_over = status.is_over || (lacks_units && !one->item.policy->shadow);
-        if (status.is_over) {
+        if (answer.statuses[one->position].is_over) {
             ++over;
         } else {
             items.push_back(one);
@@ -121,9 +118,17 @@ Task<> RlsCharge::charge_all_or_none(Items items, RlsAnswer& answer) {
             groups.push_back({one});
         }
     }
-    std::vector<ask::Decision*> taken;
+    struct Taken {
+        const Items* group;
+        ask::Decision* decision;
+    };
+    std::vector<Taken> taken;
     const auto take_back_all = [&] {
-        for (ask::Decision* const one : taken) worker_.engine.limiter().take_back(one->charge);
+        for (const Taken& one : taken) {
+            worker_.engine.limiter().take_back(one.decision->charge);
+            ask::note_given_back(*x_.generation, *one.decision);
+            read(*one.decision, *one.group, answer);
+        }
         taken.clear();
     };
     for (const Items& group : groups) {
@@ -136,7 +141,7 @@ Task<> RlsCharge::charge_all_or_none(Items items, RlsAnswer& answer) {
         const bool is_over = std::any_of(group.begin(), group.end(), [&](const Counted* one) {
             return answer.statuses[one->position].is_over;
         });
-        if (cost > 0 && !is_over && !is_down()) taken.push_back(decision);
+        if (cost > 0 && !is_over && !is_down()) taken.push_back({&group, decision});
         if (is_over || is_down()) take_back_all();
         if (is_down()) co_return;
         answer.is_over |= is_over;

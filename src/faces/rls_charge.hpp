@@ -44,10 +44,16 @@ class RlsOverrides {
 
 class RlsCharge {
   public:
-    // All outlives the charge; the charge outlives the record of the exchange. After `deadline`
-    // nothing more is charged: the answer has no use any more.
+    struct Deadline {
+        // Without the store's answer `on_store_failure` decides then.
+        SteadyTime needed_by = SteadyTime::max();
+        // Then nothing more is charged: the answer has no use any more.
+        SteadyTime of_answer = SteadyTime::max();
+    };
+
+    // All outlives the charge; the charge outlives the record of the exchange.
     RlsCharge(proxy::WorkerContext& worker, proxy::Exchange& exchange, const RlsCall& call,
-              std::shared_ptr<RlsOverrides> overrides, std::optional<SteadyTime> deadline)
+              std::shared_ptr<RlsOverrides> overrides, const Deadline& deadline)
         : worker_(worker),
           x_(exchange),
           call_(call),
@@ -85,13 +91,13 @@ class RlsCharge {
     void finish(RlsAnswer& answer);
     void note_activity() const;
     bool is_down() const { return x_.decision.fault == ask::Fault::store_unavailable; }
-    bool is_late() const { return deadline_ && steady_now() >= *deadline_; }
+    bool is_late() const { return steady_now() >= deadline_.of_answer; }
 
     proxy::WorkerContext& worker_;
     proxy::Exchange& x_;
     const RlsCall& call_;
     std::shared_ptr<RlsOverrides> overrides_;
-    const std::optional<SteadyTime> deadline_;
+    const Deadline deadline_;
     // Both with room for all descriptors, so that what looks at them stays good.
     std::vector<std::string> identifiers_;
     std::vector<Counted> counted_;

@@ -13,6 +13,8 @@ using telemetry::Level;
 using telemetry::log;
 
 constexpr milliseconds kSweepEvery{10};
+// While a caller has a deadline of its own.
+constexpr milliseconds kHurriedSweepEvery{1};
 constexpr milliseconds kFailureLogEvery{10'000};
 
 bool may_log(SteadyTime& next_log) {
@@ -99,7 +101,9 @@ std::optional<Failure> Client::forward(const Command& command) {
     if (breaker_.is_down() || stopped_) return Failure::unavailable;
     if (!pipeline_.add(command)) return Failure::overloaded;
     if (breaker_.is_up()) connection_->flush_soon();
-    watch_deadlines();
+    const bool is_hurried = command.deadline < command.unanswered_at;
+    if (is_hurried) hurried_until_ = std::max(hurried_until_, command.deadline);
+    watch_deadlines(is_hurried);
     return std::nullopt;
 }
 
@@ -208,11 +212,14 @@ void Client::become_down(std::string_view reason) {
     if (on_state_) on_state_(false, reason);
 }
 
-void Client::watch_deadlines() {
-    if (sweeping_) return;
+void Client::watch_deadlines(bool is_hurried) {
+    const milliseconds pause = is_hurried ? kHurriedSweepEvery : kSweepEvery;
+    if (sweeping_ && (sweeps_soon_ || !is_hurried)) return;
     sweeping_ = true;
-    sweep_timer_.expires_after(kSweepEvery);
-    sweep_timer_.async_wait([weak = weak_from_this()](const error_code&) {
+    sweeps_soon_ = is_hurried;
+    sweep_timer_.expires_after(pause);
+    sweep_timer_.async_wait([weak = weak_from_this()](const error_code& ec) {
+        if (ec) return;  // an earlier sweep takes its place
         if (const auto self = weak.lock()) self->sweep_deadlines();
     });
 }
@@ -220,8 +227,8 @@ void Client::watch_deadlines() {
 void Client::sweep_deadlines() {
     sweeping_ = false;
     std::vector<Request*> late;
-    pipeline_.take_late(steady_now(), late);
-    breaker_.on_timeouts(static_cast<int>(late.size()));
+    const SteadyTime time = steady_now();
+    breaker_.on_timeouts(pipeline_.take_late(time, late));
     // Only now: a request that fails may send another command.
     for (Request* request : late) request->on_failure(Failure::timeout);
     if (breaker_.must_open()) {
@@ -233,7 +240,7 @@ void Client::sweep_deadlines() {
         wakeup_.wake_later();
     }
     if (pipeline_.has_waiting()) flush();
-    if (!pipeline_.empty()) watch_deadlines();
+    if (!pipeline_.empty()) watch_deadlines(time < hurried_until_);
 }
 
 }  // namespace tidegate::redis

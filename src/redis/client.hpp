@@ -10,6 +10,7 @@
 // server that says that it is a replica is left: the address may lead elsewhere by now. One thread.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -48,10 +49,13 @@ class Client final : public std::enable_shared_from_this<Client>,
     void stop();
 
     // Sends `request` or says why not. `request` must live until one of its functions was called,
-    // which is within the timeout from `asked` on.
+    // which is within the timeout from `asked` on, or at `needed_by` if that is earlier. Only the
+    // timeout says that Redis does not answer.
     std::optional<Failure> send(Request& request,
-                                SteadyTime asked = std::chrono::steady_clock::now()) {
-        return forward({&request, asked + options_.timeout});
+                                SteadyTime asked = std::chrono::steady_clock::now(),
+                                SteadyTime needed_by = SteadyTime::max()) {
+        const SteadyTime unanswered_at = asked + options_.timeout;
+        return forward({&request, std::min(unanswered_at, needed_by), unanswered_at});
     }
     // Sends now what waits for the end of the turn. May call requests before it returns.
     void flush();
@@ -108,7 +112,8 @@ class Client final : public std::enable_shared_from_this<Client>,
     static void fail(const std::deque<Command>& commands, Failure failure);
     void become_up();
     void become_down(std::string_view reason);
-    void watch_deadlines();
+    // Sweeps for late commands until there are none; often, if a caller is in a hurry.
+    void watch_deadlines(bool is_hurried);
     void sweep_deadlines();
 
     Executor executor_;
@@ -140,6 +145,8 @@ class Client final : public std::enable_shared_from_this<Client>,
     Timer pause_timer_;
     Timer sweep_timer_;
     bool sweeping_ = false;
+    bool sweeps_soon_ = false;    // as for a caller's deadline
+    SteadyTime hurried_until_{};  // a caller's deadline comes by then: sweeps are frequent
     std::minstd_rand random_;
 };
 

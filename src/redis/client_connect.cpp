@@ -112,7 +112,7 @@ Client::Connected Client::shake_hands() {
         if (!is_connected_) co_return ConnectFault{false, closed_because_};
         AwaitedCommand command(std::move(step->command), wakeup_);
         pipeline_.send_now({&command, steady_now() + step->time}, to_connection());
-        watch_deadlines();
+        watch_deadlines(false);
         while (!command.done()) co_await wakeup_.wait();
         // The reason for the loss says more than the loss itself.
         if (!command.reply() && !closed_because_.empty()) {

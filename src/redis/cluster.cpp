@@ -94,9 +94,10 @@ void Cluster::stop() {
     wakeup_.wake_later();
 }
 
-std::optional<Failure> Cluster::send(Request& request, std::uint16_t slot, SteadyTime asked) {
+std::optional<Failure> Cluster::send(Request& request, std::uint16_t slot, SteadyTime asked,
+                                     SteadyTime needed_by) {
     Client* const client = client_for(slot);
-    return client != nullptr ? client->send(request, asked) : Failure::unavailable;
+    return client != nullptr ? client->send(request, asked, needed_by) : Failure::unavailable;
 }
 
 bool Cluster::is_away(std::uint16_t slot) const {

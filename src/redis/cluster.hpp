@@ -64,9 +64,11 @@ class Cluster final : public std::enable_shared_from_this<Cluster> {
     void stop();
 
     // Sends `request`, all of whose keys are in `slot` (below kSlots), or says why not. `request`
-    // must live until one of its functions was called, within the timeout from `asked` on.
+    // must live until one of its functions was called, within the timeout from `asked` on, or at
+    // `needed_by` if that is earlier.
     std::optional<Failure> send(Request& request, std::uint16_t slot,
-                                SteadyTime asked = std::chrono::steady_clock::now());
+                                SteadyTime asked = std::chrono::steady_clock::now(),
+                                SteadyTime needed_by = SteadyTime::max());
     // Whether send() would say now that the slot's node is away.
     bool is_away(std::uint16_t slot) const;
 

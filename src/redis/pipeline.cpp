@@ -26,6 +26,7 @@ Command CommandQueue::pop() {
 std::deque<Command> CommandQueue::take_all() {
     first_ticket_ += commands_.size();
     early_.clear();
+    hurried_.clear();
     return std::exchange(commands_, {});
 }
 
@@ -35,7 +36,7 @@ std::size_t CommandQueue::take_late(SteadyTime now, std::vector<Request*>& late)
         const std::uint64_t ticket = early_.front().ticket;
         std::pop_heap(early_.begin(), early_.end());
         early_.pop_back();
-        if (ticket >= first_ticket_) abandon(commands_[ticket - first_ticket_], late);
+        if (ticket >= first_ticket_) abandon(ticket, now, late);
     }
     // Behind one that is in time are only those, and such as are in the heap.
     searched_ = std::max(searched_, first_ticket_);
@@ -43,13 +44,27 @@ std::size_t CommandQueue::take_late(SteadyTime now, std::vector<Request*>& late)
         ++looked_at;
         Command& command = commands_[searched_ - first_ticket_];
         if (command.request != nullptr && command.deadline > now) break;
-        abandon(command, late);
+        abandon(searched_, now, late);
     }
     return looked_at;
 }
 
-void CommandQueue::abandon(Command& command, std::vector<Request*>& late) {
-    if (command.request != nullptr) late.push_back(std::exchange(command.request, nullptr));
+void CommandQueue::abandon(std::uint64_t ticket, SteadyTime now, std::vector<Request*>& late) {
+    Command& command = commands_[ticket - first_ticket_];
+    if (command.request == nullptr) return;
+    late.push_back(std::exchange(command.request, nullptr));
+    if (command.unanswered_at <= now) {
+        ++unanswered_;
+    } else {
+        hurried_.push_back({command.unanswered_at, ticket});
+    }
+}
+
+int CommandQueue::take_unanswered(SteadyTime now) {
+    for (; !hurried_.empty() && hurried_.front().unanswered_at <= now; hurried_.pop_front()) {
+        if (hurried_.front().ticket >= first_ticket_) ++unanswered_;
+    }
+    return std::exchange(unanswered_, 0);
 }
 
 std::optional<Command> Pipeline::take_answered(std::uint64_t ticket) {
@@ -75,10 +90,12 @@ std::string_view Pipeline::why_not_loaded(const Script& script) const {
     return load == loads_.end() ? std::string_view() : load->second.refused_with;
 }
 
-void Pipeline::take_late(SteadyTime now, std::vector<Request*>& late) {
+int Pipeline::take_late(SteadyTime now, std::vector<Request*>& late) {
     sent_.take_late(now, late);
     waiting_.take_late(now, late);
+    const int unanswered = sent_.take_unanswered(now) + waiting_.take_unanswered(now);
     while (!waiting_.empty() && waiting_.front().request == nullptr) waiting_.pop();
+    return unanswered;
 }
 
 }  // namespace tidegate::redis

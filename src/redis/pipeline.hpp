@@ -3,6 +3,8 @@
 // A command waits to be sent, then for its reply; replies arrive in the order of sending. A sent
 // command has a number, its ticket. One whose deadline passes is abandoned: its request is not
 // called any more, and the command keeps its place, so that its late reply is taken for no other's.
+// The deadline may be earlier than the time that the server has: then a command that is abandoned
+// says nothing of the server yet.
 // A command is sent once; again only when the server did not know its script, and so carried
 // nothing out: at once the first time, and then with the next commands until its deadline. No I/O
 // and no clock; one thread.
@@ -28,6 +30,9 @@ using tidegate::SteadyTime;
 struct Command {
     Request* request;  // null: abandoned; its reply still has a place in the order
     SteadyTime deadline;
+    // Without a reply by then, it counts as unanswered; if that is not later than its deadline,
+    // then.
+    SteadyTime unanswered_at{};
     bool sent_again = false;        // the server did not know its script; loads it
     std::uint8_t redirections = 0;  // how often nodes of a cluster have named another node
     bool asking = false;            // its slot is moving to that node: ASKING goes before it
@@ -58,8 +63,15 @@ class CommandQueue {
     // Appends to `late` the requests whose deadline has come, and abandons their commands. Returns
     // how many commands it looked at.
     std::size_t take_late(SteadyTime now, std::vector<Request*>& late);
+    // How many commands count as unanswered since the last call. After take_late().
+    int take_unanswered(SteadyTime now);
 
   private:
+    // An abandoned command that the server may still answer in time.
+    struct Hurried {
+        SteadyTime unanswered_at;
+        std::uint64_t ticket;
+    };
     struct Early {
         SteadyTime deadline;
         std::uint64_t ticket;
@@ -67,7 +79,7 @@ class CommandQueue {
         bool operator<(const Early& other) const { return deadline > other.deadline; }
     };
 
-    void abandon(Command& command, std::vector<Request*>& late);
+    void abandon(std::uint64_t ticket, SteadyTime now, std::vector<Request*>& late);
 
     std::deque<Command> commands_;
     std::uint64_t first_ticket_ = 1;
@@ -76,6 +88,8 @@ class CommandQueue {
     // A heap of commands whose deadline is before that of a command in front of them. Their replies
     // may have come.
     std::vector<Early> early_;
+    std::deque<Hurried> hurried_;
+    int unanswered_ = 0;
 };
 
 // `send(bytes, ticket)` hands one whole command in RESP to the connection.
@@ -139,8 +153,9 @@ class Pipeline {
     // There is a new connection, over which `scripts` are loaded.
     void begin_connection(const std::vector<const Script*>& scripts);
 
-    // Appends the requests that are out of time; their commands are abandoned.
-    void take_late(SteadyTime now, std::vector<Request*>& late);
+    // Appends the requests that are out of time; their commands are abandoned. Returns how many
+    // commands count as unanswered since the last call.
+    int take_late(SteadyTime now, std::vector<Request*>& late);
     // The commands whose replies will not come, as the connection is gone.
     std::deque<Command> take_sent() { return sent_.take_all(); }
     std::deque<Command> take_waiting() { return waiting_.take_all(); }
@@ -169,7 +184,7 @@ class Pipeline {
         bytes_.clear();
         append_resp(words, bytes_);
         send(bytes_, sent_.next_ticket());
-        sent_.push({nullptr, deadline});
+        sent_.push({nullptr, deadline, deadline});
     }
 
     std::size_t commands_max_;

@@ -35,9 +35,10 @@ class Servers {
 
     // As Client::send() and Cluster::send(). `slot` is looked at in a cluster only.
     std::optional<Failure> send(Request& request, std::uint16_t slot,
-                                SteadyTime asked = std::chrono::steady_clock::now()) const {
-        return cluster_ == nullptr ? client_->send(request, asked)
-                                   : cluster_->send(request, slot, asked);
+                                SteadyTime asked = std::chrono::steady_clock::now(),
+                                SteadyTime needed_by = SteadyTime::max()) const {
+        return cluster_ == nullptr ? client_->send(request, asked, needed_by)
+                                   : cluster_->send(request, slot, asked, needed_by);
     }
     // As Client::flush(). In a cluster, whose commands go many ways, nothing.
     void flush() const {

@@ -21,6 +21,14 @@ constexpr std::size_t kComparedMax = 32;
 constexpr std::chrono::seconds kMixingPause{5};
 // A charge does not wait longer for a command of another thread.
 constexpr std::chrono::milliseconds kLentMax{10};
+// Charges whose callers need them at about the same time share a command.
+constexpr std::chrono::microseconds kNeededApartMax{500};
+
+bool are_needed_together(SteadyTime a, SteadyTime b) {
+    if (a == b) return true;
+    if (a == SteadyTime::max() || b == SteadyTime::max()) return false;
+    return (a < b ? b - a : a - b) <= kNeededApartMax;
+}
 
 }  // namespace
 
@@ -31,6 +39,7 @@ struct BatchQueue::Entry {
           verdict(&of.verdict),
           hash(hash_of_items),
           asked(of.store_state.asked),
+          needed_by(of.needed_by),
           decision(&of) {}
     explicit Entry(LentCharge& of)
         : charge(of.charge()), verdict(&of.verdict), hash(of.hash), asked(of.asked), lent(&of) {}
@@ -39,6 +48,7 @@ struct BatchQueue::Entry {
     limit::Verdict* verdict;
     std::size_t hash;
     SteadyTime asked;
+    SteadyTime needed_by = SteadyTime::max();
     LimitDecision* decision = nullptr;
     LentCharge* lent = nullptr;
 };
@@ -50,11 +60,13 @@ class BatchQueue::Command final : public redis::Request {
 
     void begin(const Entry& entry) {
         is_open_ = true;
+        needed_by_ = entry.needed_by;
         batch_.begin(entry.charge, *entry.verdict, entry.hash);
         askers_.assign(1, {entry.decision, entry.lent});
     }
     bool join(const Entry& entry, bool may_mix) {
-        if (!is_open_ || !batch_.add(entry.charge, *entry.verdict, entry.hash, may_mix)) {
+        if (!is_open_ || !are_needed_together(entry.needed_by, needed_by_) ||
+            !batch_.add(entry.charge, *entry.verdict, entry.hash, may_mix)) {
             return false;
         }
         askers_.push_back({entry.decision, entry.lent});
@@ -154,6 +166,7 @@ class BatchQueue::Command final : public redis::Request {
     BatchQueue& queue_;
     Batch batch_;
     std::vector<Asker> askers_;  // in the order of the batch
+    SteadyTime needed_by_;       // by the first of them
     bool is_open_ = false;       // has not left yet
     std::optional<SharedCharges::Era> era_;
     int counted_ = 0;  // charges, since then
@@ -190,10 +203,12 @@ bool BatchQueue::is_idle() const {
     return idle_.size() == commands_.size() && idle_lent_.size() == lent_.size();
 }
 
-// A thread that lends may have to send charges of others: not while its own would wait for a
-// connection here. While Redis is away the failure policy decides at once.
+// Another thread knows the store's timeout, and no caller's. A thread that lends may have to send
+// charges of others: not while its own would wait for a connection here. While Redis is away the
+// failure policy decides at once.
 bool BatchQueue::may_lend(const LimitDecision& decision) const {
-    return shared_ != nullptr && decision.owner != nullptr && shared_->is_busy() &&
+    return shared_ != nullptr && decision.owner != nullptr &&
+           decision.needed_by == SteadyTime::max() && shared_->is_busy() &&
            redis_.servers.is_connected();
 }
 
@@ -305,7 +320,7 @@ std::optional<redis::Failure> BatchQueue::send(const Entry& entry, bool stays_op
     idle_.pop_back();
     command.begin(entry);
     const std::uint16_t slot = redis_.slot_of(entry.charge.items);
-    if (const auto failure = redis_.servers.send(command, slot, entry.asked)) {
+    if (const auto failure = redis_.servers.send(command, slot, entry.asked, entry.needed_by)) {
         command.close();
         idle_.push_back(&command);
         return failure;

@@ -90,7 +90,7 @@ void CrossSlotCharge::send() {
     for (std::size_t i = 0; i < parts.size(); ++i) {
         if (!verdict_.is_due(parts[i])) continue;
         if (const auto failure = services_.redis.servers.send(
-                command_for(i), parts[i].slot, decision_.store_state.asked)) {
+                command_for(i), parts[i].slot, decision_.store_state.asked, decision_.needed_by)) {
             fail(parts[i], failure_of(*failure));
         }
     }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "net/deadline.hpp"
 #include "store/counts_script.hpp"
 #include "store/scripts.hpp"
 
@@ -74,18 +75,20 @@ class Inspector::Request final : public redis::Request {
   public:
     using Done = std::function<void(Result<typename Command::Answer, std::string>)>;
 
-    Request(RedisStore redis, Command command, std::span<const ChargeItem> items, Done done)
+    Request(RedisStore redis, Command command, std::span<const ChargeItem> items,
+            SteadyTime needed_by, Done done)
         : redis_(std::move(redis)),
           command_(std::move(command)),
           left_(items),
+          needed_by_(needed_by),
           done_(std::move(done)) {}
 
     // Sends the next portion, or ends.
     static void go_on(std::unique_ptr<Request> self) {
         if (self->left_.empty()) {
             self->done_(std::move(self->command_.answer));
-        } else if (const auto failed =
-                       self->redis_.servers.send(*self, self->redis_.slot_of(self->left_))) {
+        } else if (const auto failed = self->redis_.servers.send(
+                       *self, self->redis_.slot_of(self->left_), steady_now(), self->needed_by_)) {
             self->done_(sentence(*failed));
         } else {
             static_cast<void>(self.release());  // until the reply
@@ -118,20 +121,23 @@ class Inspector::Request final : public redis::Request {
     RedisStore redis_;
     Command command_;
     std::span<const ChargeItem> left_;
+    SteadyTime needed_by_;
     Done done_;
 };
 
-void Inspector::count(std::span<const ChargeItem> items, OnCounts done) const {
+void Inspector::count(std::span<const ChargeItem> items, SteadyTime needed_by,
+                      OnCounts done) const {
     assert(!items.empty());
     using Counting = Request<Count>;
-    Counting::go_on(
-        std::make_unique<Counting>(redis_, Count{redis_.clock(), {}}, items, std::move(done)));
+    Counting::go_on(std::make_unique<Counting>(redis_, Count{redis_.clock(), {}}, items, needed_by,
+                                               std::move(done)));
 }
 
 void Inspector::forget(std::span<const ChargeItem> items, OnForgotten done) const {
     assert(!items.empty());
     using Forgetting = Request<Forget>;
-    Forgetting::go_on(std::make_unique<Forgetting>(redis_, Forget{}, items, std::move(done)));
+    Forgetting::go_on(
+        std::make_unique<Forgetting>(redis_, Forget{}, items, SteadyTime::max(), std::move(done)));
 }
 
 }  // namespace tidegate::store

@@ -26,8 +26,11 @@ class Inspector {
 
     // Asks about items as append_counts_command() takes them, however many; at least one. They and
     // what they point to live until `done` was called: once, at the latest when Redis's deadlines
-    // have passed. It must not resume a coroutine.
-    void count(std::span<const limit::ChargeItem> items, OnCounts done) const;
+    // have passed, and without counts at `needed_by`. It must not resume a coroutine.
+    void count(std::span<const limit::ChargeItem> items, SteadyTime needed_by, OnCounts done) const;
+    void count(std::span<const limit::ChargeItem> items, OnCounts done) const {
+        count(items, SteadyTime::max(), std::move(done));
+    }
 
     // Resets all that is counted of the items but slots, kItemsCountedMax of them at once. Says of
     // each whether there was something; of a policy whose items are not all in one portion, only in

@@ -50,6 +50,9 @@ struct LimitDecision : LeaseHook {
     // Asked by itself and of the store itself: the receipt is its own, and neither other decisions
     // nor a remembered denial answer it.
     bool is_alone = false;
+    // The store is not waited for any longer: then the failure policy decides. It is never waited
+    // for longer than its own timeout.
+    SteadyTime needed_by = SteadyTime::max();
     // Owns what the items point to, but for the identifiers. Null: only the thread of the request
     // may send the charge.
     const std::shared_ptr<const config::Config>* owner = nullptr;
@@ -61,12 +64,12 @@ struct LimitDecision : LeaseHook {
     StoreKind decided_by = StoreKind::memory;
     bool store_failed = false;  // the failure policy decided
     bool remembered = false;    // the deny cache decided
+    // Redis Cluster: items of the client alone denied, so that those it shares were not asked.
+    bool is_partial = false;
 
     std::span<const limit::ChargeItem> decided() const {
         const bool some = store_failed || is_partial;
         return some ? std::span<const limit::ChargeItem>(store_state.decided) : items;
-    // Redis Cluster: items of the client alone denied, so that those it shares were not asked.
-    bool is_partial = false;
     }
     limit::Charge charge() const { return charge_of(decided()); }
     // The same charge of some of the items.

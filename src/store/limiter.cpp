@@ -57,6 +57,8 @@ void Limiter::decide(LimitDecision& decision, Wakeup& sleeper, SteadyTime now) {
         decision.result = charge_in_process(memory_, decision.charge(), decision.verdict, metrics_);
     } else if (!decision.is_alone && is_denied_already(decision)) {
         return;
+    } else if (now >= decision.needed_by) {
+        failure_policy_.decide(decision, StoreFailure::timeout);
     } else if (redis_.crosses_slots(decision.items)) {
         cross_slot_of(decision).begin();
     } else {
@@ -97,7 +99,7 @@ void Limiter::look(LimitDecision& decision, Wakeup& sleeper, SteadyTime now) {
     if (redis_.crosses_slots(decision.items)) return;
     decision.result = LimitDecision::Result::pending;
     inspector_->count(
-        decision.items,
+        decision.items, decision.needed_by,
         [this, &decision, &sleeper](const tidegate::Result<Counts, std::string>& counts) {
             decision.result = LimitDecision::Result::admitted;
             if (counts) read_look(decision, *counts);

@@ -126,26 +126,16 @@ descriptors:
 
 }  // namespace
 
-TEST_CASE("envoy_grpc: a decision that comes after the caller's deadline is DEADLINE_EXCEEDED") {
-    const CountedIn counted = counted_in_redis();
-    FaultProxy network(counted.redis->port());
-    Service service({kExample}, "",
-                    "store: {redis: {url: 'redis://127.0.0.1:" + std::to_string(network.port()) +
-                        "', timeout: 5s}}\n");
+TEST_CASE("envoy_grpc: a call whose deadline has passed is DEADLINE_EXCEEDED, and not charged") {
+    Service service({kExample});
     const std::string asked = request("example", descriptor({{"remote_address", "203.0.113.7"}}));
-    const auto status_within = [&](const std::string& timeout) {
-        return grpc_status(
-            H2Client(service.port()).ask(grpc_call(kRls, asked, {{"grpc-timeout", timeout}})));
-    };
-    CHECK(status_within("10S") == 0);
-    network.swallow();
-    CHECK(status_within("50m") == 4);
-    network.heal();
-    CHECK(status_within("10S") == 0);
-    const auto lines = service.tidegate().access_log(3);
-    CHECK(lines.at(1).at("error") == "decision: late");
-    CHECK(lines.at(1).at("grpc_status") == 4);
-    CHECK(lines.at(1).at("status") == 504);
+    const auto late = grpc_call(kRls, asked, {{"grpc-timeout", "1n"}});
+    CHECK(grpc_status(H2Client(service.port()).ask(late)) == 4);
+    CHECK(statuses(service.answer(kRls, asked))[0].number(3) == 1);
+    const auto lines = service.tidegate().access_log(2);
+    CHECK(lines.at(0).at("error") == "decision: late");
+    CHECK(lines.at(0).at("grpc_status") == 4);
+    CHECK(lines.at(0).at("status") == 504);
 }
 
 TEST_CASE("envoy_grpc: ShouldRateLimit counts by the files of envoyproxy/ratelimit") {
@@ -223,6 +213,72 @@ TEST_CASE("envoy_grpc: descriptors of a call are charged together or not at all"
     const std::string other = descriptor({{"remote_address", "203.0.113.9"}});
     CHECK(service.code("example", other + other + other) == kOverLimit);
     CHECK_SOON(service.code("example", other + other) == kOk);
+}
+
+TEST_CASE(
+    "envoy_grpc: a descriptor that could not have paid its own cost is over in each refusal") {
+    const CountedIn store = either_store();
+    const Service service({R"(domain: d
+descriptors:
+  - {key: none, rate_limit: {unit: hour, requests_per_unit: 0}}
+  - {key: five, rate_limit: {unit: hour, requests_per_unit: 5}}
+  - {key: six, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 6}}
+)"},
+                          "", store.yaml());
+    const auto five = [](const std::string& value, std::uint64_t hits) {
+        return descriptor({{"five", value}}, own_hits(hits));
+    };
+    // The first refuses; the others are asked only.
+    const PbMessage refused =
+        service.limit("d", descriptor({{"none", "x"}}, own_hits(1)) + five("a", 6) + five("b", 5) +
+                               five("c", 9) + descriptor({{"six", "x"}}, own_hits(7)));
+    CHECK(refused.number(1) == kOverLimit);
+    std::vector<std::uint64_t> codes;
+    for (const PbMessage& one : statuses(refused)) codes.push_back(one.number(1));
+    CHECK(codes == std::vector{kOverLimit, kOverLimit, kOk, kOverLimit, kOk});
+    CHECK(statuses(refused)[2].number(3) == 5);
+    // The first was charged, and given back: the answer says what it has again.
+    const PbMessage given_back =
+        service.limit("d", five("d", 3) + descriptor({{"none", "x"}}, own_hits(1)));
+    CHECK(statuses(given_back)[0].number(1) == kOk);
+    CHECK(statuses(given_back)[0].number(3) == 5);
+    const std::string told = PbMessage(given_back.all(3).at(1)).bytes(2);
+    CHECK_MESSAGE(told.find("five-1h-fixed\";r=5") != std::string::npos, told);
+}
+
+TEST_CASE("envoy_grpc: with `count: all` a charge that is refused counts all the same") {
+    const CountedIn store = either_store();
+    const Service service({R"(domain: budgets
+descriptors:
+  - {key: tenant, rate_limit: {unit: day, requests_per_unit: 5000}}
+  - {key: trial, shadow_mode: true, rate_limit: {unit: day, requests_per_unit: 5000}}
+  - {key: plan, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 5000}}
+  - {key: mixed, rate_limits: [5000/day, {quota: 9000, per: 1h}]}
+)"},
+                          ", count: all", store.yaml());
+    const auto left_of = [&](const std::string& charged) {
+        return statuses(service.limit("budgets", charged))[0].number(3);
+    };
+    for (const std::string key : {"tenant", "trial", "plan", "mixed"}) {
+        CAPTURE(key);
+        const std::string asked = descriptor({{key, "a"}}, own_hits(0));
+        CHECK(left_of(descriptor({{key, "a"}}, own_hits(4'000))) == 1'000);
+        const PbMessage over = service.limit("budgets", descriptor({{key, "a"}}, own_hits(3'000)));
+        CHECK(over.number(1) == (key == "trial" ? kOk : kOverLimit));
+        CHECK(left_of(asked) == 0);
+        // However much is counted, the count ends with its window, and does not wrap.
+        for (int i = 0; i < 3; ++i) {
+            service.limit("budgets", descriptor({{key, "a"}}, own_hits(4'294'967'295)));
+        }
+        CHECK(left_of(asked) == 0);
+        if (key != "trial") CHECK(service.code("budgets", descriptor({{key, "a"}})) == kOverLimit);
+    }
+    // A limit that the call brings, likewise.
+    const std::string brought =
+        descriptor({{"tenant", "b"}}, own_limit(5'000, 4) + own_hits(4'000));
+    CHECK(service.code("budgets", brought) == kOk);
+    CHECK(service.code("budgets", brought) == kOverLimit);
+    CHECK(left_of(descriptor({{"tenant", "b"}}, own_limit(5'000, 4) + own_hits(0))) == 0);
 }
 
 TEST_CASE("envoy_grpc: with `count: all` each descriptor counts by itself") {
@@ -449,6 +505,48 @@ TEST_CASE("envoy_grpc: Check takes no OPTIONS with a body or credentials for a p
     CHECK_FALSE(admits("192.0.2.6", {{"authorization", "Basic YTpi"}}));
     CHECK_FALSE(admits("192.0.2.7", {{"cookie", "a=b"}}));
     CHECK_FALSE(admits("192.0.2.8", {{"x-user", "alice"}}));
+}
+
+TEST_CASE(
+    "envoy_grpc: a store that hangs has `on_store_failure` decide before the caller gives up") {
+    const CountedIn counted = counted_in_redis();
+    FaultProxy network(counted.redis->port());
+    const auto store = [&](const std::string& on_store_failure) {
+        return "replicas: 1\non_store_failure: " + on_store_failure +
+               "\nstore: {redis: {url: 'redis://127.0.0.1:" + std::to_string(network.port()) +
+               "', timeout: 5s}}\n";
+    };
+    const std::string asked = request("example", descriptor({{"remote_address", "203.0.113.7"}}) +
+                                                     descriptor({{"path", "/files/a"}}));
+    const std::string check = check_request("/few/x", {});
+    // A busy machine may miss the two milliseconds: not always.
+    const auto await_status = [&](const Service& service, const std::string& path,
+                                  const std::string& message, int status) {
+        const auto call = grpc_call(path, message, {{"grpc-timeout", "60m"}});
+        await("it is decided without the store",
+              [&] { return grpc_status(H2Client(service.port()).ask(call)) == status; });
+    };
+    Service local({kExample}, "", store("local"));
+    Service each({kExample}, ", count: all", store("local"));
+    Service closed({kExample}, "", store("deny"));
+    Service authz({}, "", store("local") + kRoutes);
+    Service closed_authz({}, "", store("deny") + kRoutes);
+    for (Service* const one : {&local, &each, &closed}) {
+        CHECK(one->code("example", descriptor({{"whitelisted", "x"}})) == kOk);
+    }
+    CHECK(grpc_status(authz.ask(kAuthz, check)) == 0);
+    network.swallow();
+    constexpr int kUnavailable = 14;
+    await_status(local, kRls, asked, 0);
+    await_status(each, kRls, asked, 0);
+    await_status(closed, kRls, asked, kUnavailable);
+    await_status(authz, kAuthz, check, 0);
+    const auto call = grpc_call(kAuthz, check, {{"grpc-timeout", "60m"}});
+    await("the client is told that the store is down", [&] {
+        const H2Answer answer = H2Client(closed_authz.port()).ask(call);
+        return grpc_status(answer) == 0 &&
+               PbMessage(grpc_message(answer)).below(2).below(1).number(1) == 503;
+    });
 }
 
 TEST_CASE("envoy_grpc: a call cannot smuggle lines into the request that it is about") {

@@ -136,6 +136,67 @@ TEST_CASE("rls: the settings beside the files are read") {
           limit::Algorithm::sliding_window);
 }
 
+TEST_CASE("rls: the files are read as they are: dollars, anchors, aliases and merge keys") {
+    const Folder folder({R"(domain: ${NO_SUCH:-d}
+descriptors:
+  - &first
+    key: price
+    value: US$$
+    rate_limit: &five
+      unit: minute
+      requests_per_unit: 5
+  - key: b
+    rate_limit: *five
+  - <<: *first
+    value: ${HOME}
+  - key: c
+    value: $PATH
+    rate_limit: {<<: *five, requests_per_unit: 7}
+    descriptors:
+      - <<: [{rate_limit: {unit: hour, requests_per_unit: 1}}, *first]
+        shadow_mode: true
+)"});
+    const auto loaded = folder.load();
+    for (const auto& error : loaded.errors) FAIL_CHECK(error.to_string());
+    REQUIRE(loaded.config != nullptr);
+    const config::Config& config = *loaded.config;
+    const auto quota = [&](std::vector<rls::Entry> entries) -> std::int64_t {
+        const auto* const rule = find(config, "${NO_SUCH:-d}", std::move(entries));
+        REQUIRE(rule != nullptr);
+        REQUIRE(rule->policy != nullptr);
+        return rule->policy->limits.at(0).quota;
+    };
+    CHECK(quota({{"price", "US$$"}}) == 5);
+    CHECK(quota({{"price", "${HOME}"}}) == 5);
+    CHECK(quota({{"b", "x"}}) == 5);
+    CHECK(quota({{"c", "$PATH"}}) == 7);
+    CHECK(quota({{"c", "$PATH"}, {"price", "US$$"}}) == 1);
+}
+
+TEST_CASE("rls: with `count: all` each limit counts what it denies, and keeps its counts") {
+    const std::vector<std::string> files{R"(domain: d
+descriptors:
+  - {key: a, rate_limit: {unit: second, requests_per_unit: 5}}
+  - {key: b, rate_limits: [10/s, {quota: 9, per: 1h, algorithm: gcra}]}
+)"};
+    const Folder admitted(files);
+    const Folder all(files, ", count: all");
+    const auto before = admitted.load();
+    const auto after = all.load();
+    REQUIRE(before.config != nullptr);
+    REQUIRE(after.config != nullptr);
+    std::size_t limits = 0;
+    for (std::size_t i = 0; i < after.config->policies.size(); ++i) {
+        const auto& policy = *after.config->policies[i];
+        if (!policy.name.starts_with("rls")) continue;
+        for (std::size_t k = 0; k < policy.limits.size(); ++k, ++limits) {
+            CHECK(policy.limits[k].count == limit::Count::all);
+            CHECK(policy.limits[k].id == before.config->policies[i]->limits[k].id);
+        }
+    }
+    CHECK(limits > 3);
+}
+
 TEST_CASE("rls: other limits stand beside or in place of `rate_limit`") {
     const Folder folder({R"(domain: d
 descriptors:

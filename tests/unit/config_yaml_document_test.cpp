@@ -15,13 +15,19 @@ struct Parsed {
     std::vector<Fault> faults;
     TreeNode root;
 
-    explicit Parsed(std::string_view text) : root(parse_document(text, faults)) {}
+    explicit Parsed(std::string_view text, const DocumentSettings& settings = {})
+        : root(parse_document(text, faults, settings)) {}
 
     std::string first_fault() const {
         if (faults.empty()) return {};
         return std::to_string(faults[0].place.line) + ":" + std::to_string(faults[0].place.column) +
                ": " + faults[0].message;
     }
+};
+
+// Of a document whose anchors are read.
+struct Anchored : Parsed {
+    explicit Anchored(std::string_view text) : Parsed(text, {.anchors = Anchors::read}) {}
 };
 
 std::string nested(std::size_t depth) {
@@ -93,6 +99,78 @@ TEST_CASE("document: an alias breaks only its own value") {
     REQUIRE(parsed.root.entries.size() == 3);
     CHECK(parsed.root.entries[1].value.kind == TreeNode::Kind::broken);
     CHECK(parsed.root.entries[2].value.text == "3");
+}
+
+TEST_CASE("document: where anchors are read, aliases repeat values and merge keys add entries") {
+    const Anchored parsed(
+        "a: &x {k: 1, l: [2]}\n"
+        "b: *x\n"
+        "c: {<<: *x, k: 3}\n"
+        "&name d: 4\n"
+        "e: {<<: [{k: 5}, *x], *name : 6}\n"
+        "f: &x 7\n"
+        "g: *x\n"
+        "h: &none\n"
+        "i: *none\n");
+    REQUIRE_MESSAGE(parsed.faults.empty(), parsed.first_fault());
+    const auto& entries = parsed.root.entries;
+    REQUIRE(entries.size() == 9);
+    CHECK(entries[1].value.entries[1].value.items[0].text == "2");
+    CHECK(entries[1].value.place.line == 1);
+    REQUIRE(entries[2].value.entries.size() == 2);
+    CHECK(entries[2].value.entries[0].value.text == "3");
+    CHECK(entries[2].value.entries[1].key == "l");
+    REQUIRE(entries[4].value.entries.size() == 3);
+    CHECK(entries[4].value.entries[0].key == "d");
+    CHECK(entries[4].value.entries[0].value.text == "6");
+    CHECK(entries[4].value.entries[1].value.text == "5");
+    CHECK(entries[6].value.text == "7");
+    CHECK(entries[8].value.kind == TreeNode::Kind::null);
+}
+
+TEST_CASE("document: what anchors cannot mean is a fault at its place") {
+    struct {
+        const char* text;
+        const char* fault;
+    } const cases[] = {
+        {"a: &x [*x]\n", "1:8: an alias cannot stand inside the value that it repeats"},
+        {"a: *x\n", "1:4: this is not YAML"},
+        {"a: {<<: 1}\n", "1:9: a merge key (`<<`) takes a map or a list of maps"},
+        {"a: {<<: [{b: 1}, 2]}\n", "1:9: a merge key (`<<`)"},
+        {"a: {<<: {b: 1}, <<: {c: 2}}\n", "1:17: duplicate key `<<`"},
+        {"a: &x [1]\nb: {*x : 2}\n", "2:5: a key must be plain text"},
+        {"a: &x {b: 1, b: 2}\nc: *x\n", "1:14: duplicate key `b`"},
+    };
+    for (const auto& expected : cases) {
+        CAPTURE(expected.text);
+        const std::string fault = Anchored(expected.text).first_fault();
+        CHECK_MESSAGE(fault.starts_with(expected.fault), fault);
+    }
+}
+
+TEST_CASE("document: what aliases repeat is bounded, in number and in depth") {
+    // Each list has ten times the one before.
+    std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+    for (int i = 1; i < 20; ++i) {
+        const std::string before = "*a" + std::to_string(i - 1);
+        bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + before;
+        for (int k = 1; k < 10; ++k) bomb += ", " + before;
+        bomb += "]\n";
+    }
+    const Anchored exploding(bomb);
+    REQUIRE(exploding.faults.size() == 1);
+    CHECK(exploding.faults[0].message == "anchors and aliases repeat more than 200000 values");
+    CHECK(exploding.root.kind == TreeNode::Kind::broken);
+    std::string merging = "a0: &a0 {k0: x}\n";
+    std::string deep = "a0: &a0 [x]\n";
+    for (int i = 1; i < 60; ++i) {
+        const std::string name = std::to_string(i);
+        const std::string before = "*a" + std::to_string(i - 1);
+        deep += "a" + name + ": &a" + name + " [" + before + "]\n";
+        merging += "a" + name + ": &a" + name + " {<<: " + before + ", k" + name + ": x}\n";
+    }
+    CHECK(Anchored(deep).first_fault().ends_with("nested more than 32 levels deep"));
+    CHECK(Anchored(merging).faults.empty());
 }
 
 TEST_CASE("document: nesting is bounded") {

@@ -116,6 +116,32 @@ TEST_CASE("command queue: each command is late at its deadline, once, and is loo
     CHECK(rig.late(kStart + 2h).empty());
 }
 
+TEST_CASE("command queue: a caller's early deadline says nothing of the server") {
+    Rig rig;
+    const auto push = [&](SteadyTime deadline) {
+        Asker& asker = rig.askers.emplace_back("");
+        rig.queue.push({&asker, deadline, kStart + 100ms});
+        return &asker;
+    };
+    Asker* const hurried = push(kStart + 10ms);
+    Asker* const answered = push(kStart + 20ms);
+    Asker* const patient = push(kStart + 100ms);
+    CHECK(rig.late(kStart + 20ms) == Late{hurried, answered});
+    CHECK(rig.queue.take_unanswered(kStart + 20ms) == 0);
+    CHECK(rig.queue.take_unanswered(kStart + 99ms) == 0);
+    SUBCASE("it has answered one of them in time, if not in the caller's") {
+        rig.queue.pop();
+        rig.queue.pop();
+        CHECK(rig.late(kStart + 100ms) == Late{patient});
+        CHECK(rig.queue.take_unanswered(kStart + 100ms) == 1);
+    }
+    SUBCASE("it has answered nothing") {
+        CHECK(rig.late(kStart + 100ms) == Late{patient});
+        CHECK(rig.queue.take_unanswered(kStart + 100ms) == 3);
+    }
+    CHECK(rig.queue.take_unanswered(kStart + 200ms) == 0);
+}
+
 TEST_CASE("command queue: behind those that were abandoned the search goes on where it was") {
     Rig rig;
     for (int i = 0; i < 10'000; ++i) rig.push(kStart);

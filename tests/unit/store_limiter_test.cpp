@@ -169,6 +169,46 @@ TEST_CASE("limiter: each way to fail is counted under its name and falls back on
     CHECK(rig.server.count("EVALSHA") == 1);
 }
 
+TEST_CASE(
+    "limiter: a caller in a hurry is decided without a store that hangs, and hurts no other") {
+    Rig rig;
+    rig.run();
+    rig.await_up(true);
+    rig.server.evalsha = [](const Words&) { return ""; };
+    const auto open = policy("open", 5, OnStoreFailure::allow);
+    const auto asked = std::chrono::steady_clock::now();
+    rig.decision.needed_by = asked + 5ms;
+    for (int i = 0; i < 8; ++i) CHECK(rig.decide({&open}) == Result::admitted);
+    CHECK(rig.decision.store_failed);
+    CHECK(rig.counted("timeout", 8));
+    // All but the first came too late to be sent.
+    CHECK(rig.server.count("EVALSHA") == 1);
+    // The breaker counts what went unanswered for the store's own timeout, once each.
+    CHECK(rig.client->is_up());
+}
+
+TEST_CASE("limiter: only charges that are needed at about one time share a command") {
+    Rig rig;
+    rig.run();
+    rig.await_up(true);
+    rig.server.evalsha = [](const Words&) { return ""; };
+    const auto open = policy("open", 5, OnStoreFailure::allow);
+    const auto now = std::chrono::steady_clock::now();
+    std::array<LimitDecision, 4> decisions;
+    decisions[0].needed_by = now + 20ms;
+    decisions[1].needed_by = now + 20ms + 300us;
+    decisions[2].needed_by = now + 40ms;
+    for (LimitDecision& one : decisions) {
+        one.items = {{&open, "ip:192.0.2.1"}};
+        rig.limiter->decide(one, rig.sleeper, now);
+    }
+    CHECK(rig.wait([&] {
+        return std::none_of(decisions.begin(), decisions.end(),
+                            [](const LimitDecision& one) { return one.result == Result::pending; });
+    }));
+    CHECK(rig.server.count("EVALSHA") == 3);
+}
+
 TEST_CASE("limiter: too much in flight falls back at once") {
     Rig rig(1);
     const auto open = policy("open", 5, OnStoreFailure::allow);
