@@ -152,7 +152,7 @@ int Life::run() {
     for (const auto& worker : workers_) worker->start();
     if (!predecessor_) {
         begin_admin();
-        begin_accepting();
+        if (reloader_.are_names_tried()) begin_accepting();
     }
     log_expiry(reloader_.config());
     log(Level::info, "{}", describe_shutdown_delay(reloader_.config().timeouts));
@@ -182,9 +182,13 @@ int Life::run() {
     return 0;
 }
 
-// Without keys, the proxy refuses every token, so it is not ready before the first fetch has ended;
-// a failed fetch makes it ready as well. The same holds for the names of upstreams.
+// Clients that come before the names of upstreams were looked up wait in the queues of the
+// listeners: the proxy could only answer 502. Without keys, it refuses every token, so it is not
+// ready before the first fetch has ended; a failed fetch makes it ready as well. The same holds for
+// the names and the health of upstreams.
 Task<> Life::become_ready() {
+    co_await reloader_.first_names();
+    if (phase_ == Phase::starting && !predecessor_ && !accepts_) begin_accepting();
     co_await reloader_.first_upstreams();
     co_await reloader_.first_keys();
     if (phase_ == Phase::starting && predecessor_) co_await take_over();
@@ -264,6 +268,8 @@ void Life::begin_drain() {
     phase_ = Phase::draining;
     if (successor_ && !has_handed_over_) successor_->kill();
     reloader_.stop();
+    // Clients that wait for the start are answered.
+    if (!accepts_ && !predecessor_) begin_accepting();
     // A process that was to take over leaves the queues to the one that serves.
     if (!accepts_) {
         for (const auto& worker : workers_) {

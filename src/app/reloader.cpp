@@ -23,6 +23,10 @@ using telemetry::log;
 
 // New upstreams get so long to be resolved before requests may meet them.
 constexpr std::chrono::milliseconds kLookupPatience{3'000};
+// For the look-ups of the start. The system's resolver asks again after five seconds where a packet
+// was lost. A name server that stays silent must not keep clients of other upstreams waiting for
+// longer.
+constexpr std::chrono::milliseconds kFirstLookupPatience{6'000};
 // Workers adopt a configuration within a turn of their loops. The reloader logs one that has not by
 // then.
 constexpr std::chrono::milliseconds kReloadPatience{5'000};
@@ -164,6 +168,10 @@ void Reloader::reload_on_signal() {
 
 Task<> Reloader::first_keys() {
     return jwks_fetcher_.prepare(key_sources(config()));
+}
+
+Task<> Reloader::first_names() {
+    return upstreams_.names_tried(kFirstLookupPatience);
 }
 
 Task<> Reloader::first_upstreams() {

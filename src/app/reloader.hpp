@@ -57,6 +57,10 @@ class Reloader {
     void rotate_ticket_keys() const;
     // Until every place that keys of tokens are fetched from has been tried once.
     Task<> first_keys();
+    // Every name of an upstream has been looked up once, with an address or in vain.
+    bool are_names_tried() const { return upstreams_.are_names_tried(); }
+    // Until that is so, for a while at most.
+    Task<> first_names();
     // Until every name of an upstream has led to an address and every server has been checked once,
     // for a while at most.
     Task<> first_upstreams();

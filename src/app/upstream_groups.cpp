@@ -45,6 +45,21 @@ Groups UpstreamGroups::new_of(Groups groups) const {
     return groups;
 }
 
+bool UpstreamGroups::are_names_tried() const {
+    return std::all_of(in_use_.begin(), in_use_.end(),
+                       [](const auto& group) { return group->are_names_tried(); });
+}
+
+// A reload may put others in use meanwhile.
+Task<> UpstreamGroups::names_tried(std::chrono::milliseconds patience) {
+    const SteadyTime until = steady_now() + patience;
+    Timer pause(executor_);
+    while (!are_names_tried() && steady_now() < until) {
+        pause.expires_after(kReadyPoll);
+        co_await pause.async_wait(as_values);
+    }
+}
+
 Task<> UpstreamGroups::ready(Groups groups, std::chrono::milliseconds patience) {
     const SteadyTime until = steady_now() + patience;
     const auto is_done = [&] {

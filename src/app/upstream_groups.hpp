@@ -30,6 +30,10 @@ class UpstreamGroups {
     Groups make(const config::Config& config);
     // Those of `groups` that are not in use yet.
     Groups new_of(Groups groups) const;
+    // Every name of those in use has led to an address or has been looked up in vain once.
+    bool are_names_tried() const;
+    // Waits until that is so, or `patience` is over.
+    Task<> names_tried(std::chrono::milliseconds patience);
     // Waits until every name of `groups` has led to an address and every server has been checked
     // once, or `patience` is over.
     Task<> ready(Groups groups, std::chrono::milliseconds patience);

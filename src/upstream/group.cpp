@@ -94,6 +94,7 @@ Group::Group(config::Upstream settings, std::size_t workers, const Group* former
              settings_.queue.max > 0 ? static_cast<std::uint32_t>(settings_.queue.max)
                                      : kWaitingForIdleMax),
       addresses_(settings_.servers.size()),
+      names_tried_(settings_.servers.size()),
       names_failing_(settings_.servers.size()),
       worker_rooms_(workers) {
     for (std::size_t i = 0; i < settings_.servers.size(); ++i) {
@@ -171,10 +172,18 @@ bool Group::is_resolved() const {
                         [](const Endpoints& endpoints) { return endpoints.empty(); });
 }
 
+bool Group::are_names_tried() const {
+    for (std::size_t i = 0; i < addresses_.size(); ++i) {
+        if (addresses_[i].empty() && !names_tried_[i]) return false;
+    }
+    return true;
+}
+
 // Sorted, as name servers change the order of addresses from answer to answer.
 void Group::resolved(std::size_t configured, const Endpoints& endpoints) {
     Endpoints sorted = endpoints;
     std::sort(sorted.begin(), sorted.end());
+    names_tried_[configured] = true;
     names_failing_[configured] = sorted.empty();
     if (sorted.empty() || addresses_[configured] == sorted) return;
     addresses_[configured] = std::move(sorted);

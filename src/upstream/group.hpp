@@ -87,6 +87,8 @@ class Group {
     void resolved(std::size_t configured, const Endpoints& endpoints);
     static bool is_name(const config::UpstreamServer& server);
     bool is_resolved(std::size_t configured) const { return !addresses_[configured].empty(); }
+    // Every name has led somewhere, or its first look-up has found nothing.
+    bool are_names_tried() const;
     // Every name has led somewhere.
     bool is_resolved() const;
     // Every server has been checked once, if they are checked.
@@ -124,6 +126,7 @@ class Group {
     balance::Seats seats_;
     balance::RetryBudget retries_;
     std::vector<Endpoints> addresses_;  // by configured server
+    std::vector<bool> names_tried_;     // by configured server: a look-up has ended
     std::vector<bool> names_failing_;   // by configured server: the last look-up found no address
     std::vector<WorkerRoom, boost::alignment::aligned_allocator<WorkerRoom, 64>> worker_rooms_;
     mutable std::mutex mutex_;  // of servers_, make_room and crowds

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
 
-#include "net/name_lookup.hpp"
 #include "telemetry/log.hpp"
 #include "telemetry/repeated_failures.hpp"
 
@@ -16,17 +16,20 @@ namespace {
 constexpr std::chrono::milliseconds kUnresolvedPause{1'000};
 // How often the resolver asks whether a look-up is done.
 constexpr std::chrono::milliseconds kLookupPause{10};
+// Look-ups of one upstream at a time: each has a thread.
+constexpr std::size_t kLookupsMax = 16;
 
 }  // namespace
 
 Task<> Resolver::run(std::shared_ptr<Resolver> self) {
     const config::Upstream& settings = self->group_->settings();
-    const auto& servers = settings.servers;
-    if (std::none_of(servers.begin(), servers.end(), Group::is_name)) co_return;
+    std::vector<std::size_t> names;
+    for (std::size_t i = 0; i < settings.servers.size(); ++i) {
+        if (Group::is_name(settings.servers[i])) names.push_back(i);
+    }
+    if (names.empty()) co_return;
     while (!self->stopped_) {
-        for (std::size_t i = 0; i < servers.size() && !self->stopped_; ++i) {
-            if (Group::is_name(servers[i])) co_await self->resolve(i);
-        }
+        co_await self->resolve(names);
         if (self->stopped_) break;
         const auto pause = settings.resolve_every;
         self->timer_.expires_after(self->group_->is_resolved() ? pause
@@ -40,15 +43,32 @@ void Resolver::stop() {
     timer_.cancel();
 }
 
-Task<> Resolver::resolve(std::size_t configured) {
-    const config::Upstream& settings = group_->settings();
-    const config::Address& address = settings.servers[configured].address;
-    const NameLookup lookup(address.host, address.port);
-    while (!lookup.done()) {
+// Side by side: a name whose name server is silent keeps no other name waiting.
+Task<> Resolver::resolve(std::vector<std::size_t> names) {
+    struct Pending {
+        std::size_t configured;
+        NameLookup lookup;
+    };
+    std::vector<Pending> pending;
+    while (!names.empty() || !pending.empty()) {
+        for (; !names.empty() && pending.size() < kLookupsMax; names.pop_back()) {
+            const config::Address& address = group_->settings().servers[names.back()].address;
+            pending.push_back({names.back(), NameLookup(address.host, address.port)});
+        }
         timer_.expires_after(kLookupPause);
         co_await timer_.async_wait(as_values);
         if (stopped_) co_return;
+        std::erase_if(pending, [this](const Pending& one) {
+            if (!one.lookup.done()) return false;
+            take(one.configured, one.lookup);
+            return true;
+        });
     }
+}
+
+void Resolver::take(std::size_t configured, const NameLookup& lookup) {
+    const config::Upstream& settings = group_->settings();
+    const config::Address& address = settings.servers[configured].address;
     telemetry::RepeatedFailures& failures = telemetry::repeated_failures();
     const std::string kind = "resolve " + settings.name + " " + address.host;
     if (lookup.endpoints().empty()) {

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "net/asio.hpp"
+#include "net/name_lookup.hpp"
 #include "upstream/group.hpp"
 
 namespace tidegate::upstream {
@@ -20,7 +22,8 @@ class Resolver {
     void stop();
 
   private:
-    Task<> resolve(std::size_t configured);
+    Task<> resolve(std::vector<std::size_t> names);
+    void take(std::size_t configured, const NameLookup& lookup);
 
     const GroupPtr group_;
     Timer timer_;

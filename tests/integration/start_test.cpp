@@ -366,6 +366,31 @@ TEST_CASE("start: a server that refuses is logged once, and once when it is back
     CHECK(echo.wait(kPatience) == 0);
 }
 
+TEST_CASE(
+    "start: clients that come before the names of upstreams were looked up wait, and no 502") {
+    const Upstream upstream(ok());
+    for (const std::string name : {"localhost", "no-such-name.invalid"}) {
+        CAPTURE(name);
+        const std::string second = name == "localhost" ? "" : ", " + upstream.url();
+        for (int i = 0; i < 4; ++i) {
+            const TemporaryFolder folder;
+            const std::uint16_t port = free_port();
+            const std::string file = folder.write(
+                "tidegate.yaml", "listen: 127.0.0.1:" + std::to_string(port) +
+                                     "\nadmin: off\nupstreams: {api: {servers: [http://" + name +
+                                     ":" + std::to_string(upstream.port()) + second +
+                                     "]}}\nroutes: [{policies: []}]\n");
+            const Process process({program(), "run", file}, folder.path());
+            std::optional<Socket> socket;
+            // From the first moment in which something listens.
+            REQUIRE(
+                await_quietly([&] { return (socket = Socket::try_connect(port)).has_value(); }));
+            RawClient client(std::move(*socket));
+            CHECK(client.get().status() == 200);
+        }
+    }
+}
+
 TEST_CASE("start: a name that does not resolve is logged once for all threads") {
     const Tidegate tidegate("threads: 4\n" + simple("http://no-such-name.invalid:3000"));
     await_quietly([&] { return count_of(tidegate.errors(), "cannot resolve") > 0; });

@@ -271,6 +271,22 @@ TEST_CASE("group: a name is failing from a look-up without addresses to one with
     CHECK(group.status().unresolved == Texts{"a.test:81"});
 }
 
+TEST_CASE("group: names are tried once a look-up of each has ended, with addresses or in vain") {
+    Group group(
+        upstream_of({server_at("a.test", 81), server_at("192.0.2.9", 81), server_at("b.test", 81)}),
+        1, nullptr);
+    CHECK_FALSE(group.are_names_tried());
+    group.resolved(0, {endpoint_at("192.0.2.1", 81)});
+    CHECK_FALSE(group.are_names_tried());
+    group.resolved(2, {});
+    CHECK(group.are_names_tried());
+    CHECK_FALSE(group.is_resolved());
+    // What the configuration before knew needs no look-up.
+    const Group next(upstream_of({server_at("a.test", 81)}), 1, &group);
+    CHECK(next.are_names_tried());
+    CHECK(Group(upstream_of({server_at("192.0.2.9", 81)}), 1, nullptr).are_names_tried());
+}
+
 TEST_CASE("resolver: looks names up, and leaves addresses alone") {
     asio::io_context io;
     const GroupPtr named =
