@@ -10,11 +10,11 @@ void Candidates::begin() {
 }
 
 void Candidates::add(const ServerState& server, SteadyTime now, std::chrono::nanoseconds slow_start,
-                     const ServerState* other_than) {
+                     const Tried& tried) {
     const std::size_t index = count_++;
     const Rank rank = server.rank(now);
     if (rank == Rank::out) return;
-    const bool is_last = &server == other_than;
+    const bool is_last = tried.has(server);
     if (!is_last && rank > rank_) return;
     const auto share = static_cast<std::uint64_t>(server.share_in_slow_start(now, slow_start));
     const Candidate candidate{index, server.weight() * share, server.active(), server.id()};
@@ -34,9 +34,9 @@ std::span<const Candidate> Candidates::end() {
 
 std::span<const Candidate> Candidates::find(Servers servers, SteadyTime now,
                                             std::chrono::nanoseconds slow_start,
-                                            const ServerState* other_than) {
+                                            const Tried& tried) {
     begin();
-    for (const ServerState* server : servers) add(*server, now, slow_start, other_than);
+    for (const ServerState* server : servers) add(*server, now, slow_start, tried);
     return end();
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "balance/choice.hpp"
 #include "balance/server_state.hpp"
 
 namespace tidegate::balance {
@@ -27,20 +28,19 @@ class Candidates {
     void begin();
     // The next server of the list.
     void add(const ServerState& server, SteadyTime now, std::chrono::nanoseconds slow_start,
-             const ServerState* other_than);
-    // Valid until begin(). Only `other_than` if no other server may be chosen; empty if that may
-    // not be chosen either.
+             const Tried& tried);
+    // Valid until begin(). Only one of those that were tried if no other server may be chosen;
+    // empty if none of these may be chosen either.
     std::span<const Candidate> end();
 
     std::span<const Candidate> find(Servers servers, SteadyTime now,
-                                    std::chrono::nanoseconds slow_start,
-                                    const ServerState* other_than);
+                                    std::chrono::nanoseconds slow_start, const Tried& tried);
 
   private:
     std::vector<Candidate> best_;
     Rank rank_ = Rank::out;
     std::size_t count_ = 0;
-    Candidate last_{};  // `other_than`; of weight 0: none
+    Candidate last_{};  // of those that were tried; of weight 0: none
 };
 
 // Weighted round robin among some servers of a list, others in each choice: a choice adds to what

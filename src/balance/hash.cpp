@@ -18,8 +18,8 @@ double bid(std::uint64_t chance, std::uint64_t weight) {
 
 }  // namespace
 
-Chosen Hash::choose(SteadyTime now, std::uint64_t key, const ServerState* other_than) {
-    const auto candidates = candidates_.find(servers_, now, slow_start_, other_than);
+Chosen Hash::choose(SteadyTime now, std::uint64_t key, const Tried& tried) {
+    const auto candidates = candidates_.find(servers_, now, slow_start_, tried);
     if (candidates.empty()) return std::nullopt;
     std::uint64_t requests = 1;  // this one
     std::uint64_t weights = 0;

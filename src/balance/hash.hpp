@@ -24,7 +24,7 @@ class Hash {
 
     void reset(Servers servers) { servers_.assign(servers.begin(), servers.end()); }
     // `key`: a hash of what the server is chosen by.
-    Chosen choose(SteadyTime now, std::uint64_t key, const ServerState* other_than = nullptr);
+    Chosen choose(SteadyTime now, std::uint64_t key, const Tried& tried = {});
 
   private:
     const std::chrono::nanoseconds slow_start_;

@@ -19,14 +19,13 @@ void LeastConnections::reset(Servers servers) {
     turns_.reset(servers);
 }
 
-Chosen LeastConnections::choose(SteadyTime now, const ServerState* other_than) {
-    return servers_.size() <= kAllSeen ? choose_of_all(now, other_than)
-                                       : choose_of_two(now, other_than);
+Chosen LeastConnections::choose(SteadyTime now, const Tried& tried) {
+    return servers_.size() <= kAllSeen ? choose_of_all(now, tried) : choose_of_two(now, tried);
 }
 
-Chosen LeastConnections::choose_of_all(SteadyTime now, const ServerState* other_than) {
+Chosen LeastConnections::choose_of_all(SteadyTime now, const Tried& tried) {
     fewest_.clear();
-    for (const Candidate& candidate : candidates_.find(servers_, now, slow_start_, other_than)) {
+    for (const Candidate& candidate : candidates_.find(servers_, now, slow_start_, tried)) {
         if (!fewest_.empty() && has_fewer(fewest_.front(), candidate)) continue;
         if (!fewest_.empty() && has_fewer(candidate, fewest_.front())) fewest_.clear();
         fewest_.push_back(candidate);
@@ -35,17 +34,17 @@ Chosen LeastConnections::choose_of_all(SteadyTime now, const ServerState* other_
     return next != nullptr ? Chosen(next->index) : std::nullopt;
 }
 
-Chosen LeastConnections::choose_of_two(SteadyTime now, const ServerState* other_than) {
-    const Chosen first = turns_.choose(now, other_than);
+Chosen LeastConnections::choose_of_two(SteadyTime now, const Tried& tried) {
+    const Chosen first = turns_.choose(now, tried);
     if (!first) return first;
     const std::size_t count = servers_.size();
     const std::size_t begin = random() % count;
     for (std::size_t i = 0; i < count; ++i) {
         const std::size_t second = (begin + i) % count;
-        if (second == *first || servers_[second] == other_than) continue;
+        if (second == *first || tried.has(*servers_[second])) continue;
         candidates_.begin();
-        candidates_.add(*servers_[*first], now, slow_start_, nullptr);
-        candidates_.add(*servers_[second], now, slow_start_, nullptr);
+        candidates_.add(*servers_[*first], now, slow_start_, {});
+        candidates_.add(*servers_[second], now, slow_start_, {});
         const auto both = candidates_.end();
         if (both.size() < 2) continue;  // one is of a higher rank
         return has_fewer(both[1], both[0]) ? second : first;

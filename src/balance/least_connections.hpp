@@ -23,11 +23,11 @@ class LeastConnections {
         : slow_start_(slow_start), random_(seed), turns_(seed, slow_start) {}
 
     void reset(Servers servers);
-    Chosen choose(SteadyTime now, const ServerState* other_than = nullptr);
+    Chosen choose(SteadyTime now, const Tried& tried = {});
 
   private:
-    Chosen choose_of_all(SteadyTime now, const ServerState* other_than);
-    Chosen choose_of_two(SteadyTime now, const ServerState* other_than);
+    Chosen choose_of_all(SteadyTime now, const Tried& tried);
+    Chosen choose_of_two(SteadyTime now, const Tried& tried);
     std::uint64_t random();
 
     const std::chrono::nanoseconds slow_start_;

@@ -1,5 +1,7 @@
-// How many requests of an upstream may be on a further attempt at a time: a fifth of those in
-// flight, and at least three. So a failing upstream gets few requests beyond those of clients.
+// How many requests that a server has refused may be on a further attempt at a time: a fifth of
+// those of the upstream in flight, and at least three. So an upstream that has too much to do gets
+// few requests beyond those of clients. Attempts that cost a server nothing (a connection that is
+// refused, a GOAWAY) need no budget.
 //
 // One object for all threads: an atomic that only retries touch.
 #pragma once

@@ -80,14 +80,14 @@ void RoundRobin::reset(Servers servers) {
     for (std::uint64_t i = 0; i < turns; ++i) pass_on(take_turn());
 }
 
-Chosen RoundRobin::choose(SteadyTime now, const ServerState* other_than) {
+Chosen RoundRobin::choose(SteadyTime now, const Tried& tried) {
     if (entries_.size() == 1 && entries_.front().state->rank(now) != Rank::out) return 0;
     if (!order_.empty()) {
-        const Chosen next = other_than == nullptr ? choose_in_order(now) : std::nullopt;
+        const Chosen next = tried.empty() ? choose_in_order(now) : std::nullopt;
         if (next) return next;
         end_order();
     }
-    const Chosen chosen = choose_by_heaps(now, other_than);
+    const Chosen chosen = choose_by_heaps(now, tried);
     if (++choices_ >= entries_.size()) begin_order(now);
     return chosen;
 }
@@ -134,15 +134,15 @@ void RoundRobin::end_order() {
     order_.clear();
 }
 
-Chosen RoundRobin::choose_by_heaps(SteadyTime now, const ServerState* other_than) {
+Chosen RoundRobin::choose_by_heaps(SteadyTime now, const Tried& tried) {
     if (!parked_.empty()) look_at_parked(now);
-    std::optional<Turn> left_out;
+    left_out_.clear();
     Chosen chosen;
     while (!chosen && !(ahead_.empty() && begun_.empty())) {
         const Turn turn = take_turn();
         Entry& entry = entries_[turn.index];
-        if (entry.state == other_than) {
-            left_out = turn;
+        if (!tried.empty() && tried.has(*entry.state)) {
+            left_out_.push_back(turn);
             continue;
         }
         if (entry.state->rank(now) != Rank::usable) {
@@ -152,11 +152,11 @@ Chosen RoundRobin::choose_by_heaps(SteadyTime now, const ServerState* other_than
         pass_on(turn);
         if (may_use_turn(entry, now)) chosen = turn.index;
     }
-    if (left_out) {
-        begun_.push_back(*left_out);
+    for (const Turn& turn : left_out_) {
+        begun_.push_back(turn);
         std::push_heap(begun_.begin(), begun_.end(), EndsLater{});
     }
-    return chosen ? chosen : choose_unusable(now, other_than);
+    return chosen ? chosen : choose_unusable(now, tried);
 }
 
 void RoundRobin::add(std::uint32_t index, Virtual begin) {
@@ -235,10 +235,11 @@ void RoundRobin::set_weight(Entry& entry, std::uint32_t weight) {
     if (weights_ > 0) step_ = kRound / weights_;
 }
 
-// No server has a turn, or only `other_than` has one: chooses from those that are not usable.
-Chosen RoundRobin::choose_unusable(SteadyTime now, const ServerState* other_than) {
+// No server has a turn, or only servers that were tried have one: chooses from those that are not
+// usable.
+Chosen RoundRobin::choose_unusable(SteadyTime now, const Tried& tried) {
     candidates_.begin();
-    for (const Entry& entry : entries_) candidates_.add(*entry.state, now, slow_start_, other_than);
+    for (const Entry& entry : entries_) candidates_.add(*entry.state, now, slow_start_, tried);
     const Candidate* const next = turns_by_due_.next(candidates_.end());
     return next != nullptr ? Chosen(next->index) : std::nullopt;
 }

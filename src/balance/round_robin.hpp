@@ -28,7 +28,7 @@ class RoundRobin {
 
     // From now on these are the servers. Those that were there before keep their turns.
     void reset(Servers servers);
-    Chosen choose(SteadyTime now, const ServerState* other_than = nullptr);
+    Chosen choose(SteadyTime now, const Tried& tried = {});
 
   private:
     // Wraps around; all turns begin within a few rounds of each other.
@@ -50,7 +50,7 @@ class RoundRobin {
     Chosen choose_in_order(SteadyTime now);
     void begin_order(SteadyTime now);
     void end_order();
-    Chosen choose_by_heaps(SteadyTime now, const ServerState* other_than);
+    Chosen choose_by_heaps(SteadyTime now, const Tried& tried);
     void add(std::uint32_t index, Virtual begin);
     Turn take_turn();
     void pass_on(Turn turn);
@@ -58,13 +58,14 @@ class RoundRobin {
     void park(const Turn& turn);
     void look_at_parked(SteadyTime now);
     void set_weight(Entry& entry, std::uint32_t weight);
-    Chosen choose_unusable(SteadyTime now, const ServerState* other_than);
+    Chosen choose_unusable(SteadyTime now, const Tried& tried);
 
     const std::uint64_t seed_;
     const std::chrono::nanoseconds slow_start_;
     std::vector<Entry> entries_;
     std::vector<Turn> ahead_;            // heap: the first to begin on top
     std::vector<Turn> begun_;            // heap: the first to end on top
+    std::vector<Turn> left_out_;         // in one choice: of servers that were tried
     std::vector<std::uint32_t> parked_;  // servers without turns: they were not usable
     // Not empty: all servers are equal and take turns in this order, and the heaps are empty.
     std::vector<std::uint32_t> order_;

@@ -152,6 +152,8 @@ class Client {
     void end_answer(ClientStream& stream);
     void note_settings();
     void note_unsent(std::uint32_t id);
+    void note_goaway(std::uint32_t last) { last_taken_ = std::min(last, last_taken_); }
+    void note_unprocessed(ClientStream& stream) const;
     void reset_for(ClientStream& stream, Malformed malformed);
     void close(std::uint32_t id, std::uint32_t error);
 
@@ -180,6 +182,7 @@ class Client {
     std::uint32_t open_ = 0;  // streams that the server counts
     std::uint32_t pushes_ = 0;
     std::uint32_t error_ = 0;
+    std::uint32_t last_taken_ = UINT32_MAX;  // the last stream that a GOAWAY says was taken
     bool has_settings_ = false;
     bool is_ending_ = false;
     bool has_failed_ = false;

@@ -97,6 +97,9 @@ int ClientCallbacks::on_frame(nghttp2_session*, const nghttp2_frame* frame, void
         case NGHTTP2_SETTINGS:
             if ((frame->hd.flags & NGHTTP2_FLAG_ACK) == 0) self.note_settings();
             break;
+        case NGHTTP2_GOAWAY:
+            self.note_goaway(static_cast<std::uint32_t>(frame->goaway.last_stream_id));
+            break;
         default:
             break;
     }

@@ -148,7 +148,13 @@ void Client::reset_for(ClientStream& stream, Malformed malformed) {
 // The server has said that it takes no more requests, or the head is larger than nghttp2 sends.
 void Client::note_unsent(std::uint32_t id) {
     ClientStream* const stream = find(id);
-    if (stream != nullptr) stream->is_unprocessed_ = true;
+    if (stream != nullptr) note_unprocessed(*stream);
+}
+
+// Streams above the number of a GOAWAY are closed as refused ones are.
+void Client::note_unprocessed(ClientStream& stream) const {
+    stream.is_unprocessed_ = true;
+    stream.is_behind_others_ = last_taken_ > 0 && stream.id_ > last_taken_;
 }
 
 void Client::close(std::uint32_t id, std::uint32_t error) {
@@ -163,7 +169,8 @@ void Client::close(std::uint32_t id, std::uint32_t error) {
     stream->is_closed_ = true;
     stream->body_.drop();
     if (error == NGHTTP2_REFUSED_STREAM && !stream->has_answered_ && !is_ending_) {
-        stream->is_unprocessed_ = true;
+        note_unprocessed(*stream);
+        stream->is_refused_ = id <= last_taken_;
     } else if (!stream->is_reset_ && !stream->is_unprocessed_) {
         stream->has_answered_ = true;  // by a reset
     }

@@ -26,7 +26,8 @@ void ClientStream::forget() {
     unconsumed_ = 0;
     malformed_ = Malformed::none;
     is_to_head_ = has_head_ = has_answered_ = has_ended_ = is_in_trailers_ = is_sent_ = false;
-    is_unprocessed_ = is_too_large_ = is_reset_ = is_closed_ = is_released_ = false;
+    is_unprocessed_ = is_refused_ = is_behind_others_ = false;
+    is_too_large_ = is_reset_ = is_closed_ = is_released_ = false;
 }
 
 ClientStreamPool::ClientStreamPool() : outgoing_fields_(std::make_unique<OutgoingFields>()) {}

@@ -47,6 +47,10 @@ class ClientStream : public boost::intrusive::list_base_hook<> {
     // The server says that it has not looked at the request: GOAWAY with a lower number, or
     // REFUSED_STREAM (RFC 9113 section 8.7). Or the request was never sent.
     bool is_unprocessed() const { return is_unprocessed_; }
+    // It says so by REFUSED_STREAM: the server is there, and has too much to do.
+    bool is_refused() const { return is_refused_; }
+    // It says so by a GOAWAY that names other requests of the connection, which it has taken.
+    bool is_behind_others() const { return is_behind_others_; }
     // The head or the trailers of the request are larger than what the server has said it takes,
     // and were not sent.
     bool is_too_large() const { return is_too_large_; }
@@ -94,6 +98,8 @@ class ClientStream : public boost::intrusive::list_base_hook<> {
     bool is_in_trailers_ = false;
     bool is_sent_ = false;
     bool is_unprocessed_ = false;
+    bool is_refused_ = false;
+    bool is_behind_others_ = false;
     bool is_too_large_ = false;
     bool is_reset_ = false;   // by this side
     bool is_closed_ = false;  // for nghttp2

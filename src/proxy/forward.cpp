@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <string_view>
+#include <utility>
 
 #include "proxy/forwarding.hpp"
 #include "proxy/upgrade.hpp"
@@ -38,7 +39,7 @@ Task<Fault> Forwarding::run() {
         sent_ = steady_now();
         begin_attempt(sent_);
     }
-    for (bool first = true;; first = false) {
+    for (;;) {
         Fault fault = Fault::none;
         if (!stream_) {
             fault = co_await connect();
@@ -58,26 +59,42 @@ Task<Fault> Forwarding::run() {
             const bool can_answer = x_.relay.status == 0 && client_.is_open();
             fault = can_answer ? Fault::body_made_room : Fault::answer_made_room;
         }
-        const bool refused = fault == Fault::upstream_broken && stream_.is_unprocessed();
-        const bool stale = !refused && stream_.is_reused() && fault == Fault::upstream_broken &&
-                           !stream_.has_answered();
-        const bool may_repeat = (stale && repeatable) || (refused && upload_.is_repeatable());
-        if (may_repeat && first && may_retry()) {
+        const Again again = why_again(fault);
+        if (may_go_again(again, repeatable)) {
             seat_ = pool_.keep_seat(stream_);
             if (x_.trace != nullptr) x_.trace->fail_try(fault);
-            if (refused) turn_elsewhere();
+            if (again != Again::stale) turn_elsewhere();
+            needs_fresh_ = again != Again::refused;
             continue;
         }
-        if (refused) fault = Fault::upstream_refused;
-        if (!stale && fault == Fault::upstream_broken) fault = name_broken();
+        if (again == Again::unread || again == Again::refused) fault = Fault::upstream_refused;
+        if (again == Again::no && fault == Fault::upstream_broken) fault = name_broken();
         pool_.throw_away(stream_);
-        if (!stale) note_outcome(fault);
+        if (again != Again::stale) note_outcome(fault);
         if (ask::traits(fault).outcome == telemetry::Outcome::failed) {
             server_->count_failure();
             pool_.count_failure();
         }
         co_return fault;
     }
+}
+
+Forwarding::Again Forwarding::why_again(Fault fault) const {
+    if (fault != Fault::upstream_broken) return Again::no;
+    if (stream_.is_unprocessed()) return stream_.is_refused() ? Again::refused : Again::unread;
+    return stream_.is_reused() && !stream_.has_answered() ? Again::stale : Again::no;
+}
+
+// Only what adds to the load of a server asks the budget. The rest costs nothing, and so many
+// requests at once may need it as were on a connection that the server ends.
+bool Forwarding::may_go_again(Again why, bool repeatable) {
+    // A server that ends each connection after some requests has taken others on it.
+    constexpr int kUnreadMax = 10;
+    if (why == Again::no) return false;
+    if (why == Again::stale) return repeatable && !std::exchange(was_stale_, true);
+    if (pool_.settings().retries == 0 || !upload_.is_repeatable()) return false;
+    if (why == Again::refused) return !std::exchange(was_refused_, true) && may_retry();
+    return ++unread_ == 1 || (stream_.is_behind_others() && unread_ <= kUnreadMax);
 }
 
 Task<> Forwarding::break_off() {

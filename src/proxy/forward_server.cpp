@@ -1,10 +1,9 @@
 // Which server a request goes to, and how it gets a connection to it.
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <utility>
-
-#include <boost/container/static_vector.hpp>
 
 #include "ask/identifiers.hpp"
 #include "balance/retry_budget.hpp"
@@ -14,8 +13,7 @@ namespace tidegate::proxy {
 
 namespace {
 
-// Servers that could not be reached; the configuration has at most ten retries.
-using Tried = boost::container::static_vector<upstream::ServerPtr, 11>;
+using std::chrono::milliseconds;
 
 Fault fault_of_connecting(upstream::Pool::ConnectFault fault) {
     using ConnectFault = upstream::Pool::ConnectFault;
@@ -46,7 +44,7 @@ Fault Forwarding::choose() {
         key_ = ask::hash_of(pool_.settings().hash_key, x_.config(), x_.facts, x_.decision,
                             x_.upstream->hash_key);
     }
-    upstream::Server* const server = pool_.choose(key_, nullptr, needs_http2());
+    upstream::Server* const server = pool_.choose(key_, unreachable_, needs_http2());
     if (server == nullptr) {
         return pool_.has_server(needs_http2()) ? Fault::upstream_down : Fault::upstream_unreachable;
     }
@@ -62,9 +60,32 @@ void Forwarding::turn_to(upstream::Server& server) {
 
 // Where no other server may be chosen, the same one may take the request on another connection.
 void Forwarding::turn_elsewhere() {
-    if (!pool_.has_alternative(needs_http2())) return;
-    upstream::Server* const next = pool_.choose(key_, server_, needs_http2());
+    balance::Tried tried = unreachable_;
+    tried.add(server_->shared().state);
+    if (!pool_.has_untried(tried, needs_http2())) return;
+    upstream::Server* const next = pool_.choose(key_, tried, needs_http2());
     if (next != nullptr) turn_to(*next);
+}
+
+// After a server that could not be reached. False: the request has tried all there are, or as many
+// as `retries` allows.
+bool Forwarding::turn_to_untried() {
+    if (retries_left_ == 0 || !pool_.has_untried(unreachable_, needs_http2())) return false;
+    upstream::Server* const next = pool_.choose(key_, unreachable_, needs_http2());
+    if (next == nullptr || unreachable_.has(next->shared().state)) return false;
+    --retries_left_;
+    turn_to(*next);
+    return true;
+}
+
+// An attempt that another one may follow has half of what is left: so the last one has time, too,
+// and addresses that take no connection do not add up.
+milliseconds Forwarding::connect_patience() const {
+    if (retries_left_ == 0) return connect_left_;
+    balance::Tried tried = unreachable_;
+    tried.add(server_->shared().state);
+    const bool may_follow = pool_.has_untried(tried, needs_http2());
+    return may_follow ? std::max(connect_left_ / 2, milliseconds{1}) : connect_left_;
 }
 
 // The reason why there is no answer, where one is known.
@@ -126,24 +147,31 @@ Task<Fault> Forwarding::connect() {
         const Fault fault = co_await wait_for_seat(seat);
         if (fault != Fault::none || stream_) co_return fault;
     }
-    Tried tried;
     const std::function<bool()> has_left = [this] { return client_has_left_unsent(); };
-    for (int retries = pool_.settings().retries;; --retries) {
-        begin_attempt(steady_now());
+    for (;;) {
+        const SteadyTime began = steady_now();
+        begin_attempt(began);
+        const upstream::Pool::ConnectTerms terms{connect_patience(), needs_fresh_};
         const ConnectFault outcome =
-            co_await pool_.connect(*server_, sleeper_, stream_, seat, has_left);
+            co_await pool_.connect(*server_, sleeper_, stream_, seat, has_left, terms);
         if (outcome == ConnectFault::none) co_return Fault::none;
         if (outcome == ConnectFault::client_left) co_return Fault::client_left;
         server_->count_failure();
         const Fault fault = fault_of_connecting(outcome);
-        const bool may_turn = retries > 0 && pool_.has_alternative(needs_http2());
-        if (!may_turn || !may_retry()) co_return fault;
-        upstream::Server* const next = pool_.choose(key_, server_, needs_http2());
-        tried.emplace_back(server_);
-        const auto is_next = [&](const upstream::ServerPtr& one) { return one.get() == next; };
-        if (next == nullptr || std::any_of(tried.begin(), tried.end(), is_next)) co_return fault;
+        // Timers fire a little late: that takes nothing from the attempts that follow.
+        connect_left_ -=
+            std::min(std::chrono::floor<milliseconds>(steady_now() - began), terms.patience);
+        unreachable_.add(server_->shared().state);
+        // Only a server that is there, and takes no requests, says that it has too much to do.
+        const bool may_turn = outcome != ConnectFault::refused || may_retry();
+        if (!may_turn || connect_left_ <= milliseconds{0}) co_return fault;
+        if (!turn_to_untried()) co_return fault;
         if (x_.trace != nullptr) x_.trace->fail_try(fault);
-        turn_to(*next);
+        // One that is there costs less than a new one, and a server may take only one at a time.
+        if (x_.relay.is_upgrade || needs_fresh_) continue;
+        if (!pool_.take_idle(*server_, stream_, seat)) continue;
+        begin_attempt(steady_now());
+        co_return Fault::none;
     }
 }
 

@@ -3,11 +3,13 @@
 // (relaying the answer) share.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
 #include "ask/charge_list.hpp"
 #include "ask/fault.hpp"
+#include "balance/choice.hpp"
 #include "balance/retry_budget.hpp"
 #include "http/head.hpp"
 #include "proxy/exchange.hpp"
@@ -30,7 +32,9 @@ class Forwarding {
           stream_(exchange.upstream->stream),
           active_(exchange.decision.client, exchange.config().client_ip.prefixes,
                   &Forwarding::on_evicted, this),
-          upload_(worker, exchange, active_.body) {}
+          upload_(worker, exchange, active_.body),
+          retries_left_(pool_.settings().retries),
+          connect_left_(pool_.settings().connect_timeout) {}
     Forwarding(const Forwarding&) = delete;
     Forwarding& operator=(const Forwarding&) = delete;
     ~Forwarding() { end_attempt(); }
@@ -48,6 +52,17 @@ class Forwarding {
     }
     http::HeadBounds answer_bounds() const;
 
+    // Why a request that got no answer may be sent again.
+    enum class Again : std::uint8_t {
+        no,
+        stale,    // its connection was a kept one, which the server may just have closed
+        unread,   // the server says that it has not looked at it: GOAWAY, or it was never sent
+        refused,  // the same, by REFUSED_STREAM: the server has too much to do
+    };
+    Again why_again(Fault fault) const;
+    // `repeatable`: the request does no harm twice, and is whole at hand.
+    bool may_go_again(Again why, bool repeatable);
+
     Fault choose();
     // A call of gRPC needs HTTP/2 up to its server.
     bool needs_http2() const { return x_.relay.is_grpc; }
@@ -58,6 +73,8 @@ class Forwarding {
     }
     void turn_to(upstream::Server& server);
     void turn_elsewhere();
+    bool turn_to_untried();
+    std::chrono::milliseconds connect_patience() const;
     Fault name_broken();
     void begin_attempt(SteadyTime now);
     void end_attempt();
@@ -96,6 +113,13 @@ class Forwarding {
     bool is_in_flight_ = false;           // there, and counted
     upstream::Seat seat_;                 // of a connection that is to be made anew
     std::optional<balance::RetryBudget::Retry> retry_;
+    balance::Tried unreachable_;              // servers that could not be reached
+    int retries_left_;                        // turns to other servers after those
+    std::chrono::milliseconds connect_left_;  // for failed attempts to connect, all together
+    int unread_ = 0;                          // times
+    bool was_stale_ = false;
+    bool was_refused_ = false;
+    bool needs_fresh_ = false;  // a connection on which nothing was answered yet
     SteadyTime sent_{};
     int interim_answers_ = 0;
 };

@@ -33,14 +33,16 @@ Upload::Upload(WorkerContext& worker, Exchange& exchange, upstream::TransferRate
       response_timeout_(response_timeout_of(exchange)),
       rate_(rate) {}
 
-// A route's `buffer` is for every body, `request_buffer` for those whose length is known and fits.
+// A route's `buffer` is for every body, `request_buffer` for those whose length is known and fits,
+// and for those that have come whole, such as most calls of gRPC.
 // With `Expect: 100-continue` the upstream decides whether it wants the body.
 std::uint64_t Upload::hold_bytes_max() const {
     const http::Framing& framing = client_.framing();
     if (framing.body == BodyKind::none || framing.expects_continue) return 0;
     const config::Route& route = *x_.decision.route;
     const std::uint64_t known = x_.config().upstreams[route.upstream].request_buffer;
-    const bool is_known = framing.body == BodyKind::length && client_.body_announced() <= known;
+    const bool is_known = (framing.body == BodyKind::length && client_.body_announced() <= known) ||
+                          client_.has_whole_body();
     return std::max<std::uint64_t>(route.buffer, is_known ? known : 0);
 }
 

@@ -23,12 +23,10 @@ void Chooser::reset(const std::vector<ServerPtr>& servers) {
 }
 
 balance::Chosen Chooser::choose(std::optional<std::uint64_t> key, SteadyTime now,
-                                const Server* other_than) {
-    const balance::ServerState* const other =
-        other_than == nullptr ? nullptr : &other_than->shared().state;
-    if (least_connections_) return least_connections_->choose(now, other);
-    if (hash_ && key) return hash_->choose(now, *key, other);
-    return round_robin_.choose(now, other);
+                                const balance::Tried& tried) {
+    if (least_connections_) return least_connections_->choose(now, tried);
+    if (hash_ && key) return hash_->choose(now, *key, tried);
+    return round_robin_.choose(now, tried);
 }
 
 }  // namespace tidegate::upstream

@@ -22,9 +22,10 @@ class Chooser {
 
     void reset(const std::vector<ServerPtr>& servers);
     // A place in the list; none: no server may be chosen. `key` is a hash of the request's key, and
-    // none if the request has no value of it: then round robin chooses.
+    // none if the request has no value of it: then round robin chooses. The request has `tried`
+    // servers already.
     balance::Chosen choose(std::optional<std::uint64_t> key, SteadyTime now,
-                           const Server* other_than);
+                           const balance::Tried& tried);
 
   private:
     balance::RoundRobin round_robin_;

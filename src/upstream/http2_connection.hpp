@@ -69,6 +69,8 @@ class Http2Connection
     // The server sends no HTTP/2. Once it is over.
     bool is_foreign() const { return is_foreign_; }
     bool is_idle() const { return handles_ == 0; }
+    // The server has answered a request on it.
+    bool has_answered() const { return has_answered_; }
     SteadyTime idle_since() const { return idle_since_; }
     TlsChannel* tls() const { return connection_->tls(); }
     // How many streams the server takes, if it has said so; else 0.

@@ -60,6 +60,8 @@ class Http2Stream : public Http2StreamHook {
     bool is_unprocessed() const {
         return is_unsent_ || (stream_ != nullptr && stream_->is_unprocessed());
     }
+    bool is_refused() const { return stream_ != nullptr && stream_->is_refused(); }
+    bool is_behind_others() const { return stream_ != nullptr && stream_->is_behind_others(); }
     bool is_too_large() const { return stream_ != nullptr && stream_->is_too_large(); }
     bool is_clean() const { return is_whole() && stream_->is_sent(); }
     // Nothing has come on its connection for long, since the request began: the connection may be

@@ -79,13 +79,14 @@ bool Pool::has(const Server& server) const {
                        [&](const ServerPtr& one) { return one.get() == &server; });
 }
 
-Server* Pool::choose(std::optional<std::uint64_t> key, const Server* other_than, bool needs_http2) {
+Server* Pool::choose(std::optional<std::uint64_t> key, const balance::Tried& tried,
+                     bool needs_http2) {
     auto& [servers, chooser] = needs_http2 && http2_only_ ? *http2_only_ : all_;
     for (;;) {
         if (group_->version() != version_) follow_group();
         balance::Chosen chosen;
         if (servers.size() != 1) {
-            chosen = chooser.choose(key, steady_now(), other_than);
+            chosen = chooser.choose(key, steady_now(), tried);
         } else if (!is_out(*servers[0])) {
             chosen = 0;
         }
@@ -93,6 +94,13 @@ Server* Pool::choose(std::optional<std::uint64_t> key, const Server* other_than,
         // Names may just have got other addresses.
         if (group_->version() == version_) return nullptr;
     }
+}
+
+bool Pool::has_untried(const balance::Tried& tried, bool needs_http2) const {
+    const std::vector<ServerPtr>& servers = choice(needs_http2).servers;
+    return std::any_of(servers.begin(), servers.end(), [&](const ServerPtr& server) {
+        return !is_out(*server) && !tried.has(server->shared().state);
+    });
 }
 
 std::size_t Pool::count_active() const {
@@ -112,7 +120,16 @@ bool Pool::admit(ActiveRequest& request) {
 
 bool Pool::take_idle(Server& server, Stream& stream) {
     if (group_->seats().waiting() > 0) return false;
-    if (server.speaks_http2()) return take_shared(server, stream);
+    return server.speaks_http2() ? take_shared(server, stream) : open_idle(server, stream);
+}
+
+bool Pool::take_idle(Server& server, Stream& stream, Seat& seat) {
+    if (server.speaks_http2() || !open_idle(server, stream)) return false;
+    seat = Seat();
+    return true;
+}
+
+bool Pool::open_idle(Server& server, Stream& stream) {
     while (server.idle_count() > 0) {
         ConnectionPtr connection = server.take_idle();
         count_idle(-1);

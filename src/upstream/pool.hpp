@@ -67,10 +67,10 @@ class Pool {
     void count_failure() { metrics_.count_upstream_failure(metrics_slot_); }
 
     // The server that the upstream's `balance` chooses. `key` is a hash of the request's value for
-    // `balance: {hash}`. Never `other_than`, unless no other may be chosen. Null: no server may be
-    // chosen; see has_server(). `needs_http2`: of the servers that speak HTTP/2, as if there were
-    // no others; requires that the settings have such servers.
-    Server* choose(std::optional<std::uint64_t> key, const Server* other_than = nullptr,
+    // `balance: {hash}`. None of those that the request has `tried`, unless no other may be chosen.
+    // Null: no server may be chosen; see has_server(). `needs_http2`: of the servers that speak
+    // HTTP/2, as if there were no others; requires that the settings have such servers.
+    Server* choose(std::optional<std::uint64_t> key, const balance::Tried& tried = {},
                    bool needs_http2 = false);
     // False: no name of the upstream has led to an address yet.
     bool has_server(bool needs_http2 = false) const { return !choice(needs_http2).servers.empty(); }
@@ -81,10 +81,9 @@ class Pool {
     }
     // Any server: it may say that it has not looked at a request, whatever the method.
     bool may_refuse_unprocessed() const { return has_http2_; }
-    // Whether a request that could not reach a server may try another one.
-    bool has_alternative(bool needs_http2 = false) const {
-        return choice(needs_http2).servers.size() > 1;
-    }
+    // Whether choose() has a server that the request has not tried. Looks at one server after the
+    // other until it finds one.
+    bool has_untried(const balance::Tried& tried, bool needs_http2 = false) const;
     // How many requests are in flight on a server is what other threads choose by.
     bool is_counted() const { return settings().balance != config::Balance::round_robin; }
     // All workers' requests that are in flight. Costs a look at each server's counts.
@@ -98,6 +97,9 @@ class Pool {
     // that has room if a seat is free. False: there is none, or requests wait in the queue, which
     // this one must not overtake.
     bool take_idle(Server& server, Stream& stream);
+    // The same for a request that has `seat`, in HTTP/1: the connection has a seat of its own, so
+    // the other one goes to the queue. (In HTTP/2, connect() finds a connection that is there.)
+    bool take_idle(Server& server, Stream& stream, Seat& seat);
 
     // A seat for a new connection of `request`. If all are taken, the pool closes an idle
     // connection, whose seat goes to the queue if requests wait there; then it evicts another
@@ -123,13 +125,16 @@ class Pool {
     void leave_queue(SeatWait& wait);
 
     using ConnectFault = upstream::ConnectFault;
+    struct ConnectTerms {
+        std::chrono::milliseconds patience;  // for the connection, the handshake of TLS included
+        bool is_fresh = false;  // no shared connection on which the server has answered already
+    };
     // Opens `stream` with a new connection, or with a shared one that has room or is about to be
-    // made, within the upstream's `connect` time, the handshake of TLS included. Requires a seat.
-    // The connection takes the seat over; if connecting fails, the caller keeps it. Ends when
-    // `has_left`, which is asked whenever `sleeper` wakes, says that the client of the request has
-    // left.
+    // made. Requires a seat. The connection takes the seat over; if connecting fails, the caller
+    // keeps it. Ends when `has_left`, which is asked whenever `sleeper` wakes, says that the client
+    // of the request has left.
     Task<ConnectFault> connect(Server& server, Sleeper& sleeper, Stream& stream, Seat& seat,
-                               const std::function<bool()>& has_left);
+                               const std::function<bool()>& has_left, ConnectTerms terms);
 
     // The request failed on the connection of `stream`, because TLS did: the server may refuse a
     // certificate when it has the request already. Logs it. False: for another reason.
@@ -187,17 +192,19 @@ class Pool {
         Failure failure;
         ConnectionPtr connection{};
     };
-    Task<Reached> reach(Server& server, Sleeper& sleeper, const std::function<bool()>& has_left);
+    Task<Reached> reach(Server& server, Sleeper& sleeper, const std::function<bool()>& has_left,
+                        std::chrono::milliseconds patience);
     void note_connect_failure(Server& server, const Failure& failure);
     Task<Failure> shake_hands(Connection& connection, Server& server, Sleeper& sleeper,
                               const std::function<bool()>& has_left);
     void remember_session(Http1Stream& stream);
+    bool open_idle(Server& server, Stream& stream);
     bool take_shared(Server& server, Stream& stream);
-    void open_shared(Server& server, Stream& stream, Seat& seat);
     Task<ConnectFault> share(Server& server, Sleeper& sleeper, Stream& stream, Seat& seat,
-                             const std::function<bool()>& has_left);
+                             const std::function<bool()>& has_left, ConnectTerms terms);
     Task<Failure> make_shared(Server& server, Sleeper& sleeper,
-                              const std::function<bool()>& has_left, Http2ConnectionPtr& made);
+                              const std::function<bool()>& has_left,
+                              std::chrono::milliseconds patience, Http2ConnectionPtr& made);
     Seat keep_shared_seat(Stream& stream);
     void end_stream(Stream& stream);
     void close_if_unwanted(Server& server, Http2Connection& connection);

@@ -43,9 +43,11 @@ constexpr const char* kNoHttp2 = "it does not offer HTTP/2 (ALPN h2)";
 }  // namespace
 
 Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Stream& stream, Seat& seat,
-                                       const std::function<bool()>& has_left) {
-    if (server.speaks_http2()) co_return co_await share(server, sleeper, stream, seat, has_left);
-    Reached reached = co_await reach(server, sleeper, has_left);
+                                       const std::function<bool()>& has_left, ConnectTerms terms) {
+    if (server.speaks_http2()) {
+        co_return co_await share(server, sleeper, stream, seat, has_left, terms);
+    }
+    Reached reached = co_await reach(server, sleeper, has_left, terms.patience);
     if (reached.failure.kind == ConnectFault::none) {
         seat.release();
         stream.open(server, std::move(reached.connection), false);
@@ -56,7 +58,8 @@ Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Stream&
 }
 
 Task<Pool::Reached> Pool::reach(Server& server, Sleeper& sleeper,
-                                const std::function<bool()>& has_left) {
+                                const std::function<bool()>& has_left,
+                                std::chrono::milliseconds patience) {
     // However this ends, the connection closes unless the caller takes it over.
     struct Attempt {
         ~Attempt() {
@@ -71,7 +74,7 @@ Task<Pool::Reached> Pool::reach(Server& server, Sleeper& sleeper,
     ConnectionPtr& connection = attempt.connection;
     metrics_.upstream_connected();
     const bool is_tls = !server.shared().tls_host.empty();
-    if (error == EINPROGRESS || is_tls) sleeper.allow(settings().connect_timeout);
+    if (error == EINPROGRESS || is_tls) sleeper.allow(patience);
     if (error == EINPROGRESS) {
         connection->watch_write(&sleeper.wakeup());
         while (!connection->writable() && !sleeper.expired()) {
@@ -99,7 +102,7 @@ Pool::Failure Pool::failure_of(int error) {
     return {error == ETIMEDOUT ? ConnectFault::timeout : ConnectFault::unreachable, error};
 }
 
-// Within what is left of the time for connecting.
+// Within what is left of the time of reach().
 Task<Pool::Failure> Pool::shake_hands(Connection& connection, Server& server, Sleeper& sleeper,
                                       const std::function<bool()>& has_left) {
     const bool is_http2 = server.shared().is_http2;

@@ -1,4 +1,6 @@
 // How a pool shares connections in HTTP/2 among requests.
+#include <algorithm>
+#include <chrono>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -9,31 +11,31 @@
 
 namespace tidegate::upstream {
 
-// With a seat, which the stream takes over.
-void Pool::open_shared(Server& server, Stream& stream, Seat& seat) {
-    seat.release();
-    stream.open(server, server.find_http2());
-}
-
 bool Pool::take_shared(Server& server, Stream& stream) {
     while (const Http2ConnectionPtr first = server.find_http2()) {
         first->catch_up();
         if (first->has_room()) break;
     }
-    if (server.find_http2() == nullptr || !group_->seats().try_take()) return false;
-    Seat seat(group_->seats());
-    open_shared(server, stream, seat);
+    Http2ConnectionPtr found = server.find_http2();
+    // The stream takes the seat over.
+    if (found == nullptr || !group_->seats().try_take()) return false;
+    stream.open(server, std::move(found));
     return true;
 }
 
 // One request makes a connection, and as many as it will have room for wait for it. If the client
 // of that request leaves meanwhile, one of the others begins anew.
 Task<ConnectFault> Pool::share(Server& server, Sleeper& sleeper, Stream& stream, Seat& seat,
-                               const std::function<bool()>& has_left) {
-    bool has_waited = false;
+                               const std::function<bool()>& has_left, ConnectTerms terms) {
+    const SteadyTime until = steady_now() + terms.patience;
+    const auto left = [until] {
+        return std::max(std::chrono::ceil<std::chrono::milliseconds>(until - steady_now()),
+                        std::chrono::milliseconds{1});
+    };
     for (;;) {
-        if (server.find_http2() != nullptr) {
-            open_shared(server, stream, seat);
+        if (Http2ConnectionPtr found = server.find_http2(terms.is_fresh)) {
+            seat.release();
+            stream.open(server, std::move(found));
             co_return ConnectFault::none;
         }
         // The server's SETTINGS may have come meanwhile.
@@ -45,7 +47,7 @@ Task<ConnectFault> Pool::share(Server& server, Sleeper& sleeper, Stream& stream,
         }
         if (attempt == nullptr) {
             Http2ConnectionPtr made;
-            const Failure failure = co_await make_shared(server, sleeper, has_left, made);
+            const Failure failure = co_await make_shared(server, sleeper, has_left, left(), made);
             if (failure.kind != ConnectFault::none) co_return failure.kind;
             // The request that made it uses it, even if another has room by now: an unused one
             // would outlive a server that was retired meanwhile, which it knows.
@@ -58,10 +60,10 @@ Task<ConnectFault> Pool::share(Server& server, Sleeper& sleeper, Stream& stream,
             const ConnectFault why =
                 made->is_over() ? ConnectFault::unreachable : ConnectFault::refused;
             made->close();
-            if (server.find_http2() == nullptr) co_return why;
+            if (server.find_http2(terms.is_fresh) == nullptr) co_return why;
             continue;
         }
-        if (!std::exchange(has_waited, true)) sleeper.allow(settings().connect_timeout);
+        sleeper.allow(left());
         ++attempt->requests;
         Http2Waiter waiter(sleeper.wakeup());
         attempt->waiters.push_back(waiter);
@@ -74,13 +76,14 @@ Task<ConnectFault> Pool::share(Server& server, Sleeper& sleeper, Stream& stream,
         if (outcome != ConnectFault::none && outcome != ConnectFault::client_left) {
             co_return outcome;
         }
-        if (sleeper.expired()) co_return ConnectFault::timeout;
+        if (steady_now() >= until) co_return ConnectFault::timeout;
     }
 }
 
 // However this ends, the attempt wakes the requests that wait for it.
 Task<Pool::Failure> Pool::make_shared(Server& server, Sleeper& sleeper,
                                       const std::function<bool()>& has_left,
+                                      std::chrono::milliseconds patience,
                                       Http2ConnectionPtr& made) {
     struct Announced {
         ~Announced() {
@@ -93,7 +96,7 @@ Task<Pool::Failure> Pool::make_shared(Server& server, Sleeper& sleeper,
     };
     Announced announced{ServerPtr(&server)};
     server.attempts().push_back(announced.attempt);
-    Reached reached = co_await reach(server, sleeper, has_left);
+    Reached reached = co_await reach(server, sleeper, has_left, patience);
     announced.outcome = reached.failure.kind;
     if (reached.failure.kind != ConnectFault::none) {
         note_connect_failure(server, reached.failure);

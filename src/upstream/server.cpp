@@ -16,8 +16,9 @@ ConnectionPtr Server::take_oldest_idle() {
     return connection;
 }
 
-Http2ConnectionPtr Server::find_http2() const {
+Http2ConnectionPtr Server::find_http2(bool is_fresh) const {
     for (const Http2ConnectionPtr& connection : http2_) {
+        if (is_fresh && connection->has_answered()) continue;
         if (connection->has_room()) return connection;
     }
     return nullptr;

@@ -82,8 +82,9 @@ class Server
     std::vector<Http2ConnectionPtr>& http2() { return http2_; }
     std::vector<Http2AttemptPtr>& attempts() { return attempts_; }
     bool speaks_http2() const { return shared_->is_http2; }
-    // The first that takes one more request; null: none does.
-    Http2ConnectionPtr find_http2() const;
+    // The first that takes one more request; null: none does. `is_fresh`: on which the server has
+    // not answered yet.
+    Http2ConnectionPtr find_http2(bool is_fresh = false) const;
     // How many streams a connection takes, as the server said last; 0: it has said nothing.
     std::uint32_t streams_said() const;
     // How large heads and trailers may be, as the server said last; UINT32_MAX: any, or it has said

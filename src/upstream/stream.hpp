@@ -100,6 +100,10 @@ class Stream {
     bool has_answered() const { return is_http2_ ? http2_->has_answered() : http1_.has_answered(); }
     // The server says that it has not looked at the request: any request may be sent again.
     bool is_unprocessed() const { return is_http2_ && http2_->is_unprocessed(); }
+    // It says so of this request alone, with REFUSED_STREAM: it has too much to do.
+    bool is_refused() const { return is_http2_ && http2_->is_refused(); }
+    // It says so by a GOAWAY: it has taken other requests of the connection.
+    bool is_behind_others() const { return is_http2_ && http2_->is_behind_others(); }
     // The server has said that it takes no head as large as the request's, which was not sent.
     bool is_too_large() const { return is_http2_ && http2_->is_too_large(); }
     // The answer is complete and nothing is behind it.

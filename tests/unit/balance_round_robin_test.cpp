@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -223,6 +224,24 @@ TEST_CASE(
     CHECK(robin.choose(&robin.world.at(2)) == 2);
     Robin lone({1});
     CHECK(lone.choose(&lone.world.at(0)) == 0);
+}
+
+TEST_CASE("round_robin: of the servers that a request has tried none is chosen again") {
+    Robin robin({1, 1, 1, 1});
+    robin.world.fail(3, kBegin, 1);  // ejected
+    Tried tried;
+    std::set<std::size_t> chosen;
+    for (int i = 0; i < 4; ++i) {
+        const Chosen next = robin.choice.choose(kBegin, tried);
+        REQUIRE(next);
+        CHECK((*next == 3) == (i == 3));
+        CHECK(chosen.insert(*next).second);
+        tried.add(robin.world.at(*next));
+    }
+    CHECK(chosen.size() == 4);
+    const Chosen again = robin.choice.choose(kBegin, tried);
+    REQUIRE(again);
+    CHECK(tried.has(robin.world.at(*again)));
 }
 
 TEST_CASE("round_robin: leaving a server out for one request costs it no turn") {

@@ -282,6 +282,8 @@ TEST_CASE("h2 client: a refused request was not processed") {
     world.receive(rst_stream(1, NGHTTP2_REFUSED_STREAM) + rst_stream(3, NGHTTP2_CANCEL));
     CHECK(world.has(ClientKind::reset, refused));
     CHECK(refused.is_unprocessed());
+    CHECK(refused.is_refused());
+    CHECK_FALSE(refused.is_behind_others());
     CHECK(world.has(ClientKind::reset, cancelled));
     CHECK_FALSE(cancelled.is_unprocessed());
     // A reset is an answer of a kind: the server knows the request.
@@ -302,6 +304,9 @@ TEST_CASE("h2 client: GOAWAY names the last request that was processed") {
     CHECK(world.has(ClientKind::reset, second));
     CHECK(second.is_unprocessed());
     CHECK(unsent.is_unprocessed());
+    // It says nothing about load.
+    CHECK_FALSE(second.is_refused());
+    CHECK(second.is_behind_others());
     CHECK(world.client.is_leaving());
     CHECK_FALSE(world.client.has_room());
     // What was not sent yet never is.
@@ -317,6 +322,17 @@ TEST_CASE("h2 client: GOAWAY names the last request that was processed") {
     }
     world.sent();
     CHECK(world.client.is_done());
+}
+
+TEST_CASE("h2 client: a GOAWAY that names no request says that the server has taken none") {
+    ClientWorld world;
+    world.begin();
+    ClientStream& stream = world.ask();
+    world.sent();
+    world.receive(goaway(0));
+    CHECK(stream.is_unprocessed());
+    CHECK_FALSE(stream.is_refused());
+    CHECK_FALSE(stream.is_behind_others());
 }
 
 TEST_CASE("h2 client: an answer may end before the request does") {

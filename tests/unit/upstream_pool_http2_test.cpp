@@ -133,8 +133,9 @@ TEST_CASE("pool http2: requests wait for the connection that one of them makes")
                     [](Http2Pooled& self, Stream& stream, Sleeper& sleeper, Seat& seat,
                        std::optional<ConnectFault>& outcome) -> Task<> {
                         const std::function<bool()> has_left = [] { return false; };
-                        outcome = co_await self.pooled.pool->connect(self.server(), sleeper, stream,
-                                                                     seat, has_left);
+                        Pool& pool = *self.pooled.pool;
+                        outcome = co_await pool.connect(self.server(), sleeper, stream, seat,
+                                                        has_left, {1s});
                     }(world, *streams[i], *sleepers[i], seats[i], outcomes[i]));
     }
     CHECK(runs_until(world.pooled.world.io, [&] {
@@ -168,8 +169,8 @@ TEST_CASE("pool http2: a pool that stops during two attempts keeps neither conne
                     [](Http2Pooled& self, Server& of, Stream& stream, Sleeper& sleeper, Seat& seat,
                        std::optional<ConnectFault>& outcome) -> Task<> {
                         const std::function<bool()> has_left = [] { return false; };
-                        outcome =
-                            co_await self.pooled.pool->connect(of, sleeper, stream, seat, has_left);
+                        Pool& pool = *self.pooled.pool;
+                        outcome = co_await pool.connect(of, sleeper, stream, seat, has_left, {1s});
                     }(world, *server, *streams[i], *sleepers[i], seats[i], outcomes[i]));
     }
     CHECK(runs_until(world.pooled.world.io, [&] { return server->attempts().size() == 2; }));

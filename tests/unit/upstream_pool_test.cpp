@@ -43,13 +43,14 @@ TEST_CASE("pool: the next try goes to another server, if there is one") {
     Pooled two({1, 1});
     for (int i = 0; i < 10; ++i) {
         const Server& first = two.next();
-        CHECK(two.pool->choose({}, &first) != &first);
+        CHECK(two.pool->choose({}, &first.shared().state) != &first);
+        CHECK(two.pool->has_untried(&first.shared().state));
     }
-    CHECK(two.pool->has_alternative());
     Pooled one({1});
     const Server& only = one.next();
-    CHECK(one.pool->choose({}, &only) == &only);
-    CHECK_FALSE(one.pool->has_alternative());
+    CHECK(one.pool->choose({}, &only.shared().state) == &only);
+    CHECK(one.pool->has_untried({}));
+    CHECK_FALSE(one.pool->has_untried(&only.shared().state));
 }
 
 TEST_CASE("pool: a request that needs HTTP/2 gets a server that speaks it, of any number") {
@@ -58,19 +59,22 @@ TEST_CASE("pool: a request that needs HTTP/2 gets a server that speaks it, of an
         for (const std::size_t i : {2U, 3U}) settings.servers[i].is_http2 = true;
     });
     for (int i = 0; i < 10; ++i) {
-        const Server* const first = mixed.pool->choose({}, nullptr, true);
+        const Server* const first = mixed.pool->choose({}, {}, true);
         REQUIRE(first != nullptr);
         CHECK(first->speaks_http2());
-        const Server* const second = mixed.pool->choose({}, first, true);
+        balance::Tried tried(&first->shared().state);
+        CHECK(mixed.pool->has_untried(tried, true));
+        const Server* const second = mixed.pool->choose({}, tried, true);
         REQUIRE(second != nullptr);
         CHECK(second->speaks_http2());
         CHECK(second != first);
+        tried.add(second->shared().state);
+        CHECK_FALSE(mixed.pool->has_untried(tried, true));
     }
-    CHECK(mixed.pool->has_alternative(true));
     for (const auto& server : mixed.group->servers()) {
         if (server->is_http2) mixed.group->note_check(*server, "it answers 500");
     }
-    CHECK(mixed.pool->choose({}, nullptr, true) == nullptr);
+    CHECK(mixed.pool->choose({}, {}, true) == nullptr);
     CHECK(mixed.pool->has_server(true));
     CHECK(mixed.pool->choose({}) != nullptr);
 }
@@ -269,7 +273,7 @@ TEST_CASE("pool: a connection whose making ends by an exception is closed, and c
     const std::function<bool()> has_left = []() -> bool { throw std::bad_alloc(); };
     bool has_thrown = false;
     spawn(pooled.world.io.get_executor(),
-          pooled.pool->connect(pooled.next(), pooled.sleeper, stream, pooled.seat, has_left),
+          pooled.pool->connect(pooled.next(), pooled.sleeper, stream, pooled.seat, has_left, {1s}),
           [&](const std::exception_ptr& failed, ConnectFault) { has_thrown = failed != nullptr; });
     pooled.settle(true);
     CHECK(has_thrown);

@@ -60,7 +60,8 @@ struct Pooled {
         outcome.reset();
         spawn_vital(world.io.get_executor(), [](Pooled& self, Server& to, Stream& made) -> Task<> {
             const std::function<bool()> has_left = [&self] { return self.client_left; };
-            self.outcome = co_await self.pool->connect(to, self.sleeper, made, self.seat, has_left);
+            self.outcome = co_await self.pool->connect(to, self.sleeper, made, self.seat, has_left,
+                                                       {self.pool->settings().connect_timeout});
         }(*this, server, stream));
         settle(true);
         return outcome;
