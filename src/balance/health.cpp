@@ -9,6 +9,9 @@ namespace {
 
 using std::chrono::nanoseconds;
 
+// From then on each lasts kAvoidedMax.
+constexpr int kAvoidancesMax = 6;
+
 // The end of its ejection would bring the server back: no other state keeps it out.
 bool is_only_ejected(const ServerState& server, SteadyTime now) {
     const Rank rank = server.rank(now);
@@ -37,7 +40,7 @@ std::vector<ServerState*> Health::use(Servers servers, SteadyTime now) {
 }
 
 HealthChange Health::note_failure(ServerState& server, Failure failure, SteadyTime now) {
-    if (failure == Failure::connect) ServerState::set(server.avoid_until_, now + kAvoided);
+    if (failure == Failure::connect) avoid(server, now);
     if (!settings_.eject) {
         server.failures_.fetch_add(1, std::memory_order_relaxed);
         return {};
@@ -71,6 +74,7 @@ HealthChange Health::note_check(ServerState& server, bool good, SteadyTime now) 
         ServerState::set(server.slow_since_, now);
         server.ejections_ = 0;
         server.failures_.store(0, std::memory_order_relaxed);
+        end_avoidance(server);
     }
     server.verdict_.store(found, std::memory_order_relaxed);
     HealthChange change;
@@ -82,8 +86,26 @@ HealthChange Health::note_check(ServerState& server, bool good, SteadyTime now) 
     return change;
 }
 
-bool Health::forget_failures(ServerState& server) {
+// Failures of connections that were being made together count once.
+void Health::avoid(ServerState& server, SteadyTime now) {
+    std::uint8_t avoidances = server.avoidances_.load(std::memory_order_relaxed);
+    if (!server.is_avoided(now)) {
+        avoidances = static_cast<std::uint8_t>(std::min(avoidances + 1, kAvoidancesMax));
+        server.avoidances_.store(avoidances, std::memory_order_relaxed);
+    }
+    const int doublings = server.shares_name() ? std::max(avoidances - 1, 0) : 0;
+    const nanoseconds time = std::min<nanoseconds>(kAvoided * (1 << doublings), kAvoidedMax);
+    ServerState::set(server.avoid_until_,
+                     std::max(now + time, ServerState::get(server.avoid_until_)));
+}
+
+void Health::end_avoidance(ServerState& server) {
     server.avoid_until_.store(0, std::memory_order_relaxed);
+    server.avoidances_.store(0, std::memory_order_relaxed);
+}
+
+bool Health::forget_failures(ServerState& server) {
+    end_avoidance(server);
     return server.failures_.exchange(0, std::memory_order_relaxed) != 0;
 }
 
@@ -95,6 +117,7 @@ HealthChange Health::eject(ServerState& server, SteadyTime now) {
     ++server.ejections_;
     server.ejection_order_ = ++ejections_;
     server.failures_.store(0, std::memory_order_relaxed);
+    server.avoidances_.store(0, std::memory_order_relaxed);
     ServerState::set(server.slow_since_, now + change.ejected_for);
     ServerState::set(server.ejected_until_, now + change.ejected_for);
     change.returned = return_surplus(now);

@@ -1,4 +1,4 @@
-// Keeps requests from servers that fail, by two rules:
+// Keeps requests from servers that fail, by three rules:
 //
 // - Health checks. The first check decides at once; later, `unhealthy_after` failed or
 //   `healthy_after` good checks in a row change the verdict. A verdict is a fact: an unhealthy
@@ -9,6 +9,9 @@
 //   the next one longer. An ejection is a preference: it ends by itself, at most
 //   `at_most` percent of the servers are ejected (one of two or more always may be), a lone server
 //   never is, and where no server is usable the ejected ones are.
+// - Avoidance. A connection to a server failed: others are tried before it, for kAvoided. One of
+//   several addresses of a name is avoided for longer each time it fails again, up to kAvoidedMax,
+//   until a request to it succeeds or its check finds it healthy again.
 //
 // Any thread. A call that changes nothing takes no lock: a request that succeeds after others that
 // succeeded costs one load. No I/O and no clock.
@@ -85,6 +88,8 @@ class Health {
 
   private:
     static bool forget_failures(ServerState& server);
+    static void avoid(ServerState& server, SteadyTime now);
+    static void end_avoidance(ServerState& server);
     // These require the mutex.
     HealthChange eject(ServerState& server, SteadyTime now);
     std::size_t ejections_max() const;

@@ -22,6 +22,9 @@ inline constexpr int kFullShare = 1'000;  // shares are in thousandths of a weig
 inline constexpr int kFirstShare = kFullShare / 10;
 // After a connection failed, other servers are tried before this one for so long.
 inline constexpr std::chrono::seconds kAvoided{1};
+// Of several addresses of one name, one that fails again and again is avoided for twice as long
+// each time, up to this: no server may be there at all.
+inline constexpr std::chrono::seconds kAvoidedMax{30};
 
 // What health checks found.
 enum class CheckVerdict : std::uint8_t { unknown, healthy, unhealthy };
@@ -58,6 +61,10 @@ class alignas(64) ServerState {
         assert(weight >= 1 && weight <= kWeightMax);
         weight_.store(static_cast<std::uint32_t>(weight), std::memory_order_relaxed);
     }
+
+    // Its name has led to several addresses.
+    bool shares_name() const { return shares_name_.load(std::memory_order_relaxed); }
+    void set_shares_name(bool shares) { shares_name_.store(shares, std::memory_order_relaxed); }
 
     CheckVerdict verdict() const { return verdict_.load(std::memory_order_relaxed); }
     // The address is gone from DNS: requests in flight go on, no new ones come.
@@ -114,6 +121,8 @@ class alignas(64) ServerState {
     std::atomic<std::uint32_t> contradictions_{0};  // checks in a row against the verdict
     std::atomic<CheckVerdict> verdict_{CheckVerdict::unknown};
     std::atomic<bool> draining_{false};
+    std::atomic<bool> shares_name_{false};
+    std::atomic<std::uint8_t> avoidances_{0};  // in a row
     // Under the mutex of its Health.
     std::uint32_t ejections_ = 0;  // in a row
     // A number among all ejections of the upstream: the server with the lowest is out longest.

@@ -196,6 +196,7 @@ void Group::publish() {
     const Servers before = servers();
     Servers next;
     for (std::size_t i = 0; i < addresses_.size(); ++i) {
+        const bool shares_name = addresses_[i].size() > 1;
         for (const StreamProtocol::endpoint& endpoint : addresses_[i]) {
             const auto at = [&](const auto& server) { return server->endpoint == endpoint; };
             if (std::any_of(next.begin(), next.end(), at)) continue;
@@ -203,6 +204,7 @@ void Group::publish() {
             next.push_back(known != before.end() ? *known
                                                  : std::make_shared<SharedServer>(
                                                        settings_.servers[i], endpoint, workers_));
+            next.back()->state.set_shares_name(shares_name);
         }
     }
     if (next == before) return;

@@ -259,4 +259,30 @@ TEST_CASE("retry: addresses that swallow connections cost a request one `connect
     CHECK(took(lone, 504) > milliseconds{950});
 }
 
+TEST_CASE("retry: of the addresses of a name those that refuse are tried last" *
+          doctest::skip(sanitized())) {
+    TemporaryFolder folder;
+    const std::string hosts = folder.write("hosts", "127.0.0.2 app.test\n127.0.0.3 app.test\n");
+    const Upstream alive(Upstream::answering([](const Message&) { return ok(); }), 0, "127.0.0.3");
+    const std::string port = std::to_string(alive.port());
+    const Tidegate tidegate(
+        "threads: 1\n" + unlimited({"http://app.test:" + port}), "",
+        {.environment = {"LD_PRELOAD=libnss_wrapper.so", "NSS_WRAPPER_HOSTS=" + hosts}});
+    RawClient client = tidegate.client();
+    const auto until = Clock::now() + milliseconds{3'900};
+    int requests = 0;
+    for (; Clock::now() < until; ++requests) {
+        REQUIRE(client.get().status() == 200);
+        std::this_thread::sleep_for(milliseconds{10});
+    }
+    // A request that is refused goes on over the connection that is there.
+    CHECK(alive.connections() == 1);
+    CHECK(alive.requests() == requests);
+    // At once, after one second, and after three.
+    const double failures = tidegate.metric_sum("tidegate_upstream_server_failures_total",
+                                                "server=\"127.0.0.2:" + port + "\"");
+    CHECK(failures >= 1);
+    CHECK(failures <= 3);
+}
+
 }  // namespace tidegate::test::upstream_retry_test

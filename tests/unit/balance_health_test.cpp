@@ -168,6 +168,37 @@ TEST_CASE("health: a lone server is never ejected, and servers that drain do not
     CHECK(two.health.note_failure(*left, Failure::timeout, kBegin).kind == Kind::none);
 }
 
+TEST_CASE("health: of the addresses of a name, one that fails again is avoided twice as long") {
+    World world({1, 1}, HealthSettings{});
+    world.at(0).set_shares_name(true);
+    SteadyTime now = kBegin;
+    for (const auto time : {1s, 2s, 4s, 8s, 16s, 30s, 30s}) {
+        CAPTURE(time.count());
+        for (std::size_t i = 0; i < 2; ++i) world.fail(i, now, 20, Failure::connect);
+        CHECK(world.at(1).is_avoided(now + 1s - 1ms));
+        CHECK_FALSE(world.at(1).is_avoided(now + 1s));
+        // Another failure meanwhile begins the same time anew.
+        world.fail(0, now + time - 1ms, 1, Failure::connect);
+        now += time + time - 1ms;
+        CHECK(world.at(0).is_avoided(now - 1ms));
+        CHECK_FALSE(world.at(0).is_avoided(now));
+    }
+    CHECK(world.health.note_success(world.at(0)));
+    world.fail(0, now, 1, Failure::connect);
+    CHECK_FALSE(world.at(0).is_avoided(now + 1s));
+}
+
+TEST_CASE("health: an address that its check finds healthy again is not avoided any more") {
+    World world({1, 1}, HealthSettings{});
+    world.at(0).set_shares_name(true);
+    SteadyTime now = kBegin;
+    for (int i = 0; i < 6; ++i, now += 31s) world.fail(0, now, 1, Failure::connect);
+    world.fail(0, now, 1, Failure::connect);
+    world.check(0, false, 3, now);
+    world.check(0, true, 2, now);
+    CHECK(world.at(0).rank(now) == Rank::usable);
+}
+
 TEST_CASE("health: a server that is left alone comes back early") {
     World world({1, 1});
     world.fail(0, kBegin);

@@ -287,6 +287,16 @@ TEST_CASE("group: names are tried once a look-up of each has ended, with address
     CHECK(Group(upstream_of({server_at("192.0.2.9", 81)}), 1, nullptr).are_names_tried());
 }
 
+TEST_CASE("group: addresses of one name know that they share it") {
+    Group group(upstream_of({server_at("a.test", 81), server_at("192.0.2.9", 81)}), 1, nullptr);
+    group.resolved(0, {endpoint_at("192.0.2.1", 81), endpoint_at("192.0.2.2", 81)});
+    CHECK(server_of(group, "192.0.2.1:81")->state.shares_name());
+    CHECK(server_of(group, "192.0.2.2:81")->state.shares_name());
+    CHECK_FALSE(server_of(group, "192.0.2.9:81")->state.shares_name());
+    group.resolved(0, {endpoint_at("192.0.2.1", 81)});
+    CHECK_FALSE(server_of(group, "192.0.2.1:81")->state.shares_name());
+}
+
 TEST_CASE("resolver: looks names up, and leaves addresses alone") {
     asio::io_context io;
     const GroupPtr named =
