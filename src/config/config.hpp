@@ -306,7 +306,7 @@ struct Timeouts {
     milliseconds request_body{30'000};           // silence inside a body
     milliseconds request_body_total{3'600'000};  // a whole body; 0: off
     milliseconds client_write{30'000};
-    milliseconds client_idle{60'000};
+    milliseconds client_idle{80'000};  // balancers keep theirs for 60 to 75 s
     // How long a slot of a concurrency limit outlives a request that the upstream did not answer.
     milliseconds hold_aborted{5'000};
     milliseconds tunnel_idle{600'000};  // silence of both ends of a tunnel

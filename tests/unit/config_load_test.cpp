@@ -157,7 +157,7 @@ TEST_CASE("config: missing keys have the documented defaults") {
     CHECK(config->limits_on_requests.header_bytes == 32 * 1024);
     CHECK(config->limits_on_requests.body_bytes == config::RequestBounds::kUnlimited);
     CHECK(config->limits_on_requests.body_rate == 240);
-    CHECK(config->timeouts.client_idle == 60s);
+    CHECK(config->timeouts.client_idle == 80s);
     CHECK(config->timeouts.hold_aborted == 5s);
     CHECK(config->timeouts.request_body_total == 1h);
     CHECK(config->timeouts.tunnel_idle == 10min);
