@@ -108,11 +108,7 @@ bool list_policies(const config::Config& config, IdentifierMaker& maker, Decisio
 // A policy's `deny` by network. Entries about users do not apply to a preflight.
 bool is_network_denied(const Decision& decision) {
     const auto denies = [&](const config::Policy* policy) {
-        const auto& networks = policy->deny.networks;
-        return !policy->shadow &&
-               std::any_of(networks.begin(), networks.end(), [&](const IpNetwork& network) {
-                   return network.contains(*decision.client);
-               });
+        return !policy->shadow && policy->deny.networks.contains(*decision.client);
     };
     const auto& policies = decision.route->policies;
     return decision.client && std::any_of(policies.begin(), policies.end(), denies);

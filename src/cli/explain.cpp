@@ -176,11 +176,9 @@ void explain_peer(const ExplainedRequest& request, Explanation& out) {
     out.trusted = peer.trusted;
     if (!peer.address) return;
     out.peer = peer.address->to_string();
-    for (const IpNetwork& network : request.config().client_ip.trusted_proxies) {
-        if (!network.contains(*peer.address)) continue;
-        out.trusted_network = network.address.to_string() + "/" + std::to_string(network.prefix);
-        break;
-    }
+    const IpNetwork* const found = request.config().client_ip.trusted_proxies.find(*peer.address);
+    if (found == nullptr) return;
+    out.trusted_network = found->address.to_string() + "/" + std::to_string(found->prefix);
 }
 
 void explain_steps(ExplainedRequest& request, const FetchKeys& fetch_keys, Explanation& out) {

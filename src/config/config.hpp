@@ -52,7 +52,7 @@ enum class Dialect : std::uint8_t {
 
 // Peers that begin each connection with a PROXY header. A connection of any other peer is closed.
 struct ProxyProtocol {
-    std::vector<IpNetwork> from;  // empty: at a Unix socket, every peer
+    IpNetworks from;  // empty: at a Unix socket, every peer
 
     bool admits(const std::optional<IpAddress>& peer) const;
 
@@ -68,7 +68,7 @@ struct Listen {
     Dialect dialect = Dialect::nginx;  // of forward_auth
     std::string path_prefix;           // of the dialect envoy: what it puts before each path
     // Not of the proxy: the networks that may ask. Empty: loopback. Unix sockets may always.
-    std::vector<IpNetwork> from;
+    IpNetworks from;
     std::string token;  // of check; empty: none
 
     std::optional<ProxyProtocol> proxy_protocol;

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/quote.hpp"
 #include "config/read_sections.hpp"
@@ -58,7 +59,7 @@ class ClientListReader {
         if (text.size() > kUser.size() && text.starts_with(kUser)) return add_user(item, text);
         if (text.size() > kTier.size() && text.starts_with(kTier)) return add_tier(item, text);
         if (const auto network = parse_network(text)) {
-            list_.networks.push_back(*network);
+            networks_.push_back(*network);
             return;
         }
         const std::string right = advice_about_network(text);
@@ -70,6 +71,7 @@ class ClientListReader {
     }
 
     void finish() {
+        list_.networks = IpNetworks(std::move(networks_));
         std::sort(list_.users.begin(), list_.users.end());
         std::sort(list_.tiers.begin(), list_.tiers.end());
         list_.by_user =
@@ -101,6 +103,7 @@ class ClientListReader {
     }
 
     identity::ClientList& list_;
+    std::vector<IpNetwork> networks_;
 };
 
 }  // namespace

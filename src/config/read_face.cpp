@@ -1,5 +1,7 @@
 // The kind of a listener: `face` and what belongs to it.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/quote.hpp"
 #include "config/read_sections.hpp"
@@ -29,9 +31,11 @@ void read_path_prefix(const Value& value, Listen& listen) {
 void read_from(const Value& value, Listen& listen) {
     constexpr ListRule kNetworks{"a network or a list of networks", "networks", 10'000,
                                  "the list is empty: no gateway could ask"};
+    std::vector<IpNetwork> from;
     for (const Value& item : value.one_or_more(kNetworks)) {
-        if (const auto network = read_network(item)) listen.from.push_back(*network);
+        if (const auto network = read_network(item)) from.push_back(*network);
     }
+    listen.from = IpNetworks(std::move(from));
 }
 
 bool others_can_connect(const Address& address) {
@@ -82,8 +86,7 @@ void check_reach(const Section& section, const std::optional<Value>& from, const
 bool Listen::admits(const std::optional<IpAddress>& peer) const {
     if (!peer) return true;
     if (from.empty()) return !token.empty() || is_loopback(*peer);
-    return std::any_of(from.begin(), from.end(),
-                       [&](const IpNetwork& network) { return network.contains(*peer); });
+    return from.contains(*peer);
 }
 
 bool Config::has_face(Face face) const {

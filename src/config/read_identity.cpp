@@ -29,6 +29,7 @@ using identity::ClientIpSettings;
 
 void read_trusted_proxies(const Value& value, ClientIpSettings& client_ip) {
     constexpr ListRule kNetworks{"a network or a list of networks", "networks", 10'000};
+    std::vector<IpNetwork> proxies;
     for (const Value& item : value.one_or_more(kNetworks)) {
         const auto network = read_network(item);
         if (!network) continue;
@@ -37,8 +38,9 @@ void read_trusted_proxies(const Value& value, ClientIpSettings& client_ip) {
                 "this network contains every address, so any client may claim any address: list "
                 "the addresses of your proxies");
         }
-        client_ip.trusted_proxies.push_back(*network);
+        proxies.push_back(*network);
     }
+    client_ip.trusted_proxies = IpNetworks(std::move(proxies));
 }
 
 void read_source(const Value& value, ClientIpSettings& client_ip) {

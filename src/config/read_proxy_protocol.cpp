@@ -1,5 +1,6 @@
 // A balancer in front of a listener: `proxy_protocol` and `forwarded_proto`.
-#include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/quote.hpp"
 #include "config/read_sections.hpp"
@@ -15,6 +16,7 @@ constexpr std::string_view kNoSenders =
 void read_senders(const Value& value, ProxyProtocol& proxy_protocol) {
     constexpr ListRule kSenders{"a network or a list of networks", "networks", 10'000,
                                 "the list is empty: Tidegate would close every connection"};
+    std::vector<IpNetwork> from;
     for (const Value& item : value.one_or_more(kSenders)) {
         const auto network = read_network(item);
         if (!network) continue;
@@ -23,8 +25,9 @@ void read_senders(const Value& value, ProxyProtocol& proxy_protocol) {
                 "this network contains every address, so any machine that can connect may claim "
                 "any address: list the networks of your balancers");
         }
-        proxy_protocol.from.push_back(*network);
+        from.push_back(*network);
     }
+    proxy_protocol.from = IpNetworks(std::move(from));
 }
 
 void read_protocol(const Value& value, bool is_unix, Listen& listen) {
@@ -52,9 +55,7 @@ void read_protocol(const Value& value, bool is_unix, Listen& listen) {
 }  // namespace
 
 bool ProxyProtocol::admits(const std::optional<IpAddress>& peer) const {
-    if (!peer) return true;
-    return std::any_of(from.begin(), from.end(),
-                       [&](const IpNetwork& network) { return network.contains(*peer); });
+    return !peer || from.contains(*peer);
 }
 
 void read_balancer(Section& section, const std::optional<Address>& address, Listen& listen) {

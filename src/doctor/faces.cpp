@@ -125,8 +125,8 @@ void check_trust(const config::Listen& listen, const config::Config& config, Fin
             return std::holds_alternative<identity::HeaderMethod>(method.how);
         });
     if (!reads_users || (listen.address.is_unix() && listen.trusted)) return;
-    const std::vector<IpNetwork> loopback{*parse_network("127.0.0.0/8"), *parse_network("::1")};
-    const std::vector<IpNetwork>& from = listen.from.empty() ? loopback : listen.from;
+    const IpNetworks loopback{*parse_network("127.0.0.0/8"), *parse_network("::1")};
+    const IpNetworks& from = listen.from.empty() ? loopback : listen.from;
     const auto meets = [](const IpNetwork& one, const IpNetwork& other) {
         return one.contains(other.address) || other.contains(one.address);
     };

@@ -18,8 +18,16 @@ class Walk {
          std::vector<Hop>* hops)
         : settings_(settings), client_(peer), hops_(hops) {}
 
+    // Whether another hop to the left may be read. Else that is the chain's fault.
+    bool may_go_on() {
+        if (steps_ < kHopsMax) return true;
+        fault_ = ChainFault::too_long;
+        return false;
+    }
+
     // Takes the next hop to the left, which `text` was read as. False when the walk ends there.
     bool step(std::string_view text, const std::optional<IpAddress>& hop) {
+        ++steps_;
         const Hop::Kind kind = kind_of(hop);
         if (hops_ != nullptr) hops_->push_back({text, hop, kind});
         if (kind == Hop::Kind::trusted || kind == Hop::Kind::client) client_ = hop;
@@ -42,6 +50,7 @@ class Walk {
     const ClientIpSettings& settings_;
     std::optional<IpAddress> client_;
     std::vector<Hop>* hops_;
+    std::size_t steps_ = 0;
     ChainFault fault_ = ChainFault::none;
 };
 
@@ -55,6 +64,7 @@ void walk_chain(const http::Fields& fields, FieldName name, TakeLast take_last, 
         std::string_view rest = field->value;
         bool more = true;
         while (more) {
+            if (!walk.may_go_on()) return;
             const std::string_view item = take_last(rest, more);
             if (!walk.step(item, read(item))) return;
         }
@@ -114,15 +124,12 @@ std::string_view describe(ChainFault fault) {
             return "has an entry that is not an IP address";
         case ChainFault::unspecified:
             return "has 0.0.0.0 or ::, which is not a client's address";
+        case ChainFault::too_long:
+            return "has more than 100 entries of trusted proxies";
         case ChainFault::repeated:
             return "is sent twice, is empty, or has another character for `-` in its name";
     }
     return "";
-}
-
-bool ClientIpSettings::trusts(const IpAddress& peer) const {
-    return std::any_of(trusted_proxies.begin(), trusted_proxies.end(),
-                       [&](const IpNetwork& network) { return network.contains(peer); });
 }
 
 std::optional<IpAddress> client_address(const Peer& peer, const http::Fields& fields,

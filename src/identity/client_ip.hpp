@@ -1,6 +1,7 @@
 // Who is at the other end: the peer, or whom trusted proxies say they speak for. Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "base/ip.hpp"
+#include "base/ip_networks.hpp"
 #include "http/field.hpp"
 
 namespace tidegate::identity {
@@ -15,12 +17,12 @@ namespace tidegate::identity {
 struct ClientIpSettings {
     enum class Source : std::uint8_t { x_forwarded_for, forwarded, single };
 
-    std::vector<IpNetwork> trusted_proxies;  // empty: forwarding fields are not believed
+    IpNetworks trusted_proxies;  // empty: forwarding fields are not believed
     Source source = Source::x_forwarded_for;
     std::string single_field;  // for `single`: the field's name, in lower case
     IpPrefixes prefixes;       // each makes an identifier of its own
 
-    bool trusts(const IpAddress& peer) const;
+    bool trusts(const IpAddress& peer) const { return trusted_proxies.contains(peer); }
 };
 
 // The field that names the client, in lower case.
@@ -49,12 +51,16 @@ struct Hop {
     Kind kind = Kind::unreadable;
 };
 
+// How many entries of a chain are read.
+inline constexpr std::size_t kHopsMax = 100;
+
 // Why a chain from a trusted peer did not come to a client: all requests that come this way count
 // as the last good hop. A field that is not there is no fault.
 enum class ChainFault : std::uint8_t {
     none,
     unreadable,   // an entry is no IP address
     unspecified,  // an entry is 0.0.0.0 or ::
+    too_long,     // kHopsMax entries of trusted proxies, and more to their left
     repeated,     // a field for one address is there twice, empty or in another spelling
 };
 
@@ -63,9 +69,11 @@ std::string_view describe(ChainFault fault);
 
 // The client's address: the peer's own unless the peer is trusted; then the chain is walked from
 // the right, stopping at the first hop that is not trusted or cannot be read (then the last good
-// one). Nothing when nobody can be named (an untrusted Unix peer, 0.0.0.0, ::).
-// Allocates nothing, unless `hops` is given: each step is appended to it, from right to left.
-// `fault`, if given, is set where the chain has one and left alone where it has none.
+// one), at the latest after kHopsMax. The time grows with the length of the chain, and with the
+// logarithm of how many proxies are trusted. Nothing when nobody can be named (an untrusted Unix
+// peer, 0.0.0.0, ::). Allocates nothing, unless `hops` is given: each step is appended to it, from
+// right to left. `fault`, if given, is set where the chain has one and left alone where it has
+// none.
 std::optional<IpAddress> client_address(const Peer& peer, const http::Fields& fields,
                                         const ClientIpSettings& settings,
                                         std::vector<Hop>* hops = nullptr,

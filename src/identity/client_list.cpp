@@ -13,14 +13,6 @@ bool holds(const std::vector<std::string>& sorted, std::string_view name) {
 
 }  // namespace
 
-const IpNetwork* ClientList::network_of(const std::optional<IpAddress>& address) const {
-    if (!address) return nullptr;
-    const auto found =
-        std::find_if(networks.begin(), networks.end(),
-                     [&](const IpNetwork& network) { return network.contains(*address); });
-    return found != networks.end() ? &*found : nullptr;
-}
-
 bool ClientList::lists_user(const ClientIdentity& client) const {
     return client.user && holds(users, *client.user);
 }
@@ -30,7 +22,7 @@ bool ClientList::lists_tier(const ClientIdentity& client) const {
 }
 
 bool ClientList::includes(const std::optional<IpAddress>& address) const {
-    return network_of(address) != nullptr;
+    return address && networks.contains(*address);
 }
 
 bool ClientList::includes(const ClientIdentity& client) const {
@@ -41,7 +33,8 @@ bool ClientList::includes(const ClientIdentity& client) const {
 }
 
 std::string ClientList::entry_for(const ClientIdentity& client) const {
-    if (const IpNetwork* network = network_of(client.address)) {
+    const IpNetwork* const network = client.address ? networks.find(*client.address) : nullptr;
+    if (network != nullptr) {
         return network->address.to_string() + "/" + std::to_string(network->prefix);
     }
     if (lists_user(client)) return "user:" + std::string(*client.user);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/ip.hpp"
+#include "base/ip_networks.hpp"
 
 namespace tidegate::identity {
 
@@ -22,7 +23,7 @@ struct ClientIdentity {
 };
 
 struct ClientList {
-    std::vector<IpNetwork> networks;
+    IpNetworks networks;
     std::vector<std::string> users;  // in order
     std::vector<std::string> tiers;  // in order
     bool authenticated = false;      // lists clients with ClientIdentity::authenticated
@@ -38,7 +39,6 @@ struct ClientList {
     std::string entry_for(const ClientIdentity& client) const;
 
   private:
-    const IpNetwork* network_of(const std::optional<IpAddress>& address) const;
     bool lists_user(const ClientIdentity& client) const;
     bool lists_tier(const ClientIdentity& client) const;
 };
