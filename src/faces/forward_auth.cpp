@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "ask/route.hpp"
 #include "base/numbers.hpp"
 #include "faces/identity_fields.hpp"
 #include "faces/original_request.hpp"
@@ -85,7 +86,10 @@ FaultAnswer answer_of(const ForwardAuth& face, const Exchange& x, bool is_to_hea
 void read_question(const ForwardAuth& face, Exchange& x) {
     proxy::check_framing(x);
     if (!x.decision.goes_on()) return;
-    read_original(face.listen, x.config().limits_on_requests, x.facts, x.decision);
+    const std::string_view fault =
+        read_original(face.listen, x.config().limits_on_requests, x.facts);
+    if (!fault.empty()) return x.decision.refuse(Fault::bad_original, fault);
+    ask::check_method(x.facts.head.method, x.decision);
 }
 
 }  // namespace

@@ -3,9 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
-#include "ask/route.hpp"
 #include "http/head.hpp"
 
 namespace tidegate::faces {
@@ -148,9 +146,10 @@ std::string_view remove_prefix(std::string_view prefix, http::RequestHead& head)
                : "The path behind `path_prefix` of the listener does not begin with `/`.";
 }
 
-// Empty: nothing is wrong.
-std::string_view read_as(const config::Listen& listen, const config::RequestBounds& bounds,
-                         ask::Facts& facts) {
+}  // namespace
+
+std::string_view read_original(const config::Listen& listen, const config::RequestBounds& bounds,
+                               ask::Facts& facts) {
     if (listen.dialect == Dialect::envoy) {
         return remove_prefix(listen.path_prefix, facts.head);
     }
@@ -160,15 +159,6 @@ std::string_view read_as(const config::Listen& listen, const config::RequestBoun
         return "The original target is longer than allowed.";
     }
     return fault;
-}
-
-}  // namespace
-
-void read_original(const config::Listen& listen, const config::RequestBounds& bounds,
-                   ask::Facts& facts, ask::Decision& decision) {
-    const std::string_view fault = read_as(listen, bounds, facts);
-    if (!fault.empty()) return decision.refuse(ask::Fault::bad_original, fault);
-    ask::check_method(facts.head.method, decision);
 }
 
 }  // namespace tidegate::faces

@@ -20,9 +20,8 @@ void check(config::Dialect dialect, const std::string& head, const std::string& 
     listen.dialect = dialect;
     listen.path_prefix = prefix;
     facts.host = "gateway.test";
-    ask::Decision decision;
-    faces::read_original(listen, {}, facts, decision);
-    if (!decision.goes_on()) return;
+    if (!faces::read_original(listen, {}, facts).empty()) return;
+    if (facts.head.method == "CONNECT") return;  // ask::check_method() refuses it
     // The proxy reads the same of the original request line.
     const std::string line = std::string(facts.head.method) + " " + std::string(facts.head.target) +
                              " HTTP/1.1\r\nHost: " + std::string(facts.host) + "\r\n\r\n";

@@ -69,6 +69,20 @@ TEST_CASE("route: TRACE is not supported in any case, and no other method is tak
     }
 }
 
+TEST_CASE("route: a method that a gateway names meets the same check") {
+    const auto fault = [](const std::string& method) {
+        Decision decision;
+        check_method(method, decision);
+        return decision.fault;
+    };
+    for (const std::string method : {"TRACE", "trace", "CONNECT"}) {
+        CHECK(fault(method) == Fault::unsupported_method);
+    }
+    for (const std::string method : {"GET", "TRACES", "connect"}) {
+        CHECK(fault(method) == Fault::none);
+    }
+}
+
 TEST_CASE("route: a body that is announced to be too large is refused before it comes") {
     World world(kUpstream + "limits_on_requests: {body_bytes: 1000}\n");
     CHECK(Request(world, get("Content-Length: 1000\r\n")).decide() == Fault::none);
