@@ -189,7 +189,7 @@ class Merger {
                 continue;
             }
             context_.faults.push_back({named.place, entry.key + "." + named.key + ": " +
-                                                        shown(same->place) +
+                                                        context_.shown(same->place) +
                                                         " has this name already: choose another"});
         }
     }
@@ -201,11 +201,6 @@ class Merger {
         if (counterpart(entry) == nullptr) return;
         routes_.insert(routes_.end(), std::make_move_iterator(entry.value.items.begin()),
                        std::make_move_iterator(entry.value.items.end()));
-    }
-
-    std::string shown(const Place& place) const {
-        return quote(context_.file_of(place) + ":" + std::to_string(place.line) + ":" +
-                     std::to_string(place.column));
     }
 
     TreeNode& document_;

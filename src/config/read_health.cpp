@@ -43,7 +43,7 @@ void read_check_path(const Value& value, HealthCheck& check) {
 void read_check_service(const Value& value, HealthCheck& check) {
     constexpr std::size_t kServiceBytesMax = 256;
     if (value.is_off()) return;
-    if (value.is("on") || value.is("true")) {
+    if (value.is_on()) {
         check.grpc.emplace();
         return;
     }
@@ -226,7 +226,7 @@ void read_ejection(const Value& value, Upstream& upstream) {
     constexpr milliseconds kDurationMin{100};
     if (value.is_off()) return;
     Ejection eject;
-    if (!value.is("on") && !value.is("true")) {
+    if (!value.is_on()) {
         Section section(value, "`on`, or a map: `{failures: 5, for: 10s, at_most: 50%}`");
         section.integer("failures", eject.failures, {1, kFailuresMax});
         // Each time in a row is twice as long, and none longer than this.

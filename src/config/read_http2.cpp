@@ -103,7 +103,7 @@ void read_http_versions(Section& listener, Listen& listen) {
 }
 
 void read_http2(const Value& value, Config& config) {
-    if (value.is_off() || value.is("on") || value.is("true")) {
+    if (value.is_off() || value.is_on()) {
         value.fault(
             "which listeners take HTTP/2 is written for each of them, in `listen`: `http: [h2, "
             "http1]` or `http: [http1]`");

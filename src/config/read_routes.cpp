@@ -252,8 +252,11 @@ void check_policies(const Value& value, bool path_is_known, Route& route) {
     }
 }
 
-// How many routes have each name, or would have it.
-using RouteNames = std::unordered_map<std::string, std::size_t>;
+struct NamedRoutes {
+    std::size_t count = 0;  // of routes that have the name, or would have it
+    Place first;            // of these routes
+};
+using RouteNames = std::unordered_map<std::string, NamedRoutes>;
 
 // Whether logs, metrics, fields and command lines show it as it is.
 bool is_plain_name(std::string_view text) {
@@ -315,17 +318,19 @@ std::string name_by_match(const routing::Match& match) {
 
 // Unnamed routes with one match are told apart by their order; requests meet the first of them.
 std::string name_of(Section& section, const routing::Match& match, RouteNames& names) {
-    const auto value = section.find("name");
-    if (value) {
-        std::string name = value->identifier().value_or("");
-        if (!name.empty() && names[name]++ > 0) {
-            value->fault("another route has the name " + quote(name) + ": choose another");
-        }
-        return name;
-    }
-    const std::string name = name_by_match(match);
-    const std::size_t before = names[name]++;
-    return before == 0 ? name : name + '#' + std::to_string(before + 1);
+    const auto written = section.find("name");
+    const Value value = written.value_or(section.value());
+    std::string name = written ? written->identifier().value_or("") : name_by_match(match);
+    if (name.empty()) return name;
+    NamedRoutes& routes = names.try_emplace(name, NamedRoutes{0, value.place()}).first->second;
+    if (++routes.count == 1) return name;
+    if (!written) return name + '#' + std::to_string(routes.count);
+    const bool is_here = routes.first.file == value.place().file;
+    value.fault("the route " +
+                (is_here ? "in line " + std::to_string(routes.first.line)
+                         : "at " + value.context().shown(routes.first)) +
+                " has the name " + quote(name) + " already: choose another");
+    return name;
 }
 
 void read_route(const Value& value, Config& config, Declared& declared, RouteNames& names) {

@@ -169,7 +169,8 @@ void read_deny_cache(const Value& value, Config& config) {
         config.deny_cache.entries = 0;
         return;
     }
-    Section section(value, "`off`, or a map: `{max_ttl: 5s, entries: 100000}`");
+    if (value.is_on()) return;  // as if it were not written
+    Section section(value, "`on`, `off`, or a map: `{max_ttl: 5s, entries: 100000}`");
     section.duration("max_ttl", config.deny_cache.max_ttl, {milliseconds{1}, minutes{1}});
     section.size("entries", config.deny_cache.entries, {1, 10'000'000});
     section.refuse_others();

@@ -97,7 +97,8 @@ void read_queue(const Value& value, Queue& queue) {
         queue.max = 0;
         return;
     }
-    Section section(value, "a map: `{max: 128, wait: 1s}`, or `off`");
+    if (value.is_on()) return;  // as if it were not written
+    Section section(value, "`on`, `off`, or a map: `{max: 128, wait: 1s}`");
     section.integer("max", queue.max, {1, kQueueMax});
     section.duration("wait", queue.wait, {milliseconds{1}, minutes{10}});
     section.refuse_others();

@@ -61,6 +61,11 @@ const std::string& Context::file_of(const Place& place) const {
     return place.file == 0 ? file : included[static_cast<std::size_t>(place.file) - 1];
 }
 
+std::string Context::shown(const Place& place) const {
+    return quote(file_of(place) + ":" + std::to_string(place.line) + ":" +
+                 std::to_string(place.column));
+}
+
 bool is_identifier(std::string_view text) {
     return !text.empty() && text.size() <= kIdentifierBytesMax &&
            std::all_of(text.begin(), text.end(), is_identifier_character);
@@ -68,6 +73,10 @@ bool is_identifier(std::string_view text) {
 
 bool Value::is_off() const {
     return is("off") || is("false");
+}
+
+bool Value::is_on() const {
+    return is("on") || is("true");
 }
 
 bool Value::is(std::string_view text) const {

@@ -39,6 +39,8 @@ struct Context {
     std::string resolve(const std::string& path, const Place& place = {}) const;
     // As messages name it.
     const std::string& file_of(const Place& place) const;
+    // `FILE:LINE:COLUMN`, quoted: for a fault that another place has a part in.
+    std::string shown(const Place& place) const;
 };
 
 struct IntegerRange {
@@ -77,6 +79,8 @@ class Value {
     bool is_empty() const { return node_->items.empty() && node_->entries.empty(); }
     // `off` or `false`; quoted, too, as JSON has no bare words.
     bool is_off() const;
+    // `on` or `true`, likewise.
+    bool is_on() const;
     // A scalar that is exactly this text once environment variables are expanded.
     bool is(std::string_view text) const;
 

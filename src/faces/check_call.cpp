@@ -209,6 +209,9 @@ class BodyReader {
                 member = text_at(one, at);
             }
         }
+        if (tree_.member(value, "path") == nullptr) {
+            wrong(place, "write the `path` of the request: `{\"path\": \"/v1/x\"}`");
+        }
     }
 
     JsonTree tree_;

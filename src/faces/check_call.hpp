@@ -18,7 +18,7 @@ namespace tidegate::faces {
 struct CheckItem {
     struct Request {
         std::string method = "GET";
-        std::string path = "/";  // with its query
+        std::string path;  // with its query; always stated
         std::string host = "localhost";
         std::optional<IpAddress> from;
         std::vector<std::pair<std::string, std::string>> headers;

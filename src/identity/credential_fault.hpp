@@ -26,7 +26,7 @@ enum class CredentialFault : std::uint8_t {
     time_claim,     // `exp`, `nbf` or `iat` is no number, or there is no `exp`
     issuer,
     audience,
-    user_claim,  // the claim that names the user is missing or no string
+    user_claim,  // the claim that names the user is missing, or no text or number
     // of a key or a password
     unknown_secret,
     wrong_password,

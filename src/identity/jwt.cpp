@@ -6,13 +6,14 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "base/numbers.hpp"
 #include "base/strict_json.hpp"
-#include "identity/jws.hpp"
 #include "base/utf8.hpp"
+#include "identity/jws.hpp"
 #include "identity/name_rules.hpp"
 
 namespace tidegate::identity {
@@ -99,9 +100,10 @@ std::string_view tier_in(const JsonValue& claim, const JwtMethod& method) {
     return {};
 }
 
+constexpr double kExactMax = 9'007'199'254'740'992.0;  // doubles hold all integers up to here
+
 // In one way, however the token writes it: `7`, `7.0` and `7e0` are one number.
 std::string text_of_number(const JsonValue& number) {
-    constexpr double kExactMax = 9'007'199'254'740'992.0;  // doubles hold all integers up to here
     std::string out;
     if (number.is_number_unsigned()) {
         append_number(number.get<std::uint64_t>(), out);
@@ -127,11 +129,24 @@ std::string counted_value(const JsonValue& object, const std::string& name) {
     return claim->is_number() ? text_of_number(*claim) : std::string();
 }
 
+// A number beyond what a double holds exactly could be that of several users.
+bool is_exact(const JsonValue& number) {
+    return number.is_number_integer() || std::abs(number.get<double>()) < kExactMax;
+}
+
+std::optional<std::string> user_in(const JsonValue& object, const std::string& name) {
+    const JsonValue* const claim = find_member(object, name);
+    if (claim == nullptr) return std::nullopt;
+    if (claim->is_string()) return std::string(text_of(*claim));
+    if (!claim->is_number() || !is_exact(*claim)) return std::nullopt;
+    return text_of_number(*claim);
+}
+
 CredentialFault read_names(const JsonValue& object, const JwtMethod& method, TokenClaims& claims) {
-    const auto user = string_member(object, method.claim);
+    auto user = user_in(object, method.claim);
     if (!user) return CredentialFault::user_claim;
     if (!is_safe_user(*user)) return CredentialFault::unsafe_user;
-    claims.user = *user;
+    claims.user = std::move(*user);
     for (const std::string& name : method.claims) {
         claims.counted.push_back(counted_value(object, name));
     }

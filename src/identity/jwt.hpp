@@ -39,7 +39,9 @@ struct TokenVerdict {
 // issuer or audience the claim is not looked at. The name of a claim is one name, dots and slashes
 // included.
 //
-// A tier is text, or a list: then its first text that a policy knows. Whatever else the claim holds
+// The user is text or a number, which has one text however the token writes it: `42`, `42.0`. A
+// number that a double does not hold exactly names no user. A tier is text, or a list: then its
+// first text that a policy knows. Whatever else the claim holds
 // is no tier. A claim that policies count by is text, a number, or a list, whose first item counts;
 // anything else is as if the claim were absent. `keys` null: there are none yet. Allocates; takes
 // what its signature takes, at most four times.

@@ -132,6 +132,27 @@ TEST_CASE("include: a name that is there twice is refused with both places") {
                                 ":2:3` has this name already: choose another");
 }
 
+TEST_CASE("include: a route whose name is there twice is refused with both places") {
+    const Folder folder;
+    folder.write("conf.d/a.yaml", "routes:\n" + route("a", "/a"));
+    folder.write("conf.d/b.yaml", "\nroutes:\n" + route("a", "/b"));
+    const auto at = [&](const std::string& file, const char* place) {
+        return folder.file(file) + place;
+    };
+    CHECK(folder.fault() == at("conf.d/b.yaml", ":3:12: routes[0].name: the route at `") +
+                                at("conf.d/a.yaml",
+                                   ":2:12` has the name `a` already: choose "
+                                   "another"));
+    // A route without a name is called by its position.
+    folder.write("conf.d/b.yaml", "routes:\n" + route("route-2", "/b"));
+    const std::string main = kMain;
+    folder.write("tidegate.yaml",
+                 main.substr(0, main.find("  - ")) + "  - {upstream: main, policies: [main]}\n");
+    CHECK(folder.fault() ==
+          at("tidegate.yaml", ":5:5: routes[0]: the route at `") +
+              at("conf.d/b.yaml", ":2:12` has the name `route-2` already: choose another"));
+}
+
 TEST_CASE("include: other keys belong into the main file, and no file includes another") {
     const Folder folder;
     folder.write("conf.d/a.yaml", "listen: 8081\n");

@@ -472,6 +472,17 @@ std::optional<std::string> words(std::string_view name) {
     return std::nullopt;
 }
 
+TEST_CASE("config: what is on by default may be written as `on`") {
+    for (const std::string on : {"on", "true", "\"on\""}) {
+        CAPTURE(on);
+        const auto config = read("upstreams: {a: {servers: [http://a], queue: " + on +
+                                 "}}\nroutes: [{policies: []}]\ndeny_cache: " + on + "\n");
+        CHECK(config->deny_cache.entries == config::DenyCache().entries);
+        CHECK(config->deny_cache.max_ttl == config::DenyCache().max_ttl);
+        CHECK(config->upstreams.at(0).queue.max == config::Queue().max);
+    }
+}
+
 TEST_CASE("config: a variable may hold any scalar, also a word that is not text") {
     const Loaded loaded = load_text(
         "upstreams: {a: {servers: [http://a]}}\nroutes: [{policies: [p]}]\n"

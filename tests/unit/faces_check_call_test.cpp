@@ -38,7 +38,7 @@ TEST_CASE("check call: a policy, its identifiers and a cost") {
 }
 
 TEST_CASE("check call: a request has defaults") {
-    const CheckItem item = read(R"({"request":{}})").items[0];
+    const CheckItem item = read(R"({"request":{"path":"/"}})").items[0];
     CHECK(item.policy.empty());
     CHECK(item.request.method == "GET");
     CHECK(item.request.path == "/");
@@ -86,6 +86,12 @@ TEST_CASE("check call: only a reservation has a time, and none is `each`") {
 TEST_CASE("check call: a value cannot end a line, and a name stands once") {
     CHECK(fault("{\"policy\":\"a\\nb\"}") == "policy: a control character cannot stand here");
     CHECK(fault("{\"request\":{\"path\":\"/a\\r\\nX: b\"}}").starts_with("request.path: "));
+    for (const std::string without_path : {"{}", R"({"method":"GET","host":"h"})"}) {
+        CHECK(fault("{\"request\":" + without_path + "}") ==
+              "request: write the `path` of the request: `{\"path\": \"/v1/x\"}`");
+        CHECK(fault("{\"each\":[{\"request\":" + without_path + "}]}")
+                  .starts_with("each[0].request: write the `path`"));
+    }
     CHECK(
         fault("{\"request\":{\"headers\":{\"a\":\"\\u0000\"}}}").starts_with("request.headers.a"));
     CHECK(fault("{\"request\":{\"headers\":{\"a: b\\r\\nc\":\"d\"}}}")

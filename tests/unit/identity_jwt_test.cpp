@@ -259,12 +259,13 @@ TEST_CASE("JWT: aud is one of the configured ones, alone or in a list of strings
 
 // ---- names
 
-TEST_CASE("JWT: the user is a string that can be named safely") {
+TEST_CASE("JWT: the user is text or a number that can be named safely") {
     const auto with_user = [](std::string_view user) {
         return fault_of_claims("{\"exp\":1700000060,\"sub\":" + std::string(user) + "}");
     };
     CHECK(fault_of_claims(R"({"exp":1700000060})") == CredentialFault::user_claim);
-    for (const std::string_view user : {"7", "0", "null", "true", R"({"name":"a"})", R"(["a"])"}) {
+    for (const std::string_view user :
+         {"null", "true", R"({"name":"a"})", R"(["a"])", "[7]", "18446744073709551616", "1e300"}) {
         CAPTURE(user);
         CHECK(with_user(user) == CredentialFault::user_claim);
     }
@@ -277,6 +278,23 @@ TEST_CASE("JWT: the user is a string that can be named safely") {
     CHECK(with_user("\"" + std::string(256, 'a') + "\"") == CredentialFault::none);
     CHECK(with_user("\"" + std::string(257, 'a') + "\"") == CredentialFault::unsafe_user);
     CHECK(with_user(R"("alice@example.com")") == CredentialFault::none);
+}
+
+TEST_CASE("JWT: a number names the user that its text names, however the token writes it") {
+    const auto user = [](std::string_view number) {
+        const auto verdict =
+            verdict_of(signed_with(JwsAlgorithm::hs256,
+                                   R"({"exp":1700000060,"sub":)" + std::string(number) + "}"),
+                       any_algorithm());
+        CHECK(verdict.fault == CredentialFault::none);
+        return verdict.claims.user;
+    };
+    for (const std::string_view same : {"42", "42.0", "4.2e1", "\"42\""}) CHECK(user(same) == "42");
+    CHECK(user("0") == "0");
+    CHECK(user("-7") == "-7");
+    CHECK(user("1.5") == "1.5");
+    CHECK(user("9007199254740993") == "9007199254740993");
+    CHECK(user("18446744073709551615") == "18446744073709551615");
 }
 
 TEST_CASE("JWT: the claims that name user and tier are configured; a name is not a path") {
@@ -376,7 +394,8 @@ TEST_CASE("JWT: a refused token names no user") {
     JwtMethod method = any_algorithm();
     method.claims = {"tenant"};
     const auto verdict = verdict_of(
-        signed_with(JwsAlgorithm::hs256, R"({"sub":7,"exp":1700000060,"tenant":"acme"})"), method);
+        signed_with(JwsAlgorithm::hs256, R"({"sub":true,"exp":1700000060,"tenant":"acme"})"),
+        method);
     CHECK(verdict.fault == CredentialFault::user_claim);
     CHECK(verdict.claims.user.empty());
     CHECK(verdict.claims.counted.empty());
