@@ -11,11 +11,13 @@ namespace {
 
 using config::Config;
 
-// What a reload cannot change of it. New certificates and all else of `tls`, and `http`, are for
-// connections that clients open from then on; a redirect's port is for the next request.
+// What a reload cannot change of it. New certificates and all else of `tls`, `http` and
+// `half_close` are for connections that clients open from then on; a redirect's port is for the
+// next request.
 config::Listen lasting(config::Listen listen) {
     if (listen.tls) listen.tls.emplace();
     listen.takes_http1 = listen.takes_http2 = true;
+    listen.half_close = false;
     listen.hsts = {};
     listen.redirect_port = {};
     return listen;

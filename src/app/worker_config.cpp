@@ -209,6 +209,7 @@ void Worker::refresh(Listener& listener, const config::Config& config) {
                      [&](const config::Listen& one) { return one.address == listener.configured; });
     if (found == config.listen.end()) return;
     listener.settings.hsts = found->hsts;
+    listener.settings.half_close = found->half_close;
     listener.settings.takes_http1 = found->takes_http1;
     listener.settings.takes_http2 = found->takes_http2;
     listener.settings.redirect_port = found->redirect_port;

@@ -99,6 +99,7 @@ void Worker::open_connection(Listener& listener, Descriptor descriptor,
                             .is_https = settings.is_https,
                             .takes_http1 = settings.takes_http1,
                             .takes_http2 = settings.takes_http2,
+                            .half_close = settings.half_close,
                             .hsts_line = &listener.hsts_line};
     const std::optional<IpAddress>& peer = arrival.peer.address;
     if (settings.proxy_protocol) {

@@ -18,6 +18,9 @@ struct Arrival {
     bool has_proxy_header = false;
     bool takes_http1 = true;   // the listener does
     bool takes_http2 = false;  // in the clear by prior knowledge
+    // In HTTP/1, a client that has finished sending still waits for its answers. False: it has
+    // left. A FIN does not tell which.
+    bool half_close = false;
     // `Strict-Transport-Security: ...\r\n`, for each answer to a client that spoke TLS. Empty or
     // null: off. The listener owns it, and a reload may change it.
     const std::string* hsts_line = nullptr;

@@ -113,16 +113,21 @@ BodyInput Http1Input::read_body(std::uint64_t bytes_max, SplicePipe& pipe, Wakeu
     return BodyInput::nothing;
 }
 
-bool Http1Input::has_left(Wakeup& wakeup) {
-    connection_->watch_read(&wakeup);
+bool Http1Input::has_left(bool half_close, Wakeup& wakeup) {
+    if (has_hung_up(half_close, wakeup)) return true;
     if (connection_->readable()) {
         const bool had_ended = connection_->has_ended();
         read_ahead();
-        // The client may wait for its answer, or it has closed for good. While the upstream is
-        // silent, the proxy sends nothing that would show which.
-        if (!had_ended && connection_->has_ended()) connection_->probe_peer();
+        // With `half_close`, the client may have closed for good all the same. While the upstream
+        // is silent, the proxy sends nothing that would show it.
+        if (half_close && !had_ended && connection_->has_ended()) connection_->probe_peer();
     }
-    return connection_->is_broken();
+    return connection_->is_broken() || (!half_close && connection_->has_ended());
+}
+
+bool Http1Input::has_hung_up(bool half_close, Wakeup& wakeup) {
+    connection_->watch_read(&wakeup);
+    return connection_->is_broken() || (!half_close && connection_->has_hung_up());
 }
 
 bool Http1Input::is_at_end() {

@@ -52,10 +52,14 @@ class Http1Input {
     // Reads at most `bytes_max` bytes more into `pipe`, which is empty. Requires can_splice().
     BodyInput read_body(std::uint64_t bytes_max, SplicePipe& pipe, Wakeup& wakeup);
 
-    // Whether nothing that is sent reaches the client; else `wakeup` is woken by a sign of it. A
-    // client that has only finished sending waits for its answer; one that has closed looks the
-    // same until something is sent to it. Not while the body is read, which finds out by itself.
-    bool has_left(Wakeup& wakeup);
+    // Whether the client has left; else `wakeup` is woken by a sign of it. Its FIN says so, or the
+    // close_notify of TLS (RFC 8446 section 6.1), even behind bytes that were not read. With
+    // `half_close` only a reset does: the client may have finished sending and wait for its answer.
+    // Reads ahead where something has come. Requires that the body was taken to its end.
+    bool has_left(bool half_close, Wakeup& wakeup);
+    // The same without reading, so that a close_notify without a FIN is not noticed: for as long as
+    // some of the body may be unread.
+    bool has_hung_up(bool half_close, Wakeup& wakeup);
     // The client has finished sending, and nothing is behind this request. Requires that its body
     // was taken to its end.
     bool is_at_end();

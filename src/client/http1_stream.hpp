@@ -48,7 +48,12 @@ class Http1Stream : public StreamBase {
 
     // The client.
 
-    bool has_left(Wakeup& wakeup) { return link_->is_cut_off || link_->input.has_left(wakeup); }
+    bool has_left(Wakeup& wakeup) {
+        return link_->is_cut_off || link_->input.has_left(link_->arrival.half_close, wakeup);
+    }
+    bool has_hung_up(Wakeup& wakeup) {
+        return link_->is_cut_off || link_->input.has_hung_up(link_->arrival.half_close, wakeup);
+    }
     void forget_wakeup() { link_->input.connection().watch_read(nullptr); }
     bool is_open() const { return link_->input.connection().is_open(); }
     bool is_cut_off() const { return link_->is_cut_off; }

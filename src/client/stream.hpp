@@ -90,12 +90,18 @@ class Stream {
 
     // The client.
 
-    // Whether nothing that is sent reaches the client; else `wakeup` is woken by a sign of it. Not
-    // while the body is read, which finds out by itself.
+    // Whether the client has left; else `wakeup` is woken by a sign of it. In HTTP/1 a client has
+    // left that has closed its connection, or only finished sending unless the listener has
+    // `half_close`; in HTTP/2 one that has closed the connection or reset the stream. Not while the
+    // body is read, which finds out by itself.
     bool has_left(Wakeup& wakeup) {
         return http1_ ? http1_->has_left(wakeup) : http2_->has_left(wakeup);
     }
-    // The stream wakes the wakeup that read_body() or has_left() was given no more.
+    // The same while nobody reads the body, and some of it may be unread.
+    bool has_hung_up(Wakeup& wakeup) {
+        return http1_ ? http1_->has_hung_up(wakeup) : http2_->has_left(wakeup);
+    }
+    // The stream wakes the wakeup that read_body(), has_left() or has_hung_up() was given no more.
     void forget_wakeup() { return http1_ ? http1_->forget_wakeup() : http2_->forget_wakeup(); }
     bool is_open() const { return http1_ ? http1_->is_open() : http2_->is_open(); }
     // The proxy has cut the connection off, for a drain or for another client.

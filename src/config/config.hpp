@@ -82,6 +82,7 @@ struct Listen {
     // `http`: at least one of them.
     bool takes_http1 = true;
     bool takes_http2 = false;
+    bool half_close = false;  // in HTTP/1, a client that finishes sending has not left
 
     // Whether a peer may ask. Not for the proxy.
     bool admits(const std::optional<IpAddress>& peer) const;

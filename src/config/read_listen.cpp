@@ -75,6 +75,15 @@ std::string objection_to(const Address& address, const Config& config, bool shar
     return {};
 }
 
+void read_half_close(Section& section, Listen& listen) {
+    section.toggle("half_close", listen.half_close);
+    if (!listen.half_close || listen.takes_http1) return;
+    section.find("half_close")
+        ->fault(
+            "only where `http` has `http1`: over HTTP/2 a client ends a request with END_STREAM, "
+            "and waits for the answer in any case");
+}
+
 // By the positions of their listeners.
 using Redirects = std::vector<std::pair<std::size_t, Value>>;
 
@@ -96,6 +105,7 @@ void read_listener(const Value& value, Config& config, Redirects& redirects) {
         read_balancer(section, address, listen);
         read_face(section, address, listen);
         redirect = read_listener_tls(section, address, listen);
+        read_half_close(section, listen);
         section.refuse_others();
     } else {
         address = read_listener_address(value);

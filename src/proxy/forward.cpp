@@ -23,6 +23,8 @@ Task<Fault> Forwarding::run() {
     const Fault bad_upgrade = check_upgrade(x_);
     if (bad_upgrade != Fault::none) co_return bad_upgrade;
     if (needs_http2() && !pool_.settings().has_http2()) co_return Fault::upstream_no_grpc;
+    // With its request, or while the store decided.
+    if (client_has_left_unsent()) co_return Fault::client_left;
     const bool idempotent = is_idempotent(x_.facts.head.method);
     if (upload_.needs_hold(idempotent || pool_.may_refuse_unprocessed())) {
         const Fault fault = co_await upload_.hold();
@@ -105,13 +107,14 @@ Task<> Forwarding::break_off() {
 // Reads from the client only while the upload does not: the upload notices by itself.
 bool Forwarding::client_has_left() {
     if (!client_.is_open()) return true;  // the connection was cut off
-    if (upload_.is_running()) return false;
+    if (upload_.is_reading()) return false;
+    if (upload_.is_running()) return client_.has_hung_up(sleeper_.wakeup());
     return upload_.fault() == Fault::client_left || client_.has_left(sleeper_.wakeup());
 }
 
 // Before the request is sent: while its body is incomplete, nothing is read ahead.
 bool Forwarding::client_has_left_unsent() {
-    return client_.is_body_done() ? client_has_left() : !client_.is_open();
+    return client_.is_body_done() ? client_has_left() : client_.has_hung_up(sleeper_.wakeup());
 }
 
 // Another request takes the connection now; this one ends when it wakes.

@@ -163,7 +163,11 @@ void finish(WorkerContext& worker, std::unique_ptr<Exchange> exchange) {
     if (x.client->is_cut_off() && decision.fault == Fault::client_left) {
         decision.fault = Fault::stopped;
     }
-    if (!decision.goes_on() && ask::traits(decision.fault).status == 0) x.client->break_off();
+    if (!decision.goes_on() && ask::traits(decision.fault).status == 0) {
+        // A reset could destroy answers to requests before this one that the client has not read.
+        const bool has_left = decision.fault == Fault::client_left && x.relay.status == 0;
+        has_left ? x.client->close_after_answer() : x.client->break_off();
+    }
     record(worker, x);
     worker.exchanges.give(std::move(exchange));
 }

@@ -176,8 +176,7 @@ Task<Fault> Upload::send_body() {
     IoStatus status = IoStatus::would_block;
     for (unsigned portions = 1;; ++portions) {
         if (status == IoStatus::would_block) {
-            status = co_await x_.upstream->stream.send_rest(x_.upstream->upload_sleeper,
-                                                            response_timeout_);
+            status = co_await send_rest();
         }
         // Sent or lost: the client's next request begins behind it.
         client_.drop_body(batch);
@@ -221,7 +220,7 @@ Task<Fault> Upload::splice_body() {
         x_.relay.bytes_received += bytes;
         IoStatus status = x_.upstream->stream.send(pipe);
         if (status == IoStatus::would_block) {
-            status = co_await x_.upstream->stream.send_rest(sleeper, response_timeout_);
+            status = co_await send_rest();
         }
         if (status != IoStatus::ok) co_return why_unsent();
         bytes_of_turn += bytes;
@@ -230,6 +229,13 @@ Task<Fault> Upload::splice_body() {
         co_await sleeper.step_aside();
     }
     co_return Fault::none;
+}
+
+// Meanwhile the client is not read from, and the coroutine that waits for the answer learns if it
+// leaves.
+Task<IoStatus> Upload::send_rest() {
+    if (client_.has_hung_up(answer_sleeper_.wakeup())) answer_sleeper_.wakeup().wake_later();
+    return x_.upstream->stream.send_rest(x_.upstream->upload_sleeper, response_timeout_);
 }
 
 Fault Upload::why_unsent() {
@@ -242,6 +248,11 @@ Task<Fault> Upload::more_of_body(Sleeper& sleeper, SplicePipe* pipe) {
     // The client waits for 100 Continue: the upstream has to send that, or an answer.
     if (!may_send_) sleeper.allow(response_timeout_);
     bool is_conversing = false;
+    struct Reading {
+        explicit Reading(bool& flag) : is_on(flag) { is_on = true; }
+        ~Reading() { is_on = false; }
+        bool& is_on;
+    } const reading(is_reading_);
     for (;;) {
         if (cancelled_) co_return Fault::client_left;
         switch (pipe != nullptr ? client_.read_body(*pipe, sleeper.wakeup())

@@ -54,6 +54,9 @@ class Upload {
     void go_on();
 
     bool is_running() const { return state_ == State::running; }
+    // It waits for the client, and notices by itself if the client leaves. While it is running and
+    // does not, it waits for the upstream.
+    bool is_reading() const { return is_reading_; }
     // True once after the coroutine has ended, which wakes the answer's sleeper: from now on the
     // head of the answer may take its time.
     bool take_end() { return std::exchange(has_ended_, false); }
@@ -84,6 +87,7 @@ class Upload {
     static Task<> run(Upload& self);
     Task<ask::Fault> send_body();
     Task<ask::Fault> splice_body();
+    Task<IoStatus> send_rest();
     // Into `pipe` if there is one, else into the stream's buffer.
     Task<ask::Fault> more_of_body(Sleeper& sleeper, SplicePipe* pipe = nullptr);
     bool begin_wait(Sleeper& sleeper);
@@ -102,6 +106,7 @@ class Upload {
     bool is_held_ = false;          // the body, or its beginning: in the exchange
     std::uint64_t held_bytes_ = 0;  // that it may take
     bool cancelled_ = false;
+    bool is_reading_ = false;
     bool has_ended_ = false;
     bool may_send_ = false;       // the client does not wait for 100 Continue
     bool has_passed_on_ = false;  // some of the body was sent that is not held

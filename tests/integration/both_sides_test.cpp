@@ -135,7 +135,7 @@ TEST_CASE(
     struct Stage {
         std::string request;
         std::string answer;   // what the server had sent by then
-        bool by_end = false;  // an end is enough: more of the request was to come
+        bool by_end = false;  // in HTTP/2 too, an end is enough: more of the request was to come
     };
     const std::vector<Stage> stages = {
         {get_request("/"), ""},
@@ -151,7 +151,7 @@ TEST_CASE(
     };
     for (const bool by_reset : {false, true}) {
         for (const Stage& stage : stages) {
-            if (!by_reset && !stage.by_end) continue;
+            if (!by_reset && over_http2() && !stage.by_end) continue;
             // There, requests do not wait for each other.
             if (over_http2() && stage.request.find("/behind") != std::string::npos) continue;
             CAPTURE(by_reset);

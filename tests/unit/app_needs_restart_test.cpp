@@ -62,7 +62,8 @@ config::Config secure(const TlsServerSettings& tls) {
 }
 
 TEST_CASE(
-    "needs_restart: all of a listener's `tls` and `http` may change, and where a redirect leads") {
+    "needs_restart: all of a listener's `tls`, `http` and `half_close` may change, and where a "
+    "redirect leads") {
     const config::Config running = secure({});
     config::Config next = secure({.certificates = {{"certificate", "key", {"a"}, "file"}},
                                   .unknown_names = UnknownNames::refuse,
@@ -73,6 +74,7 @@ TEST_CASE(
     next.listen[0].takes_http1 = false;
     next.listen[0].takes_http2 = true;
     next.listen[1].takes_http2 = true;
+    next.listen[1].half_close = true;
     next.listen[0].hsts = std::chrono::seconds{1};
     next.listen[1].redirect_port = 8443;
     CHECK(needs_restart(running, next, 1, 1).empty());

@@ -76,6 +76,15 @@ TEST_CASE("http versions: a listener takes what is written, in any order, with o
     }
 }
 
+TEST_CASE("half_close: off unless it is written, and only where clients may speak HTTP/1") {
+    for (const auto& load : {plain, secure}) {
+        CHECK_FALSE(load(kNone).half_close);
+        CHECK_FALSE(load(", http: h2, half_close: off").half_close);
+        CHECK(load(", half_close: on").half_close);
+        CHECK(load(", http: [h2, http1], half_close: on").half_close);
+    }
+}
+
 TEST_CASE("http versions: what clients speak over TLS is part of its settings") {
     CHECK(secure(kNone).tls->http == HttpVersions::both);
     CHECK(secure(", http: [http1]").tls->http == HttpVersions::http1);
