@@ -131,8 +131,12 @@ IoStatus Http1Stream::send_all(std::string_view content) {
     return outbox_.flush(link_->input.connection());
 }
 
-Task<IoStatus> Http1Stream::send_rest(std::chrono::milliseconds patience) {
-    return outbox_.flush_all(link_->input.connection(), link_->sleeper, patience);
+IoStatus Http1Stream::try_rest() {
+    Connection& connection = link_->input.connection();
+    IoStatus status = IoStatus::would_block;
+    if (connection.writable()) status = outbox_.flush(connection);
+    if (status == IoStatus::would_block) connection.watch_write(&link_->sleeper.wakeup());
+    return status;
 }
 
 }  // namespace tidegate::client

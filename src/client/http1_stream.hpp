@@ -74,7 +74,12 @@ class Http1Stream : public StreamBase {
     }
     IoStatus send(SplicePipe& pipe);
     IoStatus send_all(std::string_view content);
-    Task<IoStatus> send_rest(std::chrono::milliseconds patience);
+    // Goes on with what would have blocked; the connection's sleeper is woken when there is room.
+    IoStatus try_rest();
+    // Nothing of what waits goes any more.
+    void give_up() { outbox_.clear(); }
+    std::size_t unsent() const { return outbox_.bytes(); }
+    std::size_t untaken() const { return unsent() + link_->input.connection().queued_bytes(); }
     void break_off() { is_broken_off_ = true; }
     void reset() { link_->input.connection().reset(); }
 

@@ -270,15 +270,29 @@ bool Http2Connection::write() {
         const IoResult sent = connection.write_some({&part, 1});
         if (sent.status == IoStatus::would_block) break;
         if (sent.status != IoStatus::ok) return false;
-        is_blocked_ = false;
+        written_ += sent.bytes;
         link_.output.consume(sent.bytes);
     }
-    if (!link_.output.empty()) {
-        if (!std::exchange(is_blocked_, true)) blocked_since_ = now_;
-        return true;
-    }
-    link_.output.release();
+    note_blocked(!link_.output.empty());
+    if (link_.output.empty()) link_.output.release();
     return true;
+}
+
+void Http2Connection::note_blocked(bool is_blocked) {
+    if (std::exchange(is_blocked_, is_blocked) == is_blocked) return;
+    if (!is_blocked) {
+        pace_.end_wait(now_);
+        if (!link_.server.wants_write()) pace_.restart();
+        return;
+    }
+    const std::int64_t before = taken();
+    pace_.begin_wait(now_, before);
+    pace_due_ = now_ + pace_.time_left(context_.config->timeouts.client_write, now_, before);
+}
+
+std::int64_t Http2Connection::taken() const {
+    return static_cast<std::int64_t>(written_) -
+           static_cast<std::int64_t>(link_.connection->queued_bytes());
 }
 
 void Http2Connection::look_at_times() {
@@ -287,9 +301,13 @@ void Http2Connection::look_at_times() {
         link_.server.tick(now_, link_.events);
         link_.tell_streams();
     }
-    if (is_blocked_ && now_ - blocked_since_ >= timeouts.client_write) {
-        context_.metrics.http2_connection_ended(Http2End::not_reading);
-        cut_off();
+    if (is_blocked_ && now_ >= pace_due_) {
+        const milliseconds left = pace_.time_left(timeouts.client_write, now_, taken());
+        pace_due_ = now_ + left;
+        if (left.count() <= 0) {
+            context_.metrics.http2_connection_ended(Http2End::not_reading);
+            cut_off();
+        }
     }
     if (streams_.empty() && !link_.server.is_draining() &&
         now_ - idle_since_ >= timeouts.client_idle) {
@@ -320,7 +338,7 @@ bool Http2Connection::is_left_open() const {
 milliseconds Http2Connection::time_left() const {
     const config::Timeouts& timeouts = context_.config->timeouts;
     SteadyTime next = link_.server.deadline();
-    if (is_blocked_) next = std::min(next, blocked_since_ + timeouts.client_write);
+    if (is_blocked_) next = std::min(next, pace_due_);
     if (streams_.empty() && !link_.server.is_draining()) {
         next = std::min(next, idle_since_ + timeouts.client_idle);
     }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "client/connection_context.hpp"
 #include "client/http2_link.hpp"
 #include "client/served_connection.hpp"
+#include "client/write_pace.hpp"
 #include "net/task.hpp"
 
 namespace tidegate::client {
@@ -55,6 +57,9 @@ class Http2Connection final : public ServedConnection {
     void begin_requests();
     Task<> serve(std::unique_ptr<Http2Stream> stream);
     bool write();
+    void note_blocked(bool is_blocked);
+    // Of what was written, as far as the client's system has acknowledged it.
+    std::int64_t taken() const;
     void look_at_times();
     bool is_left_open() const;
     std::chrono::milliseconds time_left() const;
@@ -68,9 +73,11 @@ class Http2Connection final : public ServedConnection {
     Http2StreamList streams_;                          // whose coroutines have not ended
     SteadyTime now_;
     SteadyTime idle_since_;
-    SteadyTime blocked_since_;
+    WritePace pace_;         // of the output, while is_blocked_
+    SteadyTime pace_due_{};  // when to look at it
+    std::uint64_t written_ = 0;
     SteadyTime drained_at_ = SteadyTime::max();  // for its age
-    bool is_blocked_ = false;                    // the client takes nothing
+    bool is_blocked_ = false;                    // the output waits for the client
     bool is_resting_ = false;  // idle, without what an idle session can do without
 };
 

@@ -223,39 +223,18 @@ IoStatus Http2Stream::offer(std::span<const std::string_view> pieces, bool is_la
                             const http::Fields* trailers) {
     link_->server.offer(*stream_, pieces, is_last, trailers);
     link_->gather(stream_->offered_bytes() + out_head_.size());
-    return progress();
+    return try_rest();
 }
 
-// The state of what was offered last.
-IoStatus Http2Stream::progress() const {
+IoStatus Http2Stream::try_rest() const {
     if (!stream_->is_answered() && is_closed()) return IoStatus::failed;
     return stream_->is_taking() ? IoStatus::ok : IoStatus::would_block;
 }
 
-Task<IoStatus> Http2Stream::send_rest(std::chrono::milliseconds patience) {
-    Sleeper& sleeper = own_sleeper_;
-    sleeper.allow(patience);
-    std::size_t left = stream_ != nullptr ? stream_->offered_bytes() : 0;
-    for (;;) {
-        const IoStatus status = progress();
-        if (status != IoStatus::would_block) co_return status;
-        if (sleeper.expired()) {
-            // Each byte that the client takes begins its time anew.
-            if (stream_->offered_bytes() == left) co_return give_up();
-            left = stream_->offered_bytes();
-            sleeper.allow(patience);
-        }
-        co_await sleeper.sleep();
-    }
-}
-
-// The client does not take what was offered. The bytes go with their owner now, which may have to
-// wait before the request ends: none of them may be sent any more.
-IoStatus Http2Stream::give_up() {
+void Http2Stream::give_up() {
     has_given_up_ = true;
     link_->server.reset(*stream_, NGHTTP2_INTERNAL_ERROR);
     link_->write_later();
-    return IoStatus::failed;
 }
 
 void Http2Stream::reset() {

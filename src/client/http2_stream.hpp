@@ -70,7 +70,15 @@ class Http2Stream final : public StreamBase, public Http2StreamHook, private Bod
     void end_head(http::BodyKind body, std::optional<std::uint64_t> length);
     IoStatus send(const http::BodyBatch& batch, const http::Fields& trailers);
     IoStatus send_all(std::string_view content);
-    Task<IoStatus> send_rest(std::chrono::milliseconds patience);
+    // The state of what was offered last. The sleeper is woken when all of it has been taken.
+    IoStatus try_rest() const;
+    // The client does not take what was offered. The bytes go with their owner now, which may have
+    // to wait before the request ends: none of them may be sent any more.
+    void give_up();
+    std::size_t unsent() const { return stream_ != nullptr ? stream_->offered_bytes() : 0; }
+    void move_trailers(const http::Fields& kept) {
+        if (stream_ != nullptr) stream_->move_trailers(kept);
+    }
     void break_off() { is_broken_off_ = true; }
     void reset();
 
@@ -112,8 +120,6 @@ class Http2Stream final : public StreamBase, public Http2StreamHook, private Bod
     void send_head(bool has_body);
     IoStatus offer(std::span<const std::string_view> pieces, bool is_last,
                    const http::Fields* trailers);
-    IoStatus progress() const;
-    IoStatus give_up();
     void release_body(std::size_t bytes);
     void grant() override;
 

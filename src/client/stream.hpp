@@ -5,7 +5,9 @@
 // Lent by a connection for one request. One thread.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,6 +15,7 @@
 
 #include "client/http1_stream.hpp"
 #include "client/http2_stream.hpp"
+#include "client/write_pace.hpp"
 
 namespace tidegate::client {
 
@@ -106,6 +109,9 @@ class Stream {
     bool is_open() const { return http1_ ? http1_->is_open() : http2_->is_open(); }
     // The proxy has cut the connection off, for a drain or for another client.
     bool is_cut_off() const { return http1_ ? http1_->is_cut_off() : http2_->is_cut_off(); }
+    // How many bytes of content the client has taken, as far as the proxy knows without asking the
+    // kernel.
+    std::uint64_t taken_bytes() const { return given_ - std::min<std::uint64_t>(given_, unsent()); }
     // False: what was sent last still waits for the client to take it.
     bool is_taking() const { return http1_ ? http1_->is_taking() : http2_->is_taking(); }
 
@@ -137,20 +143,36 @@ class Stream {
     }
     // Begins to send `batch`, the first time behind the head; would_block: send_rest() goes on.
     IoStatus send(const http::BodyBatch& batch, const http::Fields& trailers) {
+        given_ += batch.content_bytes;
         return http1_ ? http1_->send(batch, trailers) : http2_->send(batch, trailers);
     }
     // The body is sent as plain bytes: its length is known, and there is no TLS. Once the head was
     // sent, send() takes a pipe, too.
     bool can_send_spliced() const { return http1_ != nullptr && http1_->can_send_spliced(); }
-    IoStatus send(SplicePipe& pipe) { return http1_->send(pipe); }
+    IoStatus send(SplicePipe& pipe) {
+        given_ += pipe.size();
+        return http1_->send(pipe);
+    }
+    // The trailers that were given to send() are in `kept` from now on.
+    void move_trailers(const http::Fields& kept) {
+        if (http2_) http2_->move_trailers(kept);
+    }
     // The same with all content there is, whose length a field of the head says.
     IoStatus send_all(std::string_view content) {
+        given_ += content.size();
         return http1_ ? http1_->send_all(content) : http2_->send_all(content);
     }
-    // Each wait within `patience`; failed, too, when that was not enough.
-    Task<IoStatus> send_rest(std::chrono::milliseconds patience) {
-        return http1_ ? http1_->send_rest(patience) : http2_->send_rest(patience);
-    }
+    // In each span of `patience` the client has to take WritePace::kBytesMin, or all that waits for
+    // it; failed, too, when it did not.
+    Task<IoStatus> send_rest(std::chrono::milliseconds patience);
+    // The same in steps, for a caller that looks at more than the client: try_rest() until it
+    // returns something else than would_block, each time after sleeper() woke. The sleeper is the
+    // stream's meanwhile.
+    void begin_rest(std::chrono::milliseconds patience);
+    IoStatus try_rest();
+    // The client has all there is of the answer so far: the time that it took does not count
+    // against what follows.
+    void note_all_taken() { pace_.restart(); }
     // The answer cannot come to its end: the client sees a broken one.
     void break_off() { return http1_ ? http1_->break_off() : http2_->break_off(); }
     // The same at once; what waits to send fails.
@@ -179,11 +201,23 @@ class Stream {
         return http1_ ? http1_->finish_sending(wakeup) : http2_->finish_sending(wakeup);
     }
 
+    // How much of what was given to be sent waits for the client in the stream.
+    std::size_t unsent() const { return http1_ ? http1_->unsent() : http2_->unsent(); }
+    // How much of `given` bytes the client has taken, for a WritePace: costs a system call in
+    // HTTP/1. Negative: not all that frames them.
+    std::int64_t taken_of(std::uint64_t given) const {
+        const std::size_t waiting = http1_ ? http1_->untaken() : http2_->unsent();
+        return static_cast<std::int64_t>(given) - static_cast<std::int64_t>(waiting);
+    }
+
   private:
     StreamBase& base_;
     // One of them.
     Http1Stream* http1_ = nullptr;
     Http2Stream* http2_ = nullptr;
+    std::uint64_t given_ = 0;
+    WritePace pace_;
+    std::chrono::milliseconds patience_{0};  // of the wait that has begun
 };
 
 }  // namespace tidegate::client

@@ -34,6 +34,10 @@ class OutgoingBody {
                const http::Fields* trailers);
     // Nothing of what was offered goes any more.
     void drop();
+    // The trailers that were offered, if they wait, are in `kept` from now on.
+    void move_trailers(const http::Fields& kept) {
+        if (trailers_ != nullptr) trailers_ = &kept;
+    }
     // The last frame was small because the peer's window had no more room.
     bool is_cut_small() const { return is_cut_small_; }
 

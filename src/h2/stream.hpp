@@ -49,6 +49,8 @@ class Stream : public boost::intrusive::list_base_hook<> {
     bool is_taking() const { return body_.is_taken(); }
     // Of what was offered, what has not been taken.
     std::size_t offered_bytes() const { return body_.bytes(); }
+    // The trailers that were offered are in `kept` from now on.
+    void move_trailers(const http::Fields& kept) { body_.move_trailers(kept); }
     // The last of the answer has been handed out.
     bool is_answered() const { return is_answered_; }
 

@@ -1,8 +1,10 @@
 #include "net/connection.hpp"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -221,6 +223,11 @@ int Connection::connect_error() const {
     int error = 0;
     socklen_t size = sizeof error;
     return ::getsockopt(descriptor_, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+std::size_t Connection::queued_bytes() const {
+    int bytes = 0;
+    return ::ioctl(descriptor_, SIOCOUTQ, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
 // Only TCP sockets have this option; the kernel reports the ends of others.

@@ -102,6 +102,8 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     // nothing is sent. A peer that has closed for both directions then shows as broken within some
     // minutes at most, and much sooner if its system has forgotten the connection.
     void probe_peer();
+    // How much of what was written the peer's system has not acknowledged: a system call.
+    std::size_t queued_bytes() const;
     // What became of connecting, once writable: 0, or an errno.
     int connect_error() const;
     // Sends what the kernel holds and then the end, that of TLS before that of the socket.

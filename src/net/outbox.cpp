@@ -4,6 +4,12 @@
 
 namespace tidegate {
 
+std::size_t Outbox::bytes() const {
+    std::size_t sum = pipe_ != nullptr ? pipe_->size() : 0;
+    for (std::size_t i = first_; i < count_; ++i) sum += (*pieces_)[i].iov_len;
+    return sum;
+}
+
 IoStatus Outbox::flush(Connection& connection) {
     if (pipe_ != nullptr) [[unlikely]] {
         const IoStatus status = pipe_->drain(connection);

@@ -34,6 +34,8 @@ class Outbox {
         pipe_ = &pipe;
     }
     bool empty() const { return first_ == count_ && pipe_ == nullptr; }
+    // How much waits to be sent.
+    std::size_t bytes() const;
     void clear() {
         first_ = count_ = 0;
         pipe_ = nullptr;

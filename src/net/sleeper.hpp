@@ -25,6 +25,9 @@ class Sleeper {
     }
     bool expired() const { return expired_; }
 
+    // To a tick of the wheel: costs nothing.
+    SteadyTime now() const { return wheel_.now(); }
+
     auto sleep() { return wakeup_.wait(); }
     // For who could go on without ever waiting: lets the others have their turn.
     auto step_aside() { return wakeup_.step_aside(); }

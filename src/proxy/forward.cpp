@@ -53,10 +53,10 @@ Task<Fault> Forwarding::run() {
         if (fault == Fault::none) fault = co_await converse();
         if (upload_.is_running()) co_await upload_.end();
         upload_.rethrow();
-        if (fault == Fault::none) {
-            if (!x_.tunnel) finish();
-            co_return fault;
-        }
+        if (fault == Fault::none && stream_) finish();
+        // Without the stream there is nothing to end at the server: it is a tunnel's now, or the
+        // answer had come whole.
+        if (fault == Fault::none || !stream_) co_return fault;
         if (stream_.is_evicted()) {
             const bool can_answer = x_.relay.status == 0 && client_.is_open();
             fault = can_answer ? Fault::body_made_room : Fault::answer_made_room;
@@ -124,6 +124,10 @@ void Forwarding::on_evicted(void* self) {
     // An answer that has begun can only be cut off.
     if (evicted.active_.answer.is_waiting()) evicted.client_.reset();
     evicted.sleeper_.wakeup().wake_later();
+}
+
+std::uint64_t Forwarding::answer_bytes(const void* self) {
+    return static_cast<const Forwarding*>(self)->client_.taken_bytes();
 }
 
 // A body cut short leaves the connection somewhere inside it.

@@ -50,8 +50,9 @@ Task<Fault> Forwarding::converse() {
     }
 }
 
-// Why sending to the client failed.
-Fault Forwarding::unsent() const {
+// What it means that sending to the client has ended with `status`.
+Fault Forwarding::unsent(IoStatus status) const {
+    if (status == IoStatus::ok) return Fault::none;
     return client_.is_taking() ? Fault::client_left : Fault::client_not_reading;
 }
 
@@ -60,9 +61,9 @@ Task<Fault> Forwarding::relay_interim() {
     if (++interim_answers_ > kInterimMax) co_return Fault::upstream_broken;
     if (client_.takes_interim()) {
         write_interim_head(client_, stream_.head());
-        IoStatus status = client_.send_interim();
-        if (status == IoStatus::would_block) status = co_await send_rest();
-        if (status != IoStatus::ok) co_return unsent();
+        const IoStatus status = client_.send_interim();
+        const Fault fault = status == IoStatus::would_block ? co_await send_rest() : unsent(status);
+        if (fault != Fault::none) co_return fault;
     }
     if (stream_.head().status == kContinue) upload_.go_on();
     if (!upload_.is_running()) sleeper_.allow(upload_.response_timeout());
@@ -109,7 +110,7 @@ Task<Fault> Forwarding::accept_switch() {
     note_answered();
     pool_.group()->note_success(server_->shared());
     const IoStatus status = co_await pass_on_switch(worker_, x_);
-    if (status != IoStatus::ok) co_return unsent();
+    if (status != IoStatus::ok) co_return unsent(status);
     x_.tunnel = pool_.open_tunnel(stream_, active_);
     is_in_flight_ = false;  // the tunnel has that count now
     co_return Fault::none;
@@ -135,20 +136,20 @@ Task<Fault> Forwarding::relay_answer() {
             write_answer_head(x_, stream_.head(), stream_.framing(), worker_.date.line());
             x_.relay.status = stream_.head().status;  // the client sees the answer now
         }
-        IoStatus status = client_.send(batch, stream_.trailers());
-        if (status == IoStatus::would_block) status = co_await send_rest();
-        if (status != IoStatus::ok) co_return unsent();
+        const IoStatus status = client_.send(batch, stream_.trailers());
+        Fault fault = status == IoStatus::would_block ? co_await send_rest(&batch) : unsent(status);
+        if (fault != Fault::none) co_return fault;
         x_.relay.bytes_sent += batch.content_bytes;
         stream_.drop_body(batch);
         if (batch.bad) co_return Fault::answer_cut_off;
         if (batch.done) co_return Fault::none;
         if (portions % kPortionsATurn == 0) co_await sleeper_.step_aside();
         if (stream_.spliceable() >= SplicePipe::kBytesMin && client_.can_send_spliced()) {
-            const Fault fault = co_await splice_answer();
+            fault = co_await splice_answer();
             if (fault != Fault::none) co_return fault;
         }
         if (batch.count == BodyBatch::kPiecesMax) continue;  // there may be more that has come
-        const Fault fault = co_await more_of_answer();
+        fault = co_await more_of_answer();
         if (fault != Fault::none) co_return fault;
     }
 }
@@ -159,13 +160,13 @@ Task<Fault> Forwarding::splice_answer() {
     SplicePipe pipe(worker_.pipes);
     std::size_t bytes_of_turn = 0;
     while (pipe.is_open() && stream_.spliceable() > 0) {
-        const Fault fault = co_await more_of_answer(&pipe);
+        Fault fault = co_await more_of_answer(&pipe);
         if (fault != Fault::none) co_return fault;
         const std::size_t bytes = pipe.size();
         if (pipe.empty()) break;
-        IoStatus status = client_.send(pipe);
-        if (status == IoStatus::would_block) status = co_await send_rest();
-        if (status != IoStatus::ok) co_return unsent();
+        const IoStatus status = client_.send(pipe);
+        fault = status == IoStatus::would_block ? co_await send_rest() : unsent(status);
+        if (fault != Fault::none) co_return fault;
         x_.relay.bytes_sent += bytes;
         bytes_of_turn += bytes;
         if (bytes_of_turn < kBytesATurn) continue;
@@ -175,12 +176,56 @@ Task<Fault> Forwarding::splice_answer() {
     co_return Fault::none;
 }
 
-// While the client does not take it, the client keeps the connection to the upstream busy.
-Task<IoStatus> Forwarding::send_rest() {
-    active_.answer.begin_wait(steady_now(), x_.relay.bytes_sent);
-    const IoStatus status = co_await client_.send_rest(timeouts().client_write);
+// While the client does not take it, the client keeps the connection to the upstream busy, unless
+// all of the answer has come.
+Task<Fault> Forwarding::send_rest(const BodyBatch* batch) {
+    active_.answer.begin_wait(steady_now(), client_.taken_bytes());
+    client_.begin_rest(timeouts().client_write);
+    Fault fault = Fault::none;
+    for (;;) {
+        const IoStatus status = client_.try_rest();
+        if (status != IoStatus::would_block) {
+            fault = unsent(status);
+            break;
+        }
+        const bool is_whole = x_.relay.reached == Reached::end;
+        if (!is_whole && client_has_left()) {
+            fault = Fault::client_left;
+            break;
+        }
+        if (batch != nullptr && stream_ && !batch->bad &&
+            (is_whole || stream_.read_ahead(sleeper_.wakeup()))) {
+            give_back_early(*batch);
+        }
+        co_await sleeper_.sleep();
+    }
     active_.answer.end_wait(steady_now());
-    co_return status;
+    co_return fault;
+}
+
+// All of the answer has come, and waits for its client: that takes no connection any more. The
+// bytes stay with the stream, within what the thread may hold.
+void Forwarding::give_back_early(const BodyBatch& batch) {
+    if (!upload_.is_complete()) return;
+    const std::uint64_t bytes = stream_.room();
+    if (worker_.held_bytes > 0 && worker_.held_bytes + bytes > kHeldBytesMax) return;
+    x_.relay.reached = Reached::end;
+    held_bytes_ = bytes;
+    worker_.held_bytes += bytes;
+    if (!stream_.trailers().empty()) {
+        kept_trailers_ = std::make_unique<KeptTrailers>();
+        kept_trailers_->fields = stream_.trailers();
+        http::keep_in(kept_trailers_->text, kept_trailers_->fields);
+        client_.move_trailers(kept_trailers_->fields);
+    }
+    pool_.group()->note_success(server_->shared());
+    if (stream_.is_clean_behind(batch)) {
+        pool_.give_back(stream_);
+    } else {
+        pool_.throw_away(stream_);
+    }
+    if (active_.is_linked()) active_.unlink();
+    end_attempt();
 }
 
 // `stream_idle` bounds one silence, not the answer: each byte begins it anew. Time in which the
@@ -195,6 +240,7 @@ Task<Fault> Forwarding::more_of_answer(SplicePipe* pipe) {
         if (body == Body::cut_off) co_return Fault::answer_cut_off;
         if (client_has_left()) co_return Fault::client_left;
         if (sleeper_.expired()) co_return Fault::answer_stalled;
+        client_.note_all_taken();
         co_await sleeper_.sleep();
     }
 }

@@ -5,7 +5,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "ask/charge_list.hpp"
 #include "ask/fault.hpp"
@@ -31,13 +33,16 @@ class Forwarding {
           pool_(*exchange.generation->upstreams[exchange.decision.route->upstream]),
           stream_(exchange.upstream->stream),
           active_(exchange.decision.client, exchange.config().client_ip.prefixes,
-                  &Forwarding::on_evicted, this),
+                  &Forwarding::on_evicted, this, &Forwarding::answer_bytes),
           upload_(worker, exchange, active_.body),
           retries_left_(pool_.settings().retries),
           connect_left_(pool_.settings().connect_timeout) {}
     Forwarding(const Forwarding&) = delete;
     Forwarding& operator=(const Forwarding&) = delete;
-    ~Forwarding() { end_attempt(); }
+    ~Forwarding() {
+        end_attempt();
+        worker_.held_bytes -= held_bytes_;
+    }
 
     Task<Fault> run();
     // After an exception: nothing is running when it returns.
@@ -92,13 +97,16 @@ class Forwarding {
     Task<Fault> splice_answer();
     // Into `pipe` if there is one, else into the stream's buffer.
     Task<Fault> more_of_answer(SplicePipe* pipe = nullptr);
-    Task<IoStatus> send_rest();
+    // Of `batch`, where it is part of the answer.
+    Task<Fault> send_rest(const http::BodyBatch* batch = nullptr);
+    void give_back_early(const http::BodyBatch& batch);
     void finish();
     static void on_evicted(void* self);
+    static std::uint64_t answer_bytes(const void* self);
 
     bool client_has_left();
     bool client_has_left_unsent();
-    Fault unsent() const;
+    Fault unsent(IoStatus status) const;
 
     WorkerContext& worker_;
     Exchange& x_;
@@ -122,6 +130,13 @@ class Forwarding {
     bool needs_fresh_ = false;  // a connection on which nothing was answered yet
     SteadyTime sent_{};
     int interim_answers_ = 0;
+    // Of an answer whose connection was given back before the client has the answer.
+    std::uint64_t held_bytes_ = 0;  // of those that the thread may hold
+    struct KeptTrailers {
+        std::string text;
+        http::Fields fields;  // they look at `text`
+    };
+    std::unique_ptr<KeptTrailers> kept_trailers_;
 };
 
 }  // namespace tidegate::proxy

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "client/write_pace.hpp"
 #include "http/websocket.hpp"
 #include "proxy/tunnel_flow.hpp"
 
@@ -55,9 +58,8 @@ class Tunnel {
     struct Direction {
         TunnelFlow flow;
         std::unique_ptr<std::string>
-            close{};                 // what is left of a Close frame of the proxy's; rarely there
-        SteadyTime blocked_since{};  // while is_blocked
-        TunnelEnd source;            // as the end of a tunnel, if this one closes first
+            close{};       // what is left of a Close frame of the proxy's; rarely there
+        TunnelEnd source;  // as the end of a tunnel, if this one closes first
         bool has_source_ended = false;  // the source has finished sending
         bool is_finished = false;       // the proxy has sent the receiver its end
         bool is_blocked = false;        // the receiver takes nothing
@@ -73,6 +75,7 @@ class Tunnel {
     void count(const Direction& way, std::size_t bytes);
 
     void look_at_times();
+    void look_at_client();
     void look_at_ends();
     void begin_end(TunnelEnd why, CloseCode code, std::string_view reason);
     void break_off(TunnelEnd why, std::string_view fault);
@@ -97,6 +100,9 @@ class Tunnel {
     std::optional<TunnelEnd> end_;   // what began it
     bool is_ending_ = false;         // by the proxy, which puts Close frames
     bool is_broken_off_ = false;
+    client::WritePace pace_;  // of the client, while client_waits_
+    SteadyTime pace_due_{};   // when to look at it
+    bool client_waits_ = false;
 };
 
 Tunnel::Tunnel(WorkerContext& worker, Exchange& exchange)
@@ -192,7 +198,6 @@ bool Tunnel::note_sent(Direction& way, IoStatus status) {
         return true;
     }
     if (status == IoStatus::would_block) {
-        if (!way.is_blocked) way.blocked_since = now_;
         way.is_blocked = true;
     } else {
         // Of the two ends, the one that does not take it.
@@ -253,9 +258,22 @@ void Tunnel::look_at_times() {
         if (!is_ending_) x_.relay.tunnel_fault = "tunnel: idle";
         begin_end(TunnelEnd::idle, CloseCode::going_away, "idle");
     }
-    if (down_.is_blocked && now_ - down_.blocked_since >= timeouts().client_write) {
-        break_off(TunnelEnd::stalled, "client: not reading");
+    look_at_client();
+}
+
+// The client has to take what the proxy holds for it, and what else the upstream has sent.
+void Tunnel::look_at_client() {
+    if (!down_.is_blocked && client().unsent() == 0) {
+        if (!std::exchange(client_waits_, false)) return;
+        pace_.end_wait(now_);
+        return pace_.restart();
     }
+    if (client_waits_ && now_ < pace_due_) return;
+    const std::int64_t taken = client().taken_of(x_.relay.bytes_sent);
+    if (!std::exchange(client_waits_, true)) pace_.begin_wait(now_, taken);
+    const milliseconds left = pace_.time_left(timeouts().client_write, now_, taken);
+    pace_due_ = now_ + left;
+    if (left.count() <= 0) break_off(TunnelEnd::stalled, "client: not reading");
 }
 
 // Each direction stops at the end of its frame, where the receiver gets a Close frame unless the
@@ -306,7 +324,7 @@ bool Tunnel::is_over() {
 milliseconds Tunnel::time_left() const {
     const SteadyTime idle_at = last_moved_ + timeouts().tunnel_idle;
     SteadyTime next = is_ending_ ? deadline_ : std::min({idle_at, deadline_, drains_at_});
-    if (down_.is_blocked) next = std::min(next, down_.blocked_since + timeouts().client_write);
+    if (client_waits_) next = std::min(next, pace_due_);
     return std::max(std::chrono::ceil<milliseconds>(next - now_), milliseconds{1});
 }
 

@@ -12,6 +12,18 @@ using std::chrono::nanoseconds;
 // each of them.
 constexpr std::chrono::microseconds kPauseForEach{1};
 
+// Of some requests, the one that is furthest behind.
+struct Slowest {
+    ActiveRequest* request = nullptr;
+    nanoseconds lag{0};
+
+    void consider(ActiveRequest& other, nanoseconds its) {
+        if (request != nullptr && its <= lag) return;
+        request = &other;
+        lag = its;
+    }
+};
+
 }  // namespace
 
 std::optional<IpAddress> ActiveRequest::key() const {
@@ -74,17 +86,15 @@ ActiveRequest* FairShare::find_evictable_for_others(SteadyTime now) {
     return choose(find_crowds(nullptr), nullptr, now);
 }
 
-ActiveRequest* FairShare::find_slow_upload(SteadyTime now) {
-    ActiveRequest* slowest = nullptr;
-    nanoseconds most = kSlowLag;
+ActiveRequest* FairShare::find_slow(SteadyTime now) {
+    Slowest body;
+    Slowest answer;
     for (ActiveRequest& request : requests_) {
-        if (!request.body.is_waiting()) continue;
-        const nanoseconds lag = request.body.lag(kSlowRate, now);
-        if (lag < most) continue;
-        slowest = &request;
-        most = lag;
+        if (!request.waits_for_client()) continue;
+        const nanoseconds lag = request.lag(kSlowRate, now);
+        if (lag >= kSlowLag) (request.body.is_waiting() ? body : answer).consider(request, lag);
     }
-    return slowest;
+    return body.request != nullptr ? body.request : answer.request;
 }
 
 std::size_t FairShare::held_by(const std::optional<IpAddress>& key) const {
@@ -107,35 +117,24 @@ HeavyHitters FairShare::find_crowds(const ActiveRequest* asking) const {
 
 ActiveRequest* FairShare::choose(const HeavyHitters& crowds, const ActiveRequest* asking,
                                  SteadyTime now) {
-    struct Best {
-        ActiveRequest* request = nullptr;
-        nanoseconds lag{0};
-
-        void consider(ActiveRequest& other, const TransferRate& rate, SteadyTime time) {
-            const nanoseconds its = rate.lag(kSlowRate, time);
-            if (request != nullptr && its <= lag) return;
-            request = &other;
-            lag = its;
-        }
-    };
-    Best crowded_body;
-    Best slow_body;
-    Best crowded_answer;
+    Slowest crowded_body;
+    Slowest slow_body;
+    Slowest crowded_answer;
+    Slowest slow_answer;
     for (ActiveRequest& request : requests_) {
-        const bool uploads = request.body.is_waiting();
-        if (&request == asking || (!uploads && !request.answer.is_waiting())) continue;
+        if (&request == asking || !request.waits_for_client()) continue;
         const std::optional<IpAddress> key = request.key();
         const bool is_crowded = key && crowds.contains(*key);
-        if (!uploads) {
-            if (is_crowded) crowded_answer.consider(request, request.answer, now);
-        } else if (is_crowded) {
-            crowded_body.consider(request, request.body, now);
-        } else if (request.body.lag(kSlowRate, now) >= kSlowLag) {
-            slow_body.consider(request, request.body, now);
+        const nanoseconds lag = request.lag(kSlowRate, now);
+        if (!is_crowded && lag < kSlowLag) continue;
+        if (request.body.is_waiting()) {
+            (is_crowded ? crowded_body : slow_body).consider(request, lag);
+        } else {
+            (is_crowded ? crowded_answer : slow_answer).consider(request, lag);
         }
     }
-    for (const Best& best : {crowded_body, slow_body, crowded_answer}) {
-        if (best.request != nullptr) return best.request;
+    for (const Slowest& one : {crowded_body, slow_body, crowded_answer, slow_answer}) {
+        if (one.request != nullptr) return one.request;
     }
     return nullptr;
 }

@@ -32,13 +32,19 @@ class ActiveRequest : public boost::intrusive::list_base_hook<
                           boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
   public:
     using OnEvicted = void (*)(void* owner);
+    // How many bytes of the answer the client has taken by now.
+    using AnswerBytes = std::uint64_t (*)(const void* owner);
 
     // `client` and `prefixes` outlive this. `on_evicted`
     // gives up the connection before it returns; a pool calls it once at most, and only for a
-    // request in its list.
+    // request in its list. `answer_bytes` null: as `answer` has been told.
     ActiveRequest(const std::optional<IpAddress>& client, const IpPrefixes& prefixes,
-                  OnEvicted on_evicted, void* owner)
-        : client_(client), prefixes_(prefixes), on_evicted_(on_evicted), owner_(owner) {}
+                  OnEvicted on_evicted, void* owner, AnswerBytes answer_bytes = nullptr)
+        : client_(client),
+          prefixes_(prefixes),
+          on_evicted_(on_evicted),
+          answer_bytes_(answer_bytes),
+          owner_(owner) {}
     // Takes the place of `former`, which is in no list then. Waits for nothing yet; what outlives
     // `former` outlives this.
     ActiveRequest(ActiveRequest& former, OnEvicted on_evicted, void* owner)
@@ -56,6 +62,15 @@ class ActiveRequest : public boost::intrusive::list_base_hook<
         on_evicted_(owner_);
     }
 
+    bool waits_for_client() const { return body.is_waiting() || answer.is_waiting(); }
+    // How far the transfer that waits for the client is behind `rate` bytes a second: that of the
+    // body, or of the answer. Requires that one of them waits.
+    std::chrono::nanoseconds lag(std::uint64_t rate, SteadyTime now) {
+        if (body.is_waiting()) return body.lag(rate, now);
+        if (answer_bytes_ != nullptr) answer.note(answer_bytes_(owner_));
+        return answer.lag(rate, now);
+    }
+
     TransferRate body;            // waits while the upstream waits for the rest of the body
     TransferRate answer;          // waits while the client does not take the answer
     bool waits_for_seat = false;  // in the queue
@@ -64,6 +79,7 @@ class ActiveRequest : public boost::intrusive::list_base_hook<
     const std::optional<IpAddress>& client_;
     const IpPrefixes& prefixes_;
     OnEvicted on_evicted_;
+    AnswerBytes answer_bytes_;
     void* owner_;
 };
 
@@ -75,7 +91,8 @@ class FairShare {
     // Connections are reserved for so many addresses at a time; for all of them together, for no
     // more than leaves one share.
     static constexpr std::size_t kShortages = 4;
-    // An upload that is kSlowLag behind kSlowRate bytes a second makes room for any request.
+    // An upload, or an answer, that is kSlowLag behind kSlowRate bytes a second makes room for any
+    // request.
     static constexpr std::uint64_t kSlowRate = 1'024;
     static constexpr std::chrono::seconds kSlowLag{5};
 
@@ -93,15 +110,15 @@ class FairShare {
     // `asking` found no connection free. Returns the request to evict, or null. First the upload
     // that is furthest behind, of other addresses with more than their share; then an upload of any
     // address that is slow (kSlowRate, kSlowLag); then the answer that its client is slowest to
-    // take, of other addresses with more than their share.
+    // take, of other addresses with more than their share; then a slow answer of any address.
     ActiveRequest* find_evictable(const ActiveRequest& asking, SteadyTime now);
     // Addresses that have more than their share here, three at most.
     std::vector<IpAddress> crowds() const;
     // As find_evictable(), for a request of another thread whose address is none of crowds().
     ActiveRequest* find_evictable_for_others(SteadyTime now);
-    // The upload that is furthest behind of those that are slow (kSlowRate, kSlowLag), or null: it
-    // makes room for a request of another thread.
-    ActiveRequest* find_slow_upload(SteadyTime now);
+    // The upload or answer that is furthest behind of those that are slow (kSlowRate, kSlowLag), or
+    // null: it makes room for a request of another thread. An upload first.
+    ActiveRequest* find_slow(SteadyTime now);
 
     // Counts the list one by one.
     std::size_t held_by(const std::optional<IpAddress>& key) const;

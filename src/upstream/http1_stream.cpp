@@ -24,6 +24,8 @@ void Http1Stream::open(Server& server, ConnectionPtr connection, bool is_reused)
     is_reused_ = is_reused;
     is_evicted_ = false;
     input_.release();
+    ahead_.release();
+    has_ahead_ = false;
     scanner_.reset();
     has_answered_ = may_hold_more_ = may_switch_ = false;
 }
@@ -47,6 +49,8 @@ void Http1Stream::reset() {
     clear(connection_options_);
     outbox_.clear();
     input_.release();
+    ahead_.release();
+    has_ahead_ = false;
     head_.fields.clear();
     framing_ = {};
     body_.start(framing_);
@@ -146,9 +150,28 @@ http::BodyBatch Http1Stream::take_body(const http::TrailerBounds& bounds) {
 
 void Http1Stream::drop_body(const http::BodyBatch& batch) {
     input_.consume(std::exchange(head_bytes_, 0) + batch.consumed);
+    if (ahead_.empty()) return;
+    input_.release();
+    input_.swap(ahead_);
+    has_ahead_ = true;
+}
+
+bool Http1Stream::read_ahead(Wakeup& wakeup) {
+    if (framing_.body != http::BodyKind::length || body_.left() >= BufferPool::kLarge) return false;
+    while (ahead_.size() < body_.left()) {
+        IoResult result{IoStatus::would_block};
+        const std::span<char> space = ahead_.space(BufferPool::kLarge);
+        if (connection_->readable()) result = connection_->read_some(space);
+        if (result.status == IoStatus::would_block) connection_->watch_read(&wakeup);
+        if (result.status != IoStatus::ok) return false;  // read_body() finds out why
+        ahead_.commit(result.bytes);
+        may_hold_more_ = result.bytes == space.size();
+    }
+    return true;
 }
 
 Http1Stream::Body Http1Stream::read_body(Wakeup& wakeup) {
+    if (std::exchange(has_ahead_, false)) return Body::more;
     // A body that goes on is read in large portions; the head's views are not needed any more.
     if (input_.empty() && body_.left() > BufferPool::kSmall) {
         if (input_.capacity() < BufferPool::kLarge) input_.release();
@@ -168,7 +191,8 @@ Http1Stream::Body Http1Stream::read_body(Wakeup& wakeup) {
 }
 
 std::uint64_t Http1Stream::spliceable() const {
-    return connection_->tls() == nullptr && input_.empty() ? body_.spliceable() : 0;
+    const bool is_plain = connection_ && connection_->tls() == nullptr;
+    return is_plain && input_.empty() ? body_.spliceable() : 0;
 }
 
 Http1Stream::Body Http1Stream::read_body(SplicePipe& pipe, Wakeup& wakeup) {

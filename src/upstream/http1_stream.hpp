@@ -28,7 +28,7 @@ namespace tidegate::upstream {
 
 class Http1Stream {
   public:
-    explicit Http1Stream(BufferPool& buffers) : input_(buffers) {}
+    explicit Http1Stream(BufferPool& buffers) : input_(buffers), ahead_(buffers) {}
 
     // Has a connection, which may be closed already.
     explicit operator bool() const { return connection_ != nullptr; }
@@ -83,6 +83,9 @@ class Http1Stream {
         cut_off,  // the server has closed or reset inside the body
     };
     Body read_body(Wakeup& wakeup);
+    // While a batch is out: reads the rest of the body beside it, if that is short and its length
+    // known. Whether it has come; else `wakeup` is woken when there is more of it.
+    bool read_ahead(Wakeup& wakeup);
     // How much more of the body may go through a pipe, without take_body(): none of a body in
     // chunks or over TLS, or while bytes of it are here; and never its end.
     std::uint64_t spliceable() const;
@@ -94,6 +97,15 @@ class Http1Stream {
     bool has_answered() const { return has_answered_; }
     // The answer is complete and nothing is behind it: the connection can take another request.
     bool is_clean() const { return framing_.keep_alive && input_.empty() && !may_hold_more_; }
+
+    // The same once `batch`, and what read_ahead() has read, will have been dropped. Requires that
+    // this is all.
+    bool is_clean_behind(const http::BodyBatch& batch) const {
+        return framing_.keep_alive && input_.size() == head_bytes_ + batch.consumed &&
+               ahead_.size() == (body_.done() ? 0 : body_.left()) && !may_hold_more_;
+    }
+    // What the bytes of the body that are here take up.
+    std::size_t room() const { return input_.capacity() + ahead_.capacity(); }
 
     // The request asks for a tunnel: a 101 is no fault.
     void allow_switch() { may_switch_ = true; }
@@ -107,7 +119,7 @@ class Http1Stream {
 
     void open(Server& server, ConnectionPtr connection, bool is_reused);
     const ConnectionPtr& connection() const { return connection_; }
-    // The connection leaves the stream, and where it belongs.
+    // The connection leaves the stream, and where it belongs. What a batch looks at stays.
     std::pair<ServerPtr, ConnectionPtr> release();
     // The same after a 101. `behind` gets what the server sent behind the head, and no block if
     // that is nothing. Views into the head go stale.
@@ -133,6 +145,7 @@ class Http1Stream {
     bool head_sent_ = false;
 
     Buffer input_;
+    Buffer ahead_;  // of the body, behind input_
     http::HeadScanner scanner_;
     http::ResponseHead head_;
     http::Framing framing_;
@@ -142,6 +155,7 @@ class Http1Stream {
     bool has_answered_ = false;
     bool may_hold_more_ = false;  // the last read took all there was room for
     bool may_switch_ = false;
+    bool has_ahead_ = false;  // input_ is what was read ahead
 };
 
 }  // namespace tidegate::upstream

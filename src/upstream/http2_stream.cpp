@@ -35,6 +35,7 @@ void Http2Stream::open(Server& server, Http2ConnectionPtr connection) {
     connection_ = std::move(connection);
     is_reused_ = connection_->attach(*this);
     is_evicted_ = is_cancelled_ = is_unsent_ = false;
+    taken_.release();
 }
 
 void Http2Stream::release() {
@@ -44,13 +45,13 @@ void Http2Stream::release() {
         connection_->client().release(*stream);
     }
     arrived_.release();
-    taken_.release();
     connection_->detach(*this);
     connection_ = nullptr;
     server_ = nullptr;
 }
 
 void Http2Stream::reset() {
+    taken_.release();
     clear_text(method_);
     clear_text(target_);
     clear_text(out_head_);
@@ -195,7 +196,7 @@ void Http2Stream::drop_body(const http::BodyBatch& batch) {
     if (batch.consumed == 0) return;
     taken_.consume(batch.consumed);
     if (taken_.empty()) taken_.release();
-    if (connection_->is_over()) return;
+    if (!connection_ || connection_->is_over()) return;
     connection_->client().consume(*stream_, batch.consumed);
     if (connection_->client().wants_write()) connection_->write_later();
 }

@@ -267,7 +267,7 @@ void Pool::make_room_now(SteadyTime now) {
     int left = kEvictedAtOnce;
     left -= evict_for_waiting(left, now);
     left -= evict_crowds_for_others(left, now);
-    evict_slow_uploads(left, now);
+    evict_slow(left, now);
 }
 
 // A request that waits here and has another one evicted gets its seat, as in take_seat().
@@ -302,11 +302,12 @@ int Pool::evict_crowds_for_others(int count_max, SteadyTime now) {
     return count;
 }
 
-// The first requests in the queue get the seats of uploads that are slow, whatever their address.
-void Pool::evict_slow_uploads(int count_max, SteadyTime now) {
+// The first requests in the queue get the seats of uploads and answers that are slow, whatever
+// their address.
+void Pool::evict_slow(int count_max, SteadyTime now) {
     balance::Seats& seats = group_->seats();
     for (int left = count_max; left > 0 && seats.waiting() > 0; --left) {
-        ActiveRequest* const slow = requests_.find_slow_upload(now);
+        ActiveRequest* const slow = requests_.find_slow(now);
         if (slow == nullptr) return;
         evict(*slow, now);
         seats.give_back();

@@ -142,7 +142,8 @@ class Pool {
     // The same because the server does not speak HTTP/2.
     bool note_no_http2(const Stream& stream);
 
-    // What the next three say of connections is in HTTP/2 for the stream alone.
+    // What the next three say of connections is in HTTP/2 for the stream alone. A batch that was
+    // taken of the answer's body stays until the stream is reset.
 
     // The answer is complete and nothing follows it: another request may have the connection. The
     // first request in the queue gets the seat, and if it is of this thread the connection, too.
@@ -223,7 +224,7 @@ class Pool {
     void make_room_now(SteadyTime now);
     int evict_for_waiting(int count_max, SteadyTime now);
     int evict_crowds_for_others(int count_max, SteadyTime now);
-    void evict_slow_uploads(int count_max, SteadyTime now);
+    void evict_slow(int count_max, SteadyTime now);
     void log_eviction(const ActiveRequest& evicted, SteadyTime now);
     bool has(const Server& server) const;
 

@@ -92,6 +92,9 @@ class Stream {
     Body read_body(Wakeup& wakeup) {
         return is_http2_ ? http2_->read_body(wakeup) : http1_.read_body(wakeup);
     }
+    // While a batch is out: whether the rest of the body has come as well, and is short. In HTTP/1
+    // only, where its length has to be known. Else `wakeup` may be woken when there is more of it.
+    bool read_ahead(Wakeup& wakeup) { return !is_http2_ && http1_.read_ahead(wakeup); }
     // How much more of the body may go through a pipe, past take_body(). If that is not 0,
     // read_body() takes a pipe. `more` with an empty pipe: splicing was refused.
     std::uint64_t spliceable() const { return is_http2_ ? 0 : http1_.spliceable(); }
@@ -108,6 +111,14 @@ class Stream {
     bool is_too_large() const { return is_http2_ && http2_->is_too_large(); }
     // The answer is complete and nothing is behind it.
     bool is_clean() const { return is_http2_ ? http2_->is_clean() : http1_.is_clean(); }
+
+    // The same once `batch`, and what read_ahead() has read, will have been dropped. Requires that
+    // this is all.
+    bool is_clean_behind(const http::BodyBatch& batch) const {
+        return is_http2_ ? http2_->is_clean_behind(batch) : http1_.is_clean_behind(batch);
+    }
+    // How much memory the bytes of the body that are here take up.
+    std::size_t room() const { return is_http2_ ? http2_->room() : http1_.room(); }
 
     // The request asks for a tunnel: a 101 is no fault. Only in HTTP/1: the configuration refuses
     // routes with tunnels to servers that speak HTTP/2.

@@ -31,6 +31,8 @@ class TransferRate {
         is_waiting_ = false;
     }
     bool is_waiting() const { return is_waiting_; }
+    // The client has moved `bytes` so far: a wait for many need not end before that counts.
+    void note(std::uint64_t bytes) { bytes_ = bytes; }
 
     // In all waits so far.
     std::chrono::nanoseconds waited(SteadyTime now) const {

@@ -83,7 +83,7 @@ TEST_CASE("fair_share: the upload furthest behind, of an address over its share,
     for (int i = 0; i < 5; ++i) upstream.upload(kGreedy, 100'000);
     const Holding& slowest = upstream.upload(kGreedy, 10, 2s);
     upstream.upload(kGreedy, 10);
-    upstream.unread(kGreedy, 20s);
+    upstream.unread(kGreedy, 4s);
     CHECK(upstream.asks(kOther) == &slowest);
     // The request does not make room for itself: its address may have all connections, and gets an
     // answer when there are no more.
@@ -152,6 +152,39 @@ TEST_CASE("fair_share: an upload far behind makes room for any request, its own 
     Upstream shared(8);
     for (int i = 0; i < 8; ++i) shared.upload("192.0.2." + std::to_string(i / 2), 10, 6s);
     CHECK(shared.asks(kOther) != nullptr);
+}
+
+TEST_CASE("fair_share: an answer far behind makes room for any request, after the uploads") {
+    Upstream upstream(8);
+    upstream.unread(kGreedy, 4s);
+    CHECK(upstream.asks(kOther) == nullptr);
+    const Holding& slow = upstream.unread(kOther, 6s);
+    CHECK(upstream.asks(kOther, kStart + 1ms) == &slow);
+    const Holding& upload = upstream.upload(kOther, 0, 6s);
+    CHECK(upstream.asks(kOther, kStart + 2ms) == &upload);
+    CHECK(upstream.requests.find_slow(kStart) == &upload.request);
+    const_cast<Holding&>(upload).request.evict();
+    CHECK(upstream.requests.find_slow(kStart) == &slow.request);
+}
+
+TEST_CASE(
+    "fair_share: an answer counts by what its client has taken by now, however long it waits") {
+    struct Taking {
+        std::uint64_t bytes = 0;
+    } taking;
+    const std::optional<IpAddress> client = parse_ip(kGreedy);
+    const std::vector<int> prefixes{64};
+    FairShare requests(8);
+    ActiveRequest request(
+        client, prefixes, [](void*) {}, &taking,
+        [](const void* self) { return static_cast<const Taking*>(self)->bytes; });
+    requests.add(request);
+    request.answer.begin_wait(kStart, 0);
+    CHECK(requests.find_slow(kStart + 4s) == nullptr);
+    CHECK(requests.find_slow(kStart + 10s) == &request);
+    taking.bytes = 6 * 1'024;
+    CHECK(requests.find_slow(kStart + 10s) == nullptr);
+    CHECK(requests.find_slow(kStart + 11s) == &request);
 }
 
 TEST_CASE("fair_share: for other threads, a request of an address over its share makes room") {
