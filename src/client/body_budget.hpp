@@ -1,44 +1,126 @@
 // How much of the bodies of HTTP/2 requests a worker holds: what clients have sent and upstreams
-// have not taken. One thread.
+// have not taken. Shared fairly by the addresses of clients. One thread.
 #pragma once
 
 #include <cstddef>
+#include <map>
+#include <optional>
 
 #include <boost/intrusive/list.hpp>
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <boost/smart_ptr/intrusive_ref_counter.hpp>
+
+#include "base/ip.hpp"
 
 namespace tidegate::client {
 
-// Beyond a bound no client gets room to send more until some of it is gone; beyond twice the bound
-// nothing is kept.
+// Beyond a bound, only clients of an address that holds less than its share get room to send more.
+// A share is a part of the bound for each address that holds anything, and a quarter at most.
+// Beyond twice the bound nothing is kept, but that an address with less than its share has the
+// request reset that holds most of the address with most.
 class BodyBudget {
   public:
-    // A stream that has dropped bytes, and has not given its client the room for as many more.
-    class Debtor : public boost::intrusive::list_base_hook<
-                       boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+    class Account;
+    struct AccountHook : boost::intrusive::list_base_hook<
+                             boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {};
+    // Keeps what is counted for an address. The budget outlives it.
+    using AccountPtr = boost::intrusive_ptr<Account>;
+
+    // A request whose bytes count. In no account at first.
+    class Holder {
       public:
+        Holder() = default;
+        Holder(const Holder&) = delete;
+        Holder& operator=(const Holder&) = delete;
+
+        bool has_account() const { return account_ != nullptr; }
+        // It waits for room, which its client lacks.
+        bool is_waiting() const { return among_waiting_.is_linked(); }
+
         // There is room again.
         virtual void grant() = 0;
+        // Another address needs the room: ends the request, and drops what it can at once.
+        virtual void give_way() = 0;
 
       protected:
-        ~Debtor() = default;
+        virtual ~Holder() = default;
+
+      private:
+        friend BodyBudget;
+        friend Account;
+        using Hook = boost::intrusive::list_member_hook<
+            boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+        AccountPtr account_;
+        std::size_t held_ = 0;
+        Hook among_all_;
+        Hook among_waiting_;
     };
 
     void set_bound(std::size_t bytes) { bound_ = bytes; }
 
+    // None: clients without an address.
+    AccountPtr account_of(const std::optional<IpAddress>& address);
+    // What `holder` holds, and will hold, counts there from now on.
+    void use(Holder& holder, AccountPtr account);
+    // It holds nothing any more, and is in no account.
+    void leave(Holder& holder);
+
+    // The next three require an account.
+
     // False: there is no room for them.
-    bool hold(std::size_t bytes);
-    void drop(std::size_t bytes);
-    bool has_room() const { return held_ <= bound_; }
-    // `debtor` is granted once there is room.
-    void wait(Debtor& debtor);
+    bool hold(Holder& holder, std::size_t bytes);
+    // May grant others.
+    void drop(Holder& holder, std::size_t bytes);
+    // Whether its client may send as much again as was dropped.
+    bool has_room(const Holder& holder) const;
+    // `holder` is granted once there is room.
+    void wait(Holder& holder);
+
     std::size_t held() const { return held_; }
 
   private:
-    using Debtors = boost::intrusive::list<Debtor, boost::intrusive::constant_time_size<false>>;
+    struct Less {
+        bool operator()(const std::optional<IpAddress>& one,
+                        const std::optional<IpAddress>& other) const;
+    };
+
+    std::size_t share() const;
+    void add(Account& account, std::size_t bytes);
+    void subtract(Account& account, std::size_t bytes);
+    bool make_room(const Account& account, std::size_t bytes);
+    static void grant_all(Account& account);
 
     std::size_t bound_ = 0;
     std::size_t held_ = 0;
-    Debtors debtors_;
+    std::size_t holding_ = 0;  // accounts that hold anything
+    std::map<std::optional<IpAddress>, Account*, Less> accounts_;
+    // Accounts with holders that wait for room, or that did when they left.
+    boost::intrusive::list<AccountHook, boost::intrusive::constant_time_size<false>> waiting_;
+};
+
+class BodyBudget::Account
+    : public boost::intrusive_ref_counter<Account, boost::thread_unsafe_counter>,
+      public AccountHook {
+  public:
+    Account(BodyBudget& budget, const std::optional<IpAddress>& address)
+        : budget_(budget), address_(address) {}
+    ~Account() { budget_.accounts_.erase(address_); }
+    Account(const Account&) = delete;
+    Account& operator=(const Account&) = delete;
+
+  private:
+    friend BodyBudget;
+    template <Holder::Hook Holder::*kHook>
+    using List =
+        boost::intrusive::list<Holder, boost::intrusive::member_hook<Holder, Holder::Hook, kHook>,
+                               boost::intrusive::constant_time_size<false>>;
+
+    BodyBudget& budget_;
+    std::optional<IpAddress> address_;
+    std::size_t held_ = 0;
+    List<&Holder::among_all_> all_;
+    List<&Holder::among_waiting_> waiting_;
 };
 
 }  // namespace tidegate::client

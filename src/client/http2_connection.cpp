@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <random>
 #include <span>
 #include <utility>
@@ -29,6 +30,12 @@ milliseconds spread(milliseconds time) {
            milliseconds{std::uniform_int_distribution<std::int64_t>(0, time.count() / 5)(random)};
 }
 
+std::optional<IpAddress> counted(const std::optional<IpAddress>& address,
+                                 const config::Config& config) {
+    if (!address) return std::nullopt;
+    return masked(*address, config.client_ip.widest_ipv6_prefix());
+}
+
 // A list of unusual size gives its room back, or a connection without requests could hold more than
 // one that serves many: a read of nothing but small frames makes thousands of events.
 template <class List>
@@ -52,6 +59,7 @@ Http2Connection::Http2Connection(ConnectionContext& context, ConnectionPtr conne
             .output = Buffer(context.buffers),
             .events = {},
             .bodies = context.http2.bodies,
+            .address = counted(arrival.peer.address, *context.config),
             .sleeper = {context.executor, context.deadlines},
             .arrival = arrival,
             .is_draining = context.is_draining},

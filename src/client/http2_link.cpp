@@ -23,6 +23,11 @@ void Http2Link::gather(std::size_t bytes) {
     tell_streams();
 }
 
+const BodyBudget::AccountPtr& Http2Link::account() {
+    if (!body_account) body_account = bodies.account_of(address);
+    return body_account;
+}
+
 void Http2Link::tell_streams() {
     for (const h2::Event& event : events) {
         if (event.stream == nullptr || event.stream->owner == nullptr) continue;

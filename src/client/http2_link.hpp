@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
+#include "base/ip.hpp"
 #include "client/arrival.hpp"
 #include "client/body_budget.hpp"
 #include "h2/server.hpp"
@@ -20,6 +22,8 @@ struct Http2Link {
     void write_later() { sleeper.wakeup().wake_later(); }
     // Tells the streams what the output has brought. Runs none of them.
     void tell_streams();
+    // What the bodies of requests from `address` count for.
+    const BodyBudget::AccountPtr& account();
 
     const DeadlineWheel& clock;
     h2::Server server;
@@ -27,11 +31,14 @@ struct Http2Link {
     Buffer output;         // gathered and not written
     h2::EventList events;  // of the output
     BodyBudget& bodies;
+    // Of the other end of the connection, as it counts: an IPv6 address is a prefix.
+    std::optional<IpAddress> address;
     Sleeper sleeper;  // of the connection's coroutine
     Arrival arrival;
-    const bool& is_draining;  // the worker is
-    bool is_cut_off = false;  // the proxy has reset the connection
-    bool is_over = false;     // nothing comes or goes any more
+    const bool& is_draining;                // the worker is
+    bool is_cut_off = false;                // the proxy has reset the connection
+    bool is_over = false;                   // nothing comes or goes any more
+    BodyBudget::AccountPtr body_account{};  // null: no body has come yet
 };
 
 }  // namespace tidegate::client

@@ -55,7 +55,6 @@ void Http2Stream::begin(Http2Link& link, h2::Stream* stream) {
 }
 
 void Http2Stream::end() {
-    if (BodyBudget::Debtor::is_linked()) BodyBudget::Debtor::unlink();
     head_.clear();
     framing_ = unannounced_ = {};
     own_sleeper_.allow_forever();
@@ -137,8 +136,8 @@ BodyInput Http2Stream::read_body(Wakeup& wakeup) {
 void Http2Stream::release_body(std::size_t bytes) {
     owed_ += bytes;
     BodyBudget& bodies = link_->bodies;
-    bodies.drop(bytes);
-    if (bodies.has_room()) {
+    bodies.drop(*this, bytes);
+    if (bodies.has_room(*this)) {
         grant();
     } else {
         bodies.wait(*this);
@@ -149,6 +148,26 @@ void Http2Stream::grant() {
     if (owed_ == 0 || stream_ == nullptr) return;
     link_->server.consume(*stream_, std::exchange(owed_, 0));
     if (link_->server.wants_write()) link_->write_later();
+    on_input();  // from now on the client's time runs
+}
+
+void Http2Stream::give_way() {
+    if (!is_closed()) link_->server.reset(*stream_, NGHTTP2_ENHANCE_YOUR_CALM);
+    const std::size_t dropped = arrived_.size();
+    arrived_.release();
+    if (dropped > 0) link_->bodies.drop(*this, dropped);
+    link_->write_later();
+    on_end();
+}
+
+void Http2Stream::count_body_for(const std::optional<IpAddress>& client) {
+    if (!is_done_ && stream_ != nullptr) {
+        link_->bodies.use(*this, link_->bodies.account_of(client));
+    }
+}
+
+bool Http2Stream::is_owed_room() const {
+    return is_waiting() || (!is_closed() && !link_->server.may_send(*stream_));
 }
 
 // The client.
@@ -252,7 +271,8 @@ void Http2Stream::cut_off() {
 // For the connection.
 
 bool Http2Stream::add_bytes(std::string_view bytes) {
-    if (!link_->bodies.hold(bytes.size())) return false;
+    if (!has_account()) link_->bodies.use(*this, link_->account());
+    if (!link_->bodies.hold(*this, bytes.size())) return false;
     append(bytes, arrived_);
     on_input();
     return true;
@@ -269,7 +289,6 @@ void Http2Stream::on_end() {
 
 void Http2Stream::finish(bool has_failed) {
     watcher_ = nullptr;
-    const std::size_t held = arrived_.size() + taken_.size();
     arrived_.release();
     taken_.release();
     if (stream_ != nullptr) {
@@ -277,7 +296,7 @@ void Http2Stream::finish(bool has_failed) {
         link_->server.release(*stream_);
         stream_ = nullptr;
     }
-    if (held > 0) link_->bodies.drop(held);
+    link_->bodies.leave(*this);
     link_->write_later();
 }
 

@@ -33,7 +33,7 @@ using Http2StreamHook =
     boost::intrusive::list_base_hook<boost::intrusive::tag<struct Http2StreamTag>,
                                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
-class Http2Stream final : public StreamBase, public Http2StreamHook, private BodyBudget::Debtor {
+class Http2Stream final : public StreamBase, public Http2StreamHook, private BodyBudget::Holder {
   public:
     Http2Stream(Executor executor, DeadlineWheel& deadlines, BufferPool& buffers);
     Http2Stream(const Http2Stream&) = delete;
@@ -52,6 +52,8 @@ class Http2Stream final : public StreamBase, public Http2StreamHook, private Bod
     bool has_whole_body() const;
     http::Fields& trailers();
     BodyInput read_body(Wakeup& wakeup);
+    void count_body_for(const std::optional<IpAddress>& client);
+    bool is_owed_room() const;
 
     // The client.
 
@@ -122,6 +124,7 @@ class Http2Stream final : public StreamBase, public Http2StreamHook, private Bod
                    const http::Fields* trailers);
     void release_body(std::size_t bytes);
     void grant() override;
+    void give_way() override;
 
     Sleeper own_sleeper_;
     Http2Link* link_ = nullptr;

@@ -84,6 +84,14 @@ class Stream {
     BodyInput read_body(Wakeup& wakeup) {
         return http1_ ? http1_->read_body(wakeup) : http2_->read_body(wakeup);
     }
+    // What is held of the body counts for `client`, the address of the request's client as it
+    // counts, and no longer for the other end of the connection. In HTTP/2 only.
+    void count_body_for(const std::optional<IpAddress>& client) {
+        if (http2_) http2_->count_body_for(client);
+    }
+    // The client may not send more of the body, as it has no room for that yet: the time in which
+    // it has to does not run. When it has room again, the wakeup of read_body() may not be woken.
+    bool is_owed_room() const { return http2_ != nullptr && http2_->is_owed_room(); }
     // How much more of the body may go through a pipe, past take_body(). If that is not 0,
     // read_body() takes a pipe. `more` with an empty pipe: splicing was refused.
     std::uint64_t spliceable() const { return http1_ ? http1_->spliceable() : 0; }

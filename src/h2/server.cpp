@@ -100,6 +100,12 @@ void Server::consume(Stream& stream, std::size_t bytes) {
     give_credit(session_, stream.id_, stream.is_closed() || stream.has_ended_, bytes);
 }
 
+bool Server::may_send(const Stream& stream) const {
+    const auto id = static_cast<std::int32_t>(stream.id_);
+    return nghttp2_session_get_local_window_size(session_) > 0 &&
+           nghttp2_session_get_stream_local_window_size(session_, id) > 0;
+}
+
 void Server::reset(Stream& stream, std::uint32_t error) {
     if (!stream.is_closed()) submit_reset(stream, error);
 }

@@ -85,6 +85,8 @@ class Server {
                const http::Fields* trailers = nullptr);
     // The client has room for so many bytes of the body more, on its stream and its connection.
     void consume(Stream& stream, std::size_t bytes);
+    // Whether the windows of stream and connection let the client send more of the body.
+    bool may_send(const Stream& stream) const;
     // The answer cannot come to its end: the client must not take what it has for whole.
     void reset(Stream& stream, std::uint32_t error);
     // The request is served; the stream is the server's again. What is left of the answer is sent

@@ -23,6 +23,7 @@ Task<Fault> Forwarding::run() {
     const Fault bad_upgrade = check_upgrade(x_);
     if (bad_upgrade != Fault::none) co_return bad_upgrade;
     if (needs_http2() && !pool_.settings().has_http2()) co_return Fault::upstream_no_grpc;
+    if (x_.facts.is_http2 && x_.facts.peer.trusted) client_.count_body_for(active_.key());
     // With its request, or while the store decided.
     if (client_has_left_unsent()) co_return Fault::client_left;
     const bool idempotent = is_idempotent(x_.facts.head.method);

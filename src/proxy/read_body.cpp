@@ -19,7 +19,7 @@ Task<Fault> grant_continue(Exchange& x) {
 }
 
 // Sleeps until there is more.
-Task<Fault> more_of_body(Stream& client) {
+Task<Fault> more_of_body(Stream& client, std::chrono::milliseconds patience) {
     Sleeper& sleeper = client.sleeper();
     for (;;) {
         switch (client.read_body(sleeper.wakeup())) {
@@ -32,7 +32,10 @@ Task<Fault> more_of_body(Stream& client) {
             case client::BodyInput::nothing:
                 break;
         }
-        if (sleeper.expired()) co_return Fault::body_timeout;
+        if (sleeper.expired()) {
+            if (!client.is_owed_room()) co_return Fault::body_timeout;
+            sleeper.allow(patience);
+        }
         co_await sleeper.sleep();
     }
 }
@@ -58,7 +61,9 @@ Task<Fault> read_body(Exchange& x, std::uint64_t bytes_max, std::string* out) {
         }
         const bool needs_more = batch.count == 0 && !batch.done;
         client.drop_body(batch);
-        if (fault == Fault::none && needs_more) fault = co_await more_of_body(client);
+        if (fault == Fault::none && needs_more) {
+            fault = co_await more_of_body(client, x.config().timeouts.request_body);
+        }
     }
     client.sleeper().allow_forever();
     client.forget_wakeup();

@@ -13,6 +13,9 @@ using http::BodyKind;
 
 namespace {
 
+// How often an upload whose client has no room to send looks whether it has some.
+constexpr std::chrono::milliseconds kRoomLook{1'000};
+
 std::chrono::milliseconds response_timeout_of(const Exchange& x) {
     using std::chrono::milliseconds;
     const milliseconds longest = x.decision.route->response_timeout;
@@ -267,7 +270,11 @@ Task<Fault> Upload::more_of_body(Sleeper& sleeper, SplicePipe* pipe) {
             case client::BodyInput::nothing:
                 break;
         }
-        if (is_conversation() && !is_conversing) {
+        if (may_send_ && client_.is_owed_room()) {
+            if (rate_.is_waiting()) rate_.end_wait(steady_now());
+            is_conversing = false;
+            sleeper.allow(kRoomLook);
+        } else if (is_conversation() && !is_conversing) {
             // Perhaps since it sleeps here.
             is_conversing = true;
             sleeper.allow(x_.decision.route->stream_idle);
