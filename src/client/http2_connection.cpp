@@ -33,7 +33,7 @@ milliseconds spread(milliseconds time) {
 std::optional<IpAddress> counted(const std::optional<IpAddress>& address,
                                  const config::Config& config) {
     if (!address) return std::nullopt;
-    return masked(*address, config.client_ip.widest_ipv6_prefix());
+    return config.client_ip.prefixes.widest(*address);
 }
 
 // A list of unusual size gives its room back, or a connection without requests could hold more than
