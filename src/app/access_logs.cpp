@@ -1,21 +1,38 @@
 #include "app/access_logs.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <utility>
 
 namespace tidegate::app {
 
-std::shared_ptr<telemetry::AccessLog> AccessLogs::open(const config::Log& settings) {
-    if (settings.access_path.empty()) return nullptr;
+std::shared_ptr<telemetry::AccessLog> AccessLogs::find(const config::Log& settings) const {
     const auto known = std::find_if(logs_.begin(), logs_.end(), [&](const Open& one) {
         return one.path == settings.access_path;
     });
-    if (known != logs_.end()) return known->log;
-    auto log = std::make_shared<telemetry::AccessLog>(
+    return known == logs_.end() ? nullptr : known->log;
+}
+
+std::shared_ptr<telemetry::AccessLog> AccessLogs::make(const config::Log& settings,
+                                                       std::size_t threads) {
+    return std::make_shared<telemetry::AccessLog>(
         telemetry::AccessLog::Options{.path = settings.access_path,
                                       .format = settings.access_format,
                                       .sample = settings.sample},
-        threads_);
-    logs_.push_back({settings.access_path, log});
+        threads);
+}
+
+void AccessLogs::add(const config::Log& settings, std::shared_ptr<telemetry::AccessLog> log) {
+    logs_.push_back({settings.access_path, std::move(log)});
+}
+
+std::shared_ptr<telemetry::AccessLog> AccessLogs::open(const config::Log& settings) {
+    if (settings.access_path.empty()) return nullptr;
+    auto log = find(settings);
+    if (!log) {
+        log = make(settings, threads_);
+        add(settings, log);
+    }
     return log;
 }
 
@@ -30,10 +47,15 @@ void AccessLogs::reopen() {
 }
 
 void AccessLogs::sweep() {
-    std::erase_if(logs_, [this](const Open& one) {
-        // Only open() hands it out again, on this thread.
+    std::erase_if(ending_, [](const std::future<void>& end) {
+        return end.wait_for(std::chrono::seconds{0}) != std::future_status::timeout;
+    });
+    std::erase_if(logs_, [this](Open& one) {
+        // Only find() hands it out again, on this thread.
         if (one.log.use_count() > 1) return false;
         dropped_before_ += one.log->dropped();
+        // On a thread of its own, or with the future where the system has none.
+        ending_.push_back(std::async([log = std::move(one.log)]() mutable { log.reset(); }));
         return true;
     });
 }

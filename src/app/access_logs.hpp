@@ -1,12 +1,13 @@
 // The access logs of the process: the one in force, and those that requests of former
 // configurations may still write to.
 //
-// The main thread's. Others hold what open() returned, and never as its last owner: the end of a
+// The main thread's. Others hold what it has given them, and never as the last owner: the end of a
 // log waits for its writer.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,8 +22,14 @@ class AccessLogs {
     // `threads` write.
     explicit AccessLogs(std::size_t threads) : threads_(threads) {}
 
-    // The log of that path, opened if it is not; null: off. Throws std::system_error naming the
-    // path. Format and sample are those of use().
+    // The log of that path, if it is open; null: it is not, or the access log is off.
+    std::shared_ptr<telemetry::AccessLog> find(const config::Log& settings) const;
+    // Opens the log of that path, which find() has not found, for add(). Any thread: it may wait.
+    // Throws std::runtime_error naming the path.
+    static std::shared_ptr<telemetry::AccessLog> make(const config::Log& settings,
+                                                      std::size_t threads);
+    void add(const config::Log& settings, std::shared_ptr<telemetry::AccessLog> log);
+    // The three in one; null: off. Waits: for the start. Format and sample are those of use().
     std::shared_ptr<telemetry::AccessLog> open(const config::Log& settings);
     // `log`, which open() gave, is the one in force from now on. One that goes on under its path
     // takes on the new format and sample.
@@ -30,7 +37,7 @@ class AccessLogs {
 
     // Opens all paths anew (USR1).
     void reopen();
-    // Ends the logs that no request can write to any more.
+    // Ends the logs that no request can write to any more, without waiting for them.
     void sweep();
 
     // Lines that were not written since the start.
@@ -43,6 +50,7 @@ class AccessLogs {
     };
 
     std::size_t threads_;
+    std::vector<std::future<void>> ending_;  // each waits for a writer
     std::vector<Open> logs_;
     std::shared_ptr<telemetry::AccessLog> in_force_;
     std::uint64_t dropped_before_ = 0;  // by logs that have ended

@@ -3,8 +3,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+#include <stdexcept>
 #include <utility>
 
+#include "app/apart.hpp"
 #include "app/folder_events.hpp"
 #include "app/reloader.hpp"
 #include "config/files_read.hpp"
@@ -45,18 +50,48 @@ std::vector<std::string> paths_of(const std::vector<FileRead>& files) {
     return paths;
 }
 
+// What the watch looks at, and what it finds.
+struct Look {
+    std::vector<FileRead> configuration;  // files and patterns
+    std::vector<std::string> certificates;
+    std::vector<std::string> folders;
+    int events = -1;  // FolderEvents::descriptor()
+
+    struct Found {
+        std::set<int> watches;
+        FileStamps configuration;
+        FileStamps certificates;
+    };
+    // The watches first: what changes behind a look causes an event.
+    Found find() const {
+        Found found;
+        found.watches = FolderEvents::watches_of(events, folders);
+        found.configuration = look_at(paths_of(configuration));
+        found.certificates = look_at(certificates);
+        return found;
+    }
+};
+
 class FileWatch {
   public:
     FileWatch(Executor executor, Reloader& reloader, Watched watched)
-        : reloader_(reloader), events_(executor), reloads_(watched == Watched::all_files) {
+        : reloader_(reloader),
+          events_(executor),
+          pause_(executor),
+          reloads_(watched == Watched::all_files) {
         if (reloads_) events_.open();
     }
 
     Task<> run() {
+        if (reloads_) {  // events come from the start on
+            auto find = [wanted = next_look()] { return wanted.find(); };
+            auto found = co_await patiently(std::move(find));
+            if (found) events_.keep(std::move(found->watches));
+        }
         for (;;) {
-            if (reloads_) events_.watch(folders());
             const bool is_soon =
-                reloads_ && (configuration_.is_settling() || certificates_.is_settling());
+                reloads_ && (configuration_.is_settling() || certificates_.is_settling() ||
+                             std::exchange(has_other_files_, false));
             co_await events_.wait(is_soon ? kSettle : kLookEvery);
             reloader_.rotate_ticket_keys();
             co_await look();
@@ -66,29 +101,80 @@ class FileWatch {
   private:
     Task<> look() {
         if (reloader_.is_stopped()) co_return;
+        Look wanted = next_look();
+        if (!reloads_ && wanted.certificates.empty()) co_return;
+        std::vector<FileRead> files = wanted.configuration;
+        auto find = [wanted = std::move(wanted)] { return wanted.find(); };
+        auto found = co_await patiently(std::move(find));
+        if (!found) co_return;
+        if (reloads_) events_.keep(std::move(found->watches));
         // A change that comes while reloads are refused is due when they are not any more.
-        if (reloads_ && !reloader_.refuses()) {
-            const std::vector<FileRead> files = files_of_reload(reloader_);
-            if (configuration_.is_due(look_at(paths_of(files)), steady_now()) &&
-                !config::are_unchanged(files)) {
+        if (reloads_ && !reloader_.refuses() &&
+            configuration_.is_due(std::move(found->configuration), steady_now())) {
+            auto compare = [files] { return config::are_unchanged(files); };
+            const std::optional<bool> is_same = co_await patiently(std::move(compare));
+            if (!is_same.value_or(true)) {
                 telemetry::log(telemetry::Level::info, "watch: files of the configuration changed");
                 co_await reloader_.reload();
+                has_other_files_ = true;
             }
         }
-        if (!certificates_.is_due(look_at(reloader_.config().files), steady_now())) co_return;
+        if (!certificates_.is_due(std::move(found->certificates), steady_now())) co_return;
         const bool is_renewed = co_await reloader_.renew_certificates();
         if (!is_renewed) certificates_.retry(steady_now());
     }
 
-    std::vector<std::string> folders() const {
+    Look next_look() {
+        Look wanted;
+        wanted.certificates = reloader_.config().files;
+        if (!reloads_) return wanted;
+        wanted.configuration = files_of_reload(reloader_);
         std::vector<std::string> paths = reloader_.config().files;
         for (const FileRead& file : reloader_.files_read()) paths.push_back(file.path);
-        return folders_of(paths);
+        wanted.folders = folders_of(paths);
+        wanted.events = events_.descriptor();
+        return wanted;
+    }
+
+    // Does `work`, which owns all that it uses, on a thread of its own. It takes as long as the
+    // file system takes: until then there is nothing else to look at. Nothing when there is no
+    // thread for it, which is logged: the next look may have one.
+    template <class Work>
+    auto patiently(Work work) -> Task<std::optional<decltype(work())>> {
+        using T = decltype(work());
+        const auto result = std::make_shared<std::optional<T>>();
+        std::optional<FileWork> started;
+        try {
+            started.emplace(
+                [result, work = std::move(work)]() mutable { result->emplace(work()); });
+        } catch (const std::runtime_error& fault) {
+            telemetry::log(telemetry::Level::warn, "watch: cannot look at files: {}", fault.what());
+            co_return std::nullopt;
+        }
+        const FileWork& under_way = *started;
+        std::string silent;
+        std::chrono::milliseconds poll = kApartPoll;
+        while (!under_way.is_done()) {
+            if (const auto path = under_way.overdue(kFilePatience); path && *path != silent) {
+                silent = *path;
+                poll = kLookEvery;
+                telemetry::log(telemetry::Level::warn,
+                               "watch: {}. Tidegate looks at no changed file until it answers",
+                               no_answer_text(silent, kFilePatience));
+            }
+            pause_.expires_after(poll);
+            co_await pause_.async_wait(as_values);
+            reloader_.rotate_ticket_keys();
+        }
+        under_way.rethrow();
+        co_return std::move(*result);
     }
 
     Reloader& reloader_;
     FolderEvents events_;
+    Timer pause_;
     bool reloads_;
+    bool has_other_files_ = false;  // perhaps, in folders that are not watched yet
     SettledChange certificates_{reloads_ ? kSettle : kCertificatesSettle};
     SettledChange configuration_{kSettle};
 };
@@ -102,6 +188,7 @@ FileStamps look_at(const std::vector<std::string>& paths) {
         FileStamp& stamp = stamps.emplace_back();
         stamp.path = path;
         struct stat info {};
+        const FileWait wait(path);
         if (::stat(path.c_str(), &info) != 0) continue;
         stamp.device = info.st_dev;
         stamp.inode = info.st_ino;

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/file_work.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::app {
@@ -37,17 +38,30 @@ void FolderEvents::open() {
                    std::generic_category().message(errno));
 }
 
-void FolderEvents::watch(const std::vector<std::string>& folders) {
-    if (!descriptor_.is_open()) return;
+int FolderEvents::descriptor() {
+    return descriptor_.is_open() ? descriptor_.native_handle() : -1;
+}
+
+std::set<int> FolderEvents::watches_of(int descriptor, const std::vector<std::string>& folders) {
     std::set<int> watches;
+    if (descriptor < 0) return watches;
     for (const std::string& folder : folders) {
-        const int watch = ::inotify_add_watch(descriptor_.native_handle(), folder.c_str(), kEvents);
+        const FileWait wait(folder);
+        const int watch = ::inotify_add_watch(descriptor, folder.c_str(), kEvents);
         if (watch >= 0) watches.insert(watch);
     }
+    return watches;
+}
+
+void FolderEvents::keep(std::set<int> watches) {
     for (const int former : watches_) {
-        if (!watches.contains(former)) ::inotify_rm_watch(descriptor_.native_handle(), former);
+        if (!watches.contains(former)) ::inotify_rm_watch(descriptor(), former);
     }
     watches_ = std::move(watches);
+}
+
+void FolderEvents::watch(const std::vector<std::string>& folders) {
+    keep(watches_of(descriptor(), folders));
 }
 
 Task<> FolderEvents::wait(std::chrono::milliseconds time) {

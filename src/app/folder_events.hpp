@@ -22,6 +22,11 @@ class FolderEvents {
     // From now on, of these folders only. A folder that is not there, or that has another folder in
     // its place by then, is found by a later call.
     void watch(const std::vector<std::string>& folders);
+    // The same in two steps, as the first waits for the file system: `watches` of keep() are what
+    // watches_of() has given. `descriptor` is that of descriptor(); negative: there are no events.
+    int descriptor();
+    static std::set<int> watches_of(int descriptor, const std::vector<std::string>& folders);
+    void keep(std::set<int> watches);
     // Until a file in one of the folders is written, made, renamed or removed, and for `time` at
     // most. After an event, the next call waits kPause whatever happens: a folder in which files
     // change all the time does not keep the caller busy.

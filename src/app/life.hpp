@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,7 @@
 #include "app/successor.hpp"
 #include "config/config.hpp"
 #include "net/asio.hpp"
+#include "net/descriptor.hpp"
 
 namespace tidegate::app {
 
@@ -63,6 +65,7 @@ class Life {
     Task<std::string> start_successor();
     void offer_listeners();
     Task<std::string> give_place();
+    Task<> hand_over_counts();
     void leave();
     Task<> pause_accepting();
     void begin_drain();
@@ -94,6 +97,7 @@ class Life {
     std::atomic<std::size_t> workers_left_{0};
     std::vector<std::thread> joiners_;
     std::unique_ptr<Successor> successor_;  // from its start until the hand-over fails, or the end
+    std::future<Descriptor> saved_counts_;  // waits for its thread, which uses `shared_`
     bool accepts_ = false;                  // the workers have begun to
     bool is_handing_over_ = false;          // from USR2 on, and until the hand-over fails
     bool has_handed_over_ = false;

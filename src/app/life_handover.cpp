@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -203,12 +204,7 @@ Task<std::string> Life::give_place() {
     for (const ListenerTls& one : reloader_.snapshot().tls) {
         successor_->hand_over_ticket_keys(one.address.to_string(), one.tickets->made());
     }
-    const bool has_counts =
-        successor_->hand_over_counts([this](const auto& put) { shared_.memory_store.save(put); });
-    if (!has_counts) {
-        log(Level::warn, "not enough memory to hand over the counts: they begin anew in process {}",
-            successor_->pid());
-    }
+    co_await hand_over_counts();
     const std::chrono::seconds to_count(shared_.memory_store.keys() / kIdentifiersASecond);
     std::string fault = co_await successor_->until_accepting(kAcceptingPatience + to_count);
     // A TERM that came meanwhile has ended the new process.
@@ -218,6 +214,26 @@ Task<std::string> Life::give_place() {
         for (const auto& worker : workers_) worker->begin_accepting();
     }
     co_return fault;
+}
+
+// The admin listener answers meanwhile: there may be millions of counts.
+Task<> Life::hand_over_counts() {
+    // On a thread of its own, or in get() where the system has none.
+    saved_counts_ = std::async([this] {
+        return Successor::save_counts([this](const auto& put) { shared_.memory_store.save(put); });
+    });
+    Timer pause(io_);
+    while (saved_counts_.wait_for(std::chrono::seconds{0}) == std::future_status::timeout) {
+        pause.expires_after(kAcceptPoll);
+        co_await pause.async_wait(as_values);
+    }
+    const Descriptor saved = saved_counts_.get();
+    if (saved) {
+        successor_->hand_over_counts(saved);
+    } else {
+        log(Level::warn, "not enough memory to hand over the counts: they begin anew in process {}",
+            successor_->pid());
+    }
 }
 
 void Life::leave() {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <exception>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "app/apart.hpp"
 #include "app/log_level.hpp"
 #include "app/needs_restart.hpp"
 #include "config/file_text.hpp"
@@ -48,13 +48,15 @@ Reloader::Reloader(Executor executor, SharedState& shared, Workers& workers,
       upstreams_(executor, shared.workers),
       read_at_(std::chrono::system_clock::now()),
       turn_changed_(executor, Timer::time_point::max()) {
+    config = disposer_.adopt(std::move(config));
     auto first = std::make_shared<ConfigSnapshot>();
     first->access_log = access_logs_.open(config->log);
     access_logs_.use(first->access_log, config->log);
     first->traces = trace_exporters_.open(*config);
     first->slots = *shared.metrics.admit(metric_names(*config));  // they are its first names
     jwks_fetcher_.use(key_sources(*config));
-    first->upstreams = upstreams_.make(*config);
+    first->upstreams = upstreams_.make(
+        *config, UpstreamGroups::make_tls(*config, upstreams_.new_positions(*config)));
     upstreams_.use(first->upstreams);
     auto tls = make_listener_tls(*config, {}, steady_now());
     if (!tls) throw std::runtime_error(tls.error());
@@ -110,14 +112,17 @@ Task<bool> Reloader::renew_certificates() {
 }
 
 Task<bool> Reloader::renew_now() {
-    const config::Loaded loaded = config::reread(config());
+    std::function<config::Loaded()> load = [config = current_->config] {
+        return config::reread(*config);
+    };
+    const config::Loaded loaded = co_await load_apart("certificates: Tidegate", std::move(load));
     if (!loaded.config) {
         std::vector<std::string> faults;
         for (const auto& error : loaded.errors) faults.push_back(error.to_string());
         log_renewal_faults(std::move(faults));
         co_return false;
     }
-    const auto next = co_await prepare_renewal(*loaded.config);
+    const auto next = co_await prepare_renewal(loaded.config);
     renewal_faults_.clear();
     if (!next || stopped_) co_return true;
     for (const auto& warning : loaded.warnings) {
@@ -138,22 +143,49 @@ void Reloader::log_renewal_faults(std::vector<std::string> faults) {
     renewal_faults_ = std::move(faults);
 }
 
-Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare_renewal(const config::Config& read) {
+// What a configuration speaks TLS with; what it leaves as it was is that in force.
+struct Reloader::MadeTls {
+    Result<std::vector<ListenerTls>, std::string> listeners;
+    UpstreamGroups::Tls upstreams;
+    bool is_same_store = true;
+    std::shared_ptr<const TlsClient> redis;  // null: as it was, like the next one
+    std::shared_ptr<const TlsClient> sentinel;
+};
+
+Task<Reloader::MadeTls> Reloader::make_tls(std::string what,
+                                           std::shared_ptr<const config::Config> next) {
+    auto make = [next, before = current_->tls, certified = certified_,
+                 positions = upstreams_.new_positions(*next)] {
+        MadeTls made{.listeners = make_listener_tls(*next, before, steady_now()),
+                     .upstreams = UpstreamGroups::make_tls(*next, positions),
+                     .is_same_store = next->store == certified->store,
+                     .redis = {},
+                     .sentinel = {}};
+        if (!made.is_same_store) {
+            made.redis = make_redis_tls(*next);
+            made.sentinel = make_sentinel_tls(*next);
+        }
+        return made;
+    };
+    return apart(executor_, std::move(what), std::move(make));
+}
+
+Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare_renewal(
+    std::shared_ptr<const config::Config> read) {
     auto next = std::make_shared<ConfigSnapshot>(*current_);
-    auto tls = make_listener_tls(read, current_->tls, steady_now());
-    if (!tls) throw std::runtime_error(tls.error());
-    next->tls = std::move(*tls);
-    next->upstreams = upstreams_.make(read);
-    const bool is_same_store = read.store == certified_->store;
-    next->redis_tls = is_same_store ? nullptr : make_redis_tls(read);
-    next->sentinel_tls = is_same_store ? nullptr : make_sentinel_tls(read);
+    MadeTls tls = co_await make_tls("certificates: Tidegate", read);
+    if (!tls.listeners) throw std::runtime_error(tls.listeners.error());
+    next->tls = std::move(*tls.listeners);
+    next->upstreams = upstreams_.make(*read, tls.upstreams);
+    next->redis_tls = tls.redis;
+    next->sentinel_tls = tls.sentinel;
     // The configuration's text is the same: both trace, or neither does.
-    const bool is_same_tracing = !read.tracing || *read.tracing == *certified_->tracing;
+    const bool is_same_tracing = !read->tracing || *read->tracing == *certified_->tracing;
     const bool is_same = next->tls == current_->tls && next->upstreams == current_->upstreams &&
-                         is_same_store && is_same_tracing;
+                         tls.is_same_store && is_same_tracing;
     if (is_same) co_return nullptr;
     co_await upstreams_.ready(upstreams_.new_of(next->upstreams), kLookupPatience);
-    if (!is_same_tracing) next->traces = trace_exporters_.open(read);
+    if (!is_same_tracing) next->traces = trace_exporters_.open(*read);
     co_return next;
 }
 
@@ -185,7 +217,7 @@ void Reloader::stop() {
 Task<ReloadReport> Reloader::reload_now() {
     signal_waits_ = false;
     ReloadReport report;
-    config::Loaded loaded = read();
+    config::Loaded loaded = co_await read();
     if (!loaded.files_read.empty()) files_read_ = std::move(loaded.files_read);
     report.errors = std::move(loaded.errors);
     report.warnings = std::move(loaded.warnings);
@@ -203,21 +235,43 @@ Task<ReloadReport> Reloader::reload_now() {
     co_return report;
 }
 
-config::Loaded Reloader::read() const {
-    const auto refused = [](std::string message) {
-        config::Loaded nothing;
-        nothing.errors.push_back({"tidegate", 0, 0, std::move(message)});
-        return nothing;
-    };
-    if (stopped_) return refused("Tidegate is stopping and does not reload");
-    if (!refusal_.empty()) return refused(refusal_);
-    if (file_.empty()) return refused("the built-in quickstart has no file to reload");
+std::string Reloader::objection() const {
+    if (stopped_) return "Tidegate is stopping and does not reload";
+    if (!refusal_.empty()) return refusal_;
+    if (file_.empty()) return "the built-in quickstart has no file to reload";
     if (file_ == config::kStandardInput) {
-        return refused(
-            "the configuration came from standard input, which cannot be read again: "
-            "restart Tidegate");
+        return "the configuration came from standard input, which cannot be read again: restart "
+               "Tidegate";
     }
-    return config::load_file(file_, config::process_environment, config::Occasion::reload);
+    return {};
+}
+
+Task<config::Loaded> Reloader::read() {
+    std::string refused = objection();
+    config::Loaded loaded;
+    if (refused.empty()) {
+        std::function<config::Loaded()> load = [file = file_] {
+            return config::load_file(file, config::process_environment, config::Occasion::reload);
+        };
+        loaded = co_await load_apart("reload: Tidegate", std::move(load));
+        if (stopped_) refused = objection();
+    }
+    if (!refused.empty()) {
+        loaded = {};
+        loaded.errors.push_back({"tidegate", 0, 0, std::move(refused)});
+    }
+    co_return loaded;
+}
+
+Task<config::Loaded> Reloader::load_apart(std::string what, std::function<config::Loaded()> load) {
+    config::Loaded loaded;
+    try {
+        loaded = co_await apart(executor_, std::move(what), std::move(load));
+    } catch (const NoAnswerFromFile& silent) {
+        loaded.errors.push_back({file_, 0, 0, silent.what()});
+    }
+    loaded.config = disposer_.adopt(std::move(loaded.config));
+    co_return loaded;
 }
 
 Reloader::Faults Reloader::faults_of(const config::Config& next) const {
@@ -237,15 +291,15 @@ Reloader::Faults Reloader::faults_of(const config::Config& next) const {
 Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare(
     std::shared_ptr<const config::Config> next, Faults& faults) {
     auto snapshot = std::make_shared<ConfigSnapshot>();
-    try {
-        snapshot->access_log = access_logs_.open(next->log);
-    } catch (const std::system_error& error) {
-        faults.push_back({file_, 0, 0, error.what()});
+    snapshot->access_log = co_await open_access_log(next->log);
+    MadeTls tls = co_await make_tls("reload: Tidegate", next);
+    if (!tls.listeners) {
+        faults.push_back({file_, 0, 0, tls.listeners.error()});
         co_return nullptr;
     }
     // A request that meets an upstream whose name leads nowhere yet fails, and reloads lose none. A
     // name that cannot be resolved is no fault of the file.
-    snapshot->upstreams = upstreams_.make(*next);
+    snapshot->upstreams = upstreams_.make(*next, tls.upstreams);
     co_await upstreams_.ready(upstreams_.new_of(snapshot->upstreams), kLookupPatience);
     // Requests must not meet a method that has no keys yet either. If there are none to be had,
     // that is no fault of the file.
@@ -260,20 +314,25 @@ Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare(
         co_return nullptr;
     }
     snapshot->slots = std::move(*slots);
-    auto tls = make_listener_tls(*next, current_->tls, steady_now());
-    if (!tls) {
-        faults.push_back({file_, 0, 0, tls.error()});
-        co_return nullptr;
-    }
-    snapshot->tls = std::move(*tls);
-    if (next->store != certified_->store) {
-        snapshot->redis_tls = make_redis_tls(*next);
-        snapshot->sentinel_tls = make_sentinel_tls(*next);
-    }
+    snapshot->tls = std::move(*tls.listeners);
+    snapshot->redis_tls = std::move(tls.redis);
+    snapshot->sentinel_tls = std::move(tls.sentinel);
     snapshot->traces = trace_exporters_.open(*next);
     snapshot->config = std::move(next);
     snapshot->number = current_->number + 1;
     co_return snapshot;
+}
+
+Task<std::shared_ptr<telemetry::AccessLog>> Reloader::open_access_log(config::Log settings) {
+    if (settings.access_path.empty()) co_return nullptr;
+    auto log = access_logs_.find(settings);
+    if (log) co_return log;
+    auto make = [settings, threads = shared_.workers] {
+        return AccessLogs::make(settings, threads);
+    };
+    log = co_await apart(executor_, "reload: Tidegate", std::move(make));
+    access_logs_.add(settings, log);
+    co_return log;
 }
 
 Task<> Reloader::put_in_force(std::shared_ptr<const ConfigSnapshot> next) {

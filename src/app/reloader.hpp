@@ -1,6 +1,7 @@
 // Reads the configuration again and puts it in force, whole or not at all.
 //
-// Runs on the main thread: what takes long here delays signals and the admin listener, no request.
+// Runs on the main thread, which answers signals and the admin listener meanwhile: what waits for
+// files or computes for long is done apart().
 #pragma once
 
 #include <atomic>
@@ -15,6 +16,7 @@
 #include "app/access_logs.hpp"
 #include "app/certificate_list.hpp"
 #include "app/config_snapshot.hpp"
+#include "app/disposer.hpp"
 #include "app/jwks_fetcher.hpp"
 #include "app/metrics.hpp"
 #include "app/origin.hpp"
@@ -36,7 +38,7 @@ struct ReloadObserver {
 
 class Reloader {
   public:
-    // `config` was read from `origin` just now. Opens the access log, throws std::system_error if
+    // `config` was read from `origin` just now. Opens the access log, throws std::runtime_error if
     // it cannot; begins to fetch keys. All but the values outlive this.
     Reloader(Executor executor, SharedState& shared, Workers& workers,
              std::shared_ptr<const config::Config> config, Origin origin);
@@ -90,10 +92,18 @@ class Reloader {
     Task<bool> renew_now();
     void log_renewal_faults(std::vector<std::string> faults);
     // The snapshot in force, with the certificates of `read`. Null: they are the same.
-    Task<std::shared_ptr<const ConfigSnapshot>> prepare_renewal(const config::Config& read);
+    Task<std::shared_ptr<const ConfigSnapshot>> prepare_renewal(
+        std::shared_ptr<const config::Config> read);
     Task<> await_turn();
     void end_turn();
-    config::Loaded read() const;
+    std::string objection() const;  // to a reload; empty: there is none
+    Task<config::Loaded> read();
+    // Reads apart with `load`. A path that does not answer is a fault.
+    Task<config::Loaded> load_apart(std::string what, std::function<config::Loaded()> load);
+    // The access log of `settings`, opened if it is not open yet; null: off.
+    Task<std::shared_ptr<telemetry::AccessLog>> open_access_log(config::Log settings);
+    struct MadeTls;
+    Task<MadeTls> make_tls(std::string what, std::shared_ptr<const config::Config> next);
     Faults faults_of(const config::Config& next) const;
     Task<std::shared_ptr<const ConfigSnapshot>> prepare(std::shared_ptr<const config::Config> next,
                                                         Faults& faults);
@@ -128,6 +138,7 @@ class Reloader {
     bool signal_waits_ = false;
     bool sweeping_ = false;
     bool stopped_ = false;
+    Disposer disposer_;
 };
 
 // Whether this process lacks the number of proxies that share Redis: no `replicas`, no heartbeat

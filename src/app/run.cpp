@@ -1,6 +1,8 @@
 #include "app/run.hpp"
 
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include <boost/asio/signal_set.hpp>
@@ -9,6 +11,7 @@
 #include "app/log_level.hpp"
 #include "app/own_program.hpp"
 #include "app/predecessor.hpp"
+#include "base/file_work.hpp"
 #include "net/asio.hpp"
 #include "telemetry/log.hpp"
 
@@ -37,10 +40,20 @@ int run(std::shared_ptr<const config::Config> config, Origin origin) {
     leave_parent(config::process_environment);
     OwnProgram program = OwnProgram::of_this_process();
     set_log_level(config->log.level);
-    Life life(std::move(config), std::move(origin), std::move(program));
-    LateSignals::ignore();  // after Life listens: none is lost
-    const int code = life.run();
-    telemetry::flush_log();
+    int code = 0;
+    {
+        Life life(std::move(config), std::move(origin), std::move(program));
+        LateSignals::ignore();  // after Life listens: none is lost
+        code = life.run();
+        telemetry::flush_log();
+    }
+    // A thread may still wait for a file that does not answer. It cannot be ended, and must not run
+    // on while the program's statics are taken down.
+    if (FileWork::threads() != 0) {
+        telemetry::flush_log();
+        std::fflush(nullptr);
+        std::_Exit(code);
+    }
     return code;
 }
 

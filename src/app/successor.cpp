@@ -97,16 +97,19 @@ void Successor::hand_over_ticket_keys(const std::string& address, MadeTicketKeys
     say({.step = HandoverStep::tickets, .address = address, .ticket_keys = std::move(keys)});
 }
 
-bool Successor::hand_over_counts(const Write& write) {
-    const Descriptor file = memory_file();
+Descriptor Successor::save_counts(const Write& write) {
+    Descriptor file = memory_file();
     bool is_whole = static_cast<bool>(file);
     write([&](std::string_view bytes) { is_whole = is_whole && write_all(file.get(), bytes); });
-    if (!is_whole) return false;
-    const int number = file.get();
+    if (!is_whole) return Descriptor();
     // What the other process maps must not become shorter.
-    ::fcntl(number, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+    ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+    return file;
+}
+
+void Successor::hand_over_counts(const Descriptor& saved) {
+    const int number = saved.get();
     say({.step = HandoverStep::counts}, {&number, 1});
-    return true;
 }
 
 Task<std::string> Successor::until_started(std::chrono::milliseconds patience) {

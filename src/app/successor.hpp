@@ -36,8 +36,10 @@ class Successor {
     // `address`, as the configuration has it.
     void offer(HandoverStep step, const std::string& address, std::span<const int> descriptors);
     void hand_over_ticket_keys(const std::string& address, MadeTicketKeys keys);
-    // False: the system has no memory for what `write` writes.
-    bool hand_over_counts(const Write& write);
+    // What `write` writes, as a file in memory for hand_over_counts(); none: the system has no
+    // memory for it. Any thread.
+    static Descriptor save_counts(const Write& write);
+    void hand_over_counts(const Descriptor& saved);
 
     // Each until the process has come so far. Or the reason why it does not come so far: a sentence
     // that begins with the process.

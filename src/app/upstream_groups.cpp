@@ -20,19 +20,40 @@ std::vector<upstream::UpstreamStatus> status_of(const Groups& groups) {
     return all;
 }
 
-Groups UpstreamGroups::make(const config::Config& config) {
+upstream::GroupPtr UpstreamGroups::former_of(const config::Upstream& settings) const {
+    const auto found = std::find_if(in_use_.begin(), in_use_.end(), [&](const auto& group) {
+        return group->settings().name == settings.name;
+    });
+    return found == in_use_.end() ? nullptr : *found;
+}
+
+std::vector<std::size_t> UpstreamGroups::new_positions(const config::Config& config) const {
+    std::vector<std::size_t> positions;
+    for (std::size_t i = 0; i < config.upstreams.size(); ++i) {
+        const upstream::GroupPtr former = former_of(config.upstreams[i]);
+        if (!former || former->settings() != config.upstreams[i]) positions.push_back(i);
+    }
+    return positions;
+}
+
+UpstreamGroups::Tls UpstreamGroups::make_tls(const config::Config& config,
+                                             const std::vector<std::size_t>& positions) {
+    Tls tls(config.upstreams.size());
+    for (const std::size_t i : positions) tls[i] = upstream::Group::make_tls(config.upstreams[i]);
+    return tls;
+}
+
+Groups UpstreamGroups::make(const config::Config& config, const Tls& tls) {
     Groups groups;
-    for (const config::Upstream& settings : config.upstreams) {
-        const auto same_name = std::find_if(in_use_.begin(), in_use_.end(), [&](const auto& group) {
-            return group->settings().name == settings.name;
-        });
-        const upstream::Group* const former =
-            same_name == in_use_.end() ? nullptr : same_name->get();
-        if (former != nullptr && former->settings() == settings) {
-            groups.push_back(*same_name);
+    for (std::size_t i = 0; i < config.upstreams.size(); ++i) {
+        const config::Upstream& settings = config.upstreams[i];
+        const upstream::GroupPtr former = former_of(settings);
+        if (former && former->settings() == settings) {
+            groups.push_back(former);
             continue;
         }
-        groups.push_back(std::make_shared<upstream::Group>(settings, workers_, former));
+        groups.push_back(
+            std::make_shared<upstream::Group>(settings, workers_, former.get(), tls[i]));
         watches_.push_back(std::make_unique<upstream::Watch>(executor_, groups.back()));
     }
     return groups;

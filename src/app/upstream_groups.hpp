@@ -25,9 +25,18 @@ class UpstreamGroups {
     UpstreamGroups(Executor executor, std::size_t workers)
         : executor_(std::move(executor)), workers_(workers) {}
 
+    // What the upstreams of a configuration speak TLS with, by their positions. Null: they speak it
+    // not, or are in use with the same settings.
+    using Tls = std::vector<std::shared_ptr<const TlsClient>>;
+
+    // The positions of the upstreams of `config` that make() makes new groups for.
+    std::vector<std::size_t> new_positions(const config::Config& config) const;
+    // For the upstreams at these positions. Any thread: see upstream::Group::make_tls().
+    static Tls make_tls(const config::Config& config, const std::vector<std::size_t>& positions);
     // The groups for `config`, watched from now on: those in use whose settings are the same, and
-    // new ones, whose names begin with the addresses that the upstream of the same name had.
-    Groups make(const config::Config& config);
+    // new ones, whose names begin with the addresses that the upstream of the same name had. `tls`:
+    // of make_tls(), with the groups that are in use now.
+    Groups make(const config::Config& config, const Tls& tls);
     // Those of `groups` that are not in use yet.
     Groups new_of(Groups groups) const;
     // Every name of those in use has led to an address or has been looked up in vain once.
@@ -45,6 +54,9 @@ class UpstreamGroups {
     void fill_in(Gauges& gauges) const;
 
   private:
+    // The group in use with that name; null: there is none.
+    upstream::GroupPtr former_of(const config::Upstream& settings) const;
+
     const Executor executor_;
     const std::size_t workers_;
     Groups in_use_;

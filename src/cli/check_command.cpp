@@ -44,7 +44,7 @@ int check_configuration(const CheckArguments& arguments) {
         fmt::print(stderr, "tidegate: {}\n", file.error());
         return exit_code::kWrongUse;
     }
-    const config::Loaded loaded = config::load_file(file->path);
+    const config::Loaded loaded = load_config(file->path);
     const bool is_right = loaded.config && !(arguments.is_strict && !loaded.warnings.empty());
     const auto now = std::chrono::system_clock::now();
     if (arguments.as_json) {

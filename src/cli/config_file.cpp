@@ -1,5 +1,6 @@
 #include "cli/config_file.hpp"
 
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 
@@ -51,6 +52,12 @@ Result<ConfigFile, std::string> find_config_file(const ConfigArguments& argument
         fmt::format("there is no configuration: name one, `tidegate {} -c FILE`, or write {} in "
                     "this folder. `tidegate quickstart` needs none: it is a demonstration",
                     command, kDefaultFile)};
+}
+
+config::Loaded load_config(const std::string& path) {
+    return config::load_file(
+        path, config::process_environment, config::Occasion::start,
+        [](const std::string& text) { fmt::print(stderr, "tidegate: {}\n", text); });
 }
 
 }  // namespace tidegate::cli

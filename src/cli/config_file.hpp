@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/result.hpp"
+#include "config/config.hpp"
 
 namespace CLI {
 class App;
@@ -33,5 +34,8 @@ struct ConfigFile {
 // The error says what to write. `command` is the command's name, for that.
 Result<ConfigFile, std::string> find_config_file(const ConfigArguments& arguments,
                                                  std::string_view command);
+
+// config::load_file() for a command. Standard error tells of a path that does not answer.
+config::Loaded load_config(const std::string& path);
 
 }  // namespace tidegate::cli

@@ -9,6 +9,7 @@
 #include "base/units.hpp"
 #include "cli/admin_client.hpp"
 #include "cli/admin_place.hpp"
+#include "cli/config_file.hpp"
 #include "cli/config_report.hpp"
 #include "config/config.hpp"
 #include "doctor/doctor.hpp"
@@ -60,7 +61,7 @@ MetricsAnswer metrics_of(const config::Admin& admin, milliseconds patience) {
 }
 
 int examine(const DoctorArguments& arguments) {
-    const config::Loaded loaded = config::load_file(arguments.file);
+    const config::Loaded loaded = load_config(arguments.file);
     doctor::Beside beside{.gateway_files = arguments.gateway_files};
     if (loaded.config && loaded.config->admin) {
         beside.metrics = [&](milliseconds patience) {

@@ -12,6 +12,7 @@
 
 #include "app/jwks_fetcher.hpp"
 #include "base/quote.hpp"
+#include "cli/config_file.hpp"
 #include "cli/config_report.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/explain_check.hpp"
@@ -257,7 +258,7 @@ CLI::App* describe_explain(CLI::App& app, const std::string& default_file,
 }
 
 int run_explain(const ExplainArguments& arguments) {
-    const config::Loaded loaded = config::load_file(arguments.file);
+    const config::Loaded loaded = load_config(arguments.file);
     if (!loaded.config) {
         fmt::print(stderr, "{}{}\n", report(loaded), summary(loaded));
         return 1;

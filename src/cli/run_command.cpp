@@ -171,7 +171,7 @@ int run_proxy(const RunArguments& arguments) {
         return complain(exit_code::kWrongUse,
                         "tidegate: --watch needs a file: standard input cannot be read again");
     }
-    return run(config::load_file(file->path), file->path,
+    return run(load_config(file->path), file->path,
                is_input ? config::kShownStandardInput : file->path, arguments);
 }
 

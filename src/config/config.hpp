@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/face.hpp"
+#include "base/file_work.hpp"
 #include "base/ip.hpp"
 #include "base/log_format.hpp"
 #include "base/units.hpp"
@@ -446,15 +447,16 @@ using Environment = std::optional<std::string> (*)(std::string_view name);
 std::optional<std::string> process_environment(std::string_view name);
 
 // Reads `path`; `-` is standard input. Paths inside the file are relative to its folder, in
-// standard input to the working directory. Blocks: for start and reload.
+// standard input to the working directory. Blocks: for start and reload. A path that does not
+// answer is a fault (with_file_patience()); `notice` is told of it before.
 Loaded load_file(const std::string& path, Environment environment = process_environment,
-                 Occasion occasion = Occasion::start);
+                 Occasion occasion = Occasion::start, const FileNotice& notice = {});
 // The same for text in memory; messages show `name` as the file.
 Loaded load_text(std::string_view text, const std::string& name,
                  Environment environment = process_environment,
                  Occasion occasion = Occasion::start);
 // What `config` would be if it were read now and its text had not changed: the files that it names
-// are read again. Blocks.
+// are read again. Blocks: to be called as FileWork, which bounds it.
 Loaded reread(const Config& config, Environment environment = process_environment);
 
 }  // namespace tidegate::config

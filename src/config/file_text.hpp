@@ -1,6 +1,8 @@
-// Whole files, up to a bound; the system's reason where one cannot be read. Blocks.
+// Whole files and pipes, up to a bound; the system's reason where one cannot be read. Blocks, but a
+// pipe for a bounded time; FileWork bounds the rest.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 
@@ -18,16 +20,21 @@ struct FileText {
     bool is_larger = false;  // than the bound: `text` ends there
 };
 
-// A device or a pipe may never end.
-enum class FileKind : bool { any, regular };
+// A device may never end.
+enum class FileKind : bool { any, no_device };
+
+// A pipe that no program writes to gets so long until one does.
+inline constexpr std::chrono::seconds kWriterPatience{2};
+// A program that writes to a pipe may pause for so long: it may ask for a secret elsewhere.
+inline constexpr std::chrono::seconds kPipePatience{30};
 
 // Reads up to `bytes_max` bytes. The error is the system's reason: `Permission denied`.
 Result<FileText, std::string> read_file_text(const std::string& path, std::size_t bytes_max,
                                              FileKind wanted);
 Result<FileText, std::string> read_standard_input(std::size_t bytes_max);
 
-// A file that a command line names, up to kFileBytesMax. The error is a sentence: `there is no such
-// file`.
+// A file that a command line names, up to kFileBytesMax; one that does not answer is an error. The
+// error is a sentence: `there is no such file`.
 Result<FileText, std::string> read_named_file(const std::string& path);
 
 }  // namespace tidegate::config

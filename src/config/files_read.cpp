@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/file_work.hpp"
 #include "config/file_text.hpp"
 #include "config/referenced_file.hpp"
 
@@ -27,7 +28,7 @@ std::uint64_t hash_of(const std::vector<std::string>& matches) {
 }
 
 std::uint64_t hash_of_file(const std::string& path) {
-    const auto file = read_file_text(path, kListBytesMax, FileKind::regular);
+    const auto file = read_file_text(path, kListBytesMax, FileKind::no_device);
     return file ? hash_of(file->text) : 0;
 }
 
@@ -41,6 +42,7 @@ bool is_unchanged(const FileRead& file) {
 void note_file(std::string path, std::optional<std::string_view> text,
                std::vector<FileRead>& files) {
     std::error_code ec;
+    const FileWait wait(path);
     const auto status = std::filesystem::status(path, ec);
     if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return;
     files.push_back({std::move(path), text ? hash_of(*text) : 0, false});
@@ -53,6 +55,7 @@ void note_pattern(std::string pattern, const std::vector<std::string>& matches,
 
 std::vector<std::string> files_that_match(const std::string& pattern) {
     std::vector<std::string> paths;
+    const FileWait wait(pattern);
     glob_t found{};
     if (::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
         paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);

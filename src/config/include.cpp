@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/file_work.hpp"
 #include "base/quote.hpp"
 #include "config/file_text.hpp"
 #include "config/referenced_file.hpp"
@@ -22,6 +23,12 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kFilesMax = 1'000;
 constexpr std::string_view kAllowed = "`upstreams`, `policies` and `routes`";
+
+bool is_same_file(const std::string& path, const std::string& other) {
+    std::error_code ec;
+    const FileWait wait(path);
+    return fs::equivalent(path, other, ec);
+}
 
 Entry* entry_of(TreeNode& map, std::string_view key) {
     for (Entry& entry : map.entries) {
@@ -64,6 +71,7 @@ class IncludeReader {
         const bool is_pattern = folder.string().find_first_of("*?[") != std::string::npos;
         if (folder.empty() || is_pattern) return;
         const std::string shown = quote(fs::path(text).parent_path().string());
+        const FileWait wait(folder.string());
         if (!fs::is_directory(folder, ec)) {
             value.fault("there is no folder " + shown + ": create it, or correct the path");
         } else if (::access(folder.c_str(), R_OK) != 0) {
@@ -75,8 +83,7 @@ class IncludeReader {
     void read_file(const Value& value, const std::string& path) {
         const auto same = [&](const IncludedFile& other) { return other.path == path; };
         if (std::any_of(files_.begin(), files_.end(), same)) return;
-        std::error_code ec;
-        if (fs::equivalent(path, context_.file, ec)) {
+        if (is_same_file(path, context_.file)) {
             return value.fault("this names " + quote(path) +
                                ", the file itself: put included files in a folder of their own, "
                                "such as `conf.d/*.yaml`");
@@ -84,7 +91,7 @@ class IncludeReader {
         if (files_.size() == kFilesMax) {
             return value.fault("more than " + std::to_string(kFilesMax) + " files");
         }
-        auto file = read_file_text(path, kFileBytesMax, FileKind::regular);
+        auto file = read_file_text(path, kFileBytesMax, FileKind::no_device);
         if (!file) {
             note_file(path, std::nullopt, context_.files_read);
             return value.fault("the file " + quote(path) + " cannot be read: " + file.error());

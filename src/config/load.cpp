@@ -272,14 +272,8 @@ Loaded unreadable(const std::string& path, std::string message) {
     return loaded;
 }
 
-}  // namespace
-
-std::string Diagnostic::to_string() const {
-    if (line == 0) return file + ": " + message;
-    return file + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + message;
-}
-
-Loaded load_file(const std::string& path, Environment environment, Occasion occasion) {
+// On a thread that may wait for files.
+Loaded load_named(const std::string& path, Environment environment, Occasion occasion) {
     if (path == kStandardInput) {
         const auto input = read_standard_input(kFileBytesMax);
         if (!input) return unreadable(kShownStandardInput, "cannot be read: " + input.error());
@@ -296,6 +290,22 @@ Loaded load_file(const std::string& path, Environment environment, Occasion occa
     context.occasion = occasion;
     note_file(path, file->text, context.files_read);
     return load(file->text, std::move(context));
+}
+
+}  // namespace
+
+std::string Diagnostic::to_string() const {
+    if (line == 0) return file + ": " + message;
+    return file + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + message;
+}
+
+Loaded load_file(const std::string& path, Environment environment, Occasion occasion,
+                 const FileNotice& notice) try {
+    return with_file_patience([=] { return load_named(path, environment, occasion); }, notice);
+} catch (const NoAnswerFromFile& silent) {
+    Loaded loaded;
+    loaded.errors.push_back({path, 0, 0, silent.what()});
+    return loaded;
 }
 
 Loaded load_text(std::string_view text, const std::string& name, Environment environment,

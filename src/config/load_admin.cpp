@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/file_work.hpp"
 #include "config/file_text.hpp"
 #include "config/read_sections.hpp"
 #include "config/section.hpp"
@@ -21,9 +22,7 @@ std::vector<Diagnostic> diagnostics_of(const std::vector<Fault>& faults, const s
     return out;
 }
 
-}  // namespace
-
-LoadedAdmin load_admin(const std::string& path, Environment environment) {
+LoadedAdmin load_admin_of(const std::string& path, Environment environment) {
     LoadedAdmin loaded;
     const auto file = read_named_file(path);
     if (!file) {
@@ -48,6 +47,16 @@ LoadedAdmin load_admin(const std::string& path, Environment environment) {
     }
     loaded.errors = diagnostics_of(context.faults, path);
     if (loaded.errors.empty()) loaded.admin = std::move(config.admin);
+    return loaded;
+}
+
+}  // namespace
+
+LoadedAdmin load_admin(const std::string& path, Environment environment) try {
+    return with_file_patience([=] { return load_admin_of(path, environment); });
+} catch (const NoAnswerFromFile& silent) {
+    LoadedAdmin loaded;
+    loaded.errors.push_back({path, 0, 0, silent.what()});
     return loaded;
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/file_work.hpp"
 #include "base/quote.hpp"
 #include "base/timestamp.hpp"
 #include "config/referenced_file.hpp"
@@ -47,6 +48,7 @@ std::optional<CertificateFile> read_certificate_file(const Value& value, std::st
 void warn_if_world_readable(const Value& value, const std::string& path, std::string_view what) {
     namespace fs = std::filesystem;
     std::error_code ec;
+    const FileWait wait(path);
     const fs::perms perms = fs::status(path, ec).permissions();
     if (ec || (perms & fs::perms::others_read) == fs::perms::none) return;
     value.warn("every user of this machine may read the " + std::string(what) +

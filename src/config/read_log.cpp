@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/file_work.hpp"
 #include "base/quote.hpp"
 #include "config/read_sections.hpp"
 
@@ -14,6 +15,7 @@ void warn_if_folder_is_missing(const Value& value, const std::string& path) {
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
     if (path == "-" || folder.empty()) return;
     std::error_code ec;
+    const FileWait wait(path);
     if (std::filesystem::status(folder, ec).type() != std::filesystem::file_type::not_found) return;
     value.warn("the folder " + quote(folder.string()) +
                " does not exist: create it, or Tidegate does not start");

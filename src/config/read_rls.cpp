@@ -268,7 +268,7 @@ std::vector<std::string> files_of(const Value& value, const std::string& pattern
 
 void read_rls_file(const Value& value, const std::string& path, FileReader& reader,
                    std::map<std::string, std::string>& domains) {
-    auto content = read_file_text(path, kFileBytesMax, FileKind::regular);
+    auto content = read_file_text(path, kFileBytesMax, FileKind::no_device);
     note_file(path, content ? std::optional<std::string_view>(content->text) : std::nullopt,
               value.context().files_read);
     if (!content || content->is_larger) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/file_work.hpp"
 #include "base/quote.hpp"
 #include "config/file_text.hpp"
 
@@ -20,7 +21,7 @@ std::optional<ReferencedFile> read_referenced_file(const Value& value, std::stri
     if (!path) return std::nullopt;
     ReferencedFile file;
     file.path = value.context().resolve(*path, value.place());
-    auto content = read_file_text(file.path, bytes_max, FileKind::regular);
+    auto content = read_file_text(file.path, bytes_max, FileKind::no_device);
     note_file(file.path, content ? std::optional<std::string_view>(content->text) : std::nullopt,
               value.context().files_read);
     if (!content) {
@@ -38,6 +39,7 @@ std::optional<ReferencedFile> read_referenced_file(const Value& value, std::stri
 
 void warn_if_world_writable(const Value& value, const ReferencedFile& file) {
     std::error_code ec;
+    const FileWait wait(file.path);
     const fs::perms perms = fs::status(file.path, ec).permissions();
     if (ec || (perms & fs::perms::others_write) == fs::perms::none) return;
     value.warn("every user of this machine may write to " + quote(file.path) +

@@ -67,7 +67,8 @@ class AccessLog {
         std::chrono::milliseconds stop_patience{2'000};
     };
 
-    // Opens the file (append) and starts the writer. Throws std::system_error naming the path.
+    // Opens the file (append) and starts the writer. Throws std::runtime_error naming the path. May
+    // wait: see LogOutput.
     AccessLog(const Options& options, std::size_t threads);
     // Writes what is left, within `stop_patience`.
     ~AccessLog();

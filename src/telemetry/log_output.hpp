@@ -1,5 +1,5 @@
-// Where the access log's lines go: a file that can be opened anew, or standard output. Belongs to
-// the writer thread.
+// Where the access log's lines go: a file or a pipe that can be opened anew, or standard output.
+// Belongs to the writer thread.
 #pragma once
 
 #include <array>
@@ -12,8 +12,10 @@ namespace tidegate::telemetry {
 
 class LogOutput {
   public:
-    // `-` is standard output. Throws std::system_error naming the path. A reader that takes nothing
-    // for `patience` counts as an error.
+    // `-` and `/dev/stdout` are standard output, `/dev/stderr` is standard error. Throws
+    // std::runtime_error naming the path, also of a named pipe that no program reads within
+    // kReaderPatience, and of a path that does not answer within kFilePatience. A reader that takes
+    // nothing for `patience` counts as an error.
     explicit LogOutput(std::string path,
                        std::chrono::milliseconds patience = std::chrono::seconds{1});
     ~LogOutput();
@@ -24,7 +26,10 @@ class LogOutput {
     // that had not been written when an error came.
     std::uint64_t write(std::array<std::string_view, 2> lines);
 
+    // What cannot be opened leaves the former file. A named pipe must have its reader.
     void reopen();
+
+    static constexpr std::chrono::seconds kReaderPatience{2};
 
   private:
     // What is left of `data` when no more can be written; empty when all was.

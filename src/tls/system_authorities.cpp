@@ -10,6 +10,7 @@
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
 
+#include "base/file_work.hpp"
 #include "tls/certificate_facts.hpp"
 
 namespace tidegate {
@@ -63,6 +64,8 @@ void SystemAuthorities::FreeStore::operator()(X509_STORE* store) const {
 }
 
 Result<std::shared_ptr<const SystemAuthorities>, std::string> SystemAuthorities::read() {
+    const FileWait wait(
+        system_path(X509_get_default_cert_file_env(), X509_get_default_cert_file()));
     if (!system_has_authorities()) return {in_place_error, "the system has no authorities"};
     StorePtr store(X509_STORE_new());
     const bool was_read = store != nullptr && X509_STORE_set_default_paths(store.get()) == 1;

@@ -9,6 +9,7 @@
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
 
+#include "base/file_work.hpp"
 #include "base/ip.hpp"
 #include "tls/certificate.hpp"
 #include "tls/channel.hpp"
@@ -21,6 +22,7 @@ namespace {
 // Empty when all went well, as are the other results here.
 std::string believe_authorities(SSL_CTX* context, const std::string& pem) {
     if (pem.empty()) {
+        const FileWait wait(X509_get_default_cert_file());
         if (SSL_CTX_set_default_verify_paths(context) == 1) return {};
         return "the system's authorities cannot be read: " + openssl_reason();
     }

@@ -47,18 +47,6 @@ bool is_shortage_here(int error) {
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-std::shared_ptr<const TlsClient> make_tls(const config::Upstream& settings) {
-    const auto& servers = settings.servers;
-    if (std::none_of(servers.begin(), servers.end(), [](auto& one) { return one.is_tls; })) {
-        return nullptr;
-    }
-    auto made = TlsClient::make(settings.tls);
-    if (!made) {
-        throw std::runtime_error("upstreams." + settings.name + ".tls: " + made.error());
-    }
-    return std::move(*made);
-}
-
 std::string_view words_for(balance::Failure failure) {
     switch (failure) {
         case balance::Failure::connect:
@@ -85,9 +73,25 @@ std::string_view to_string(ServerHealth health) {
     return "ejected";
 }
 
+std::shared_ptr<const TlsClient> Group::make_tls(const config::Upstream& settings) {
+    const auto& servers = settings.servers;
+    if (std::none_of(servers.begin(), servers.end(), [](auto& one) { return one.is_tls; })) {
+        return nullptr;
+    }
+    auto made = TlsClient::make(settings.tls);
+    if (!made) {
+        throw std::runtime_error("upstreams." + settings.name + ".tls: " + made.error());
+    }
+    return std::move(*made);
+}
+
 Group::Group(config::Upstream settings, std::size_t workers, const Group* former)
+    : Group(settings, workers, former, make_tls(settings)) {}
+
+Group::Group(config::Upstream settings, std::size_t workers, const Group* former,
+             std::shared_ptr<const TlsClient> tls)
     : settings_(std::move(settings)),
-      tls_(make_tls(settings_)),
+      tls_(std::move(tls)),
       workers_(workers),
       health_(health_settings(settings_)),
       seats_(static_cast<std::uint32_t>(settings_.max_connections),

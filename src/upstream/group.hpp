@@ -35,9 +35,14 @@ class Group {
     using Endpoints = std::vector<StreamProtocol::endpoint>;
 
     // `former` is the upstream of the same name in the previous configuration, or null: names that
-    // both have begin with their former addresses. Throws std::runtime_error when `tls` of
-    // `settings` cannot be used.
+    // both have begin with their former addresses. `tls`: what make_tls() has made of `settings`.
+    Group(config::Upstream settings, std::size_t workers, const Group* former,
+          std::shared_ptr<const TlsClient> tls);
+    // The same, and makes that itself: throws like make_tls().
     Group(config::Upstream settings, std::size_t workers, const Group* former);
+    // Null: no server speaks TLS. Reads the system's authorities, which may take long. Throws
+    // std::runtime_error when `tls` of `settings` cannot be used. Any thread.
+    static std::shared_ptr<const TlsClient> make_tls(const config::Upstream& settings);
 
     const config::Upstream& settings() const { return settings_; }
     std::size_t workers() const { return workers_; }

@@ -1,7 +1,9 @@
 // A configuration that changes while requests go on: no request is lost, and none sees half of a
 // change.
 #include <signal.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <string>
@@ -375,6 +377,65 @@ TEST_CASE("reload: a route that is added moves no counts of routes without a nam
         CHECK(proxy.get("/other").status() == 200);
     }
     CHECK(proxy.get("/search").status() == 429);
+}
+
+TEST_CASE("reload: /readyz answers while a large file is read, and so does a second HUP") {
+    const Upstream upstream(ok());
+    const auto yaml = [&](const std::string& limit) {
+        std::string text = "upstreams: {api: {servers: [" + upstream.url() + "]}}\nroutes:\n";
+        for (int i = 0; i < 3'000; ++i) {
+            text += "  - {match: {path: \"regex:/v[0-9]+/item-" + std::to_string(i) +
+                    "/[a-z0-9]{1,20}\"}, policies: [{key: [ip], limits: [" + limit + "]}]}\n";
+        }
+        return text + "  - {policies: []}\n";
+    };
+    const Tidegate proxy(yaml("5/s"));
+    proxy.write_configuration(yaml("6/s"));
+    proxy.signal(SIGHUP);
+    proxy.signal(SIGHUP);
+    milliseconds longest{0};
+    await("the reload", [&] {
+        const auto begin = Clock::now();
+        const auto answer = proxy.admin("/readyz");
+        longest = std::max(longest, std::chrono::ceil<milliseconds>(Clock::now() - begin));
+        REQUIRE(answer);
+        CHECK(answer->status() == 200);
+        return proxy.errors().find("configuration 2 is in force") != std::string::npos;
+    });
+    CHECK(longest <= milliseconds{100} + slack());
+    CHECK(proxy.get("/").status() == 200);
+}
+
+TEST_CASE("reload: TERM ends Tidegate while a reload waits for a pipe that nothing writes to") {
+    const Upstream upstream(ok());
+    Tidegate proxy(simple(upstream.url()));
+    const std::string pipe = proxy.file() + ".keys";
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    proxy.write_configuration(simple(upstream.url()) + "identity: {user: [api_key: {keys: " + pipe +
+                              "}]}\n");
+    proxy.signal(SIGHUP);
+    CHECK(proxy.admin("/readyz").value().status() == 200);
+    CHECK(proxy.stop() == 0);
+}
+
+TEST_CASE("reload: a pipe that nothing writes to is a fault with its name, wherever it stands") {
+    const Upstream upstream(ok());
+    const Tidegate proxy(simple(upstream.url()));
+    const std::string folder = proxy.file().substr(0, proxy.file().rfind('/'));
+    REQUIRE(::mkfifo((folder + "/silent").c_str(), 0600) == 0);
+    for (const std::string more : {"identity: {user: [api_key: {keys: silent}]}", "include: [sil*]",
+                                   "check: {secret: \"file:silent\"}",
+                                   "listen: {address: 0, tls: {certificate: silent, key: silent}}",
+                                   "log: {access: {path: silent}}"}) {
+        CAPTURE(more);
+        proxy.write_configuration(simple(upstream.url()) + more + "\n");
+        const auto begin = Clock::now();
+        const Message answer = proxy.reload();
+        CHECK(answer.status() == 409);
+        CHECK(answer.body.find("silent") != std::string::npos);
+        CHECK(Clock::now() - begin < milliseconds{10'000} + slack());
+        CHECK(proxy.get().status() == 200);
+    }
 }
 
 }  // namespace tidegate::test::reload_test

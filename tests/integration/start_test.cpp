@@ -1,4 +1,5 @@
 // Where Tidegate listens, what its start says, and what it logs once instead of again and again.
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -9,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,6 +19,7 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
@@ -398,6 +401,65 @@ TEST_CASE("start: a name that does not resolve is logged once for all threads") 
     std::this_thread::sleep_for(milliseconds{2'500});
     CHECK(count_of(tidegate.errors(), "cannot resolve no-such-name.invalid") == 1);
     CHECK(tidegate.get().status() >= 502);
+}
+
+TEST_CASE("start: an access log that is a pipe without a reader is named, and nothing is started") {
+    const TemporaryFolder folder;
+    const std::string pipe = (folder.path() / "pipe").string();
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    const std::string file = folder.write(
+        "t.yaml",
+        "listen: 127.0.0.1:0\nadmin: off\nupstream: http://127.0.0.1:1\nlog: {access: {path: " +
+            pipe + "}}\n");
+    const Finished ended = run_tidegate({"run", file});
+    CHECK(ended.code == 1);
+    CHECK(ended.errors.find("cannot open access log " + pipe + ": no program reads this pipe") !=
+          std::string::npos);
+}
+
+TEST_CASE("start: a configuration comes from a pipe, and one that nothing writes to is named") {
+    const TemporaryFolder folder;
+    const std::string pipe = (folder.path() / "pipe").string();
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    const Finished silent = run_tidegate({"check", pipe});
+    CHECK(silent.code == 1);
+    CHECK(silent.errors.find("no program has written to this pipe for 2s") != std::string::npos);
+    std::thread writer([&] {  //
+        std::ofstream(pipe) << "upstream: http://127.0.0.1:1\nlimits: [1/s]\n";
+    });
+    CHECK(run_tidegate({"check", pipe}).code == 0);
+    writer.join();
+}
+
+TEST_CASE("start: an access log may be a pipe that a program reads, or /dev/stdout") {
+    const Upstream upstream(ok());
+    const TemporaryFolder folder;
+    const std::string pipe = (folder.path() / "pipe").string();
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    REQUIRE(reader >= 0);
+    for (const std::string& path : {pipe, std::string("/dev/stdout")}) {
+        CAPTURE(path);
+        const std::uint16_t port = free_port();
+        const std::string file =
+            folder.write("t.yaml", "listen: 127.0.0.1:" + std::to_string(port) +
+                                       "\nadmin: off\nupstream: " + upstream.url() +
+                                       "\nlog: {access: {path: " + path + "}}\n");
+        Process process({program(), "run", file}, folder.path());
+        await_quietly([&] { return process.errors().find("on TERM") != std::string::npos; });
+        CHECK(http_get(port, "/logged").status() == 200);
+        std::string lines;
+        await_quietly([&] {
+            std::array<char, 4'096> bytes;
+            const ssize_t size = ::read(reader, bytes.data(), bytes.size());
+            if (size > 0) lines.append(bytes.data(), static_cast<std::size_t>(size));
+            return (lines + process.output()).find("/logged") != std::string::npos;
+        });
+        CHECK((lines + process.output()).find("/logged") != std::string::npos);
+        process.signal(SIGTERM);
+        CHECK(process.wait(kPatience) == 0);
+    }
+    ::close(reader);
 }
 
 }  // namespace tidegate::test::start_test

@@ -4,8 +4,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <string>
-#include <system_error>
+#include <thread>
 
 #include <doctest/doctest.h>
 
@@ -45,6 +46,14 @@ void write(telemetry::AccessLog& log, std::string_view id) {
     log.write(0, record);
 }
 
+// Logs that have ended are written to their ends on threads of their own.
+template <class Holds>
+bool holds_soon(Holds holds) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+    while (!holds() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    return holds();
+}
+
 TEST_CASE("access_logs: one path is one log, which takes on another form") {
     const Folder folder;
     AccessLogs logs(1);
@@ -68,8 +77,8 @@ TEST_CASE("access_logs: a former log takes lines while a request holds it, then 
     logs.sweep();
     write(*first, "late");
     first.reset();
-    logs.sweep();  // its end waits for its writer
-    CHECK(folder.text("a").find("late") != std::string::npos);
+    logs.sweep();
+    CHECK(holds_soon([&] { return folder.text("a").find("late") != std::string::npos; }));
     CHECK(logs.open(folder.log("b")) == second);
     write(*second, "new");
     CHECK(logs.dropped() == 0);
@@ -83,7 +92,7 @@ TEST_CASE("access_logs: one that was opened for nothing is closed, and the one i
     const std::weak_ptr<telemetry::AccessLog> unused = logs.open(folder.log("b"));
     logs.sweep();
     CHECK_FALSE(used.expired());
-    CHECK(unused.expired());
+    CHECK(holds_soon([&] { return unused.expired(); }));
 }
 
 TEST_CASE("access_logs: `off` opens no log, and a path that cannot be opened is named") {
@@ -94,7 +103,7 @@ TEST_CASE("access_logs: `off` opens no log, and a path that cannot be opened is 
     try {
         logs.open(folder.log("missing/a"));
         FAIL("it was opened");
-    } catch (const std::system_error& error) {
+    } catch (const std::runtime_error& error) {
         CHECK(std::string(error.what()).find("missing/a") != std::string::npos);
     }
 }

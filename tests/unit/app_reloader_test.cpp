@@ -1,8 +1,10 @@
 // The main thread's part of a reload: there are no workers here, so no socket is opened.
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,10 +34,10 @@ struct Rig {
         write_beside("ca.pem", ca);
         auto loaded = config::load_file(file);
         for (const auto& error : loaded.errors) FAIL(error.to_string());
-        first = loaded.config;
         shared.emplace(*loaded.config, 2, "test");
         reloader.emplace(io.get_executor(), *shared, workers, std::move(loaded.config),
                          Origin{built_in ? "" : file, std::move(loaded.files_read)});
+        first = reloader->snapshot().config;
     }
     ~Rig() { std::filesystem::remove_all(folder); }
 
@@ -114,6 +116,38 @@ TEST_CASE("reloader: a configuration in use is counted until its last request en
     CHECK(rig.gauges().configs_in_use == 2);
     used.reset();
     CHECK(rig.gauges().configs_in_use == 1);
+}
+
+TEST_CASE("reloader: a pipe without a reader as access log refuses the reload, with its name") {
+    Rig rig;
+    const std::string pipe = (rig.folder / "pipe").string();
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    rig.write("upstream: http://127.0.0.1:1\nlog: {access: {path: " + pipe + "}}\n");
+    CHECK(only_error(rig.reload()) ==
+          "cannot open access log " + pipe + ": no program reads this pipe");
+    CHECK(rig.gauges().config_generation == 1);
+}
+
+TEST_CASE("reloader: the loop goes on while a reload waits for a pipe that nothing writes to") {
+    Rig rig;
+    const std::string pipe = (rig.folder / "pipe").string();
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    rig.write(yaml("identity: {user: [api_key: {keys: pipe}]}\n"));
+    // Each turn of the loop is one that a signal or an admin request could have had.
+    std::size_t turns = 0;
+    Timer turn(rig.io.get_executor());
+    std::function<void()> next = [&] {
+        turn.expires_after(std::chrono::milliseconds{1});
+        turn.async_wait([&](const error_code& ec) {
+            ++turns;
+            if (!ec) next();
+        });
+    };
+    next();
+    CHECK(only_error(rig.reload()).find("the file `pipe` cannot be read: no program has written") !=
+          std::string::npos);
+    CHECK(turns > 100);
+    turn.cancel();
 }
 
 TEST_CASE("reloader: a file with faults, or none at all, changes nothing") {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -429,9 +430,10 @@ TEST_CASE("config: a file of keys that is no ordinary file, or too large, is ref
                      files.path("tidegate.yaml") +
                          ":2:36: identity.user[0].api_key.keys: the file `k.keys` cannot be read"));
     std::filesystem::remove(files.path("k.keys"));
-    // No process ever writes to it: reading it would never end.
-    REQUIRE(mkfifo(files.path("k.keys").c_str(), 0600) == 0);
-    CHECK(files.load().errors.size() == 1);
+    std::filesystem::create_symlink("/dev/zero", files.path("k.keys"));
+    CHECK(texts(files.load().errors)
+              .at(0)
+              .ends_with("`k.keys` cannot be read: it is neither a file nor a pipe"));
     std::filesystem::remove(files.path("k.keys"));
     files.with("k.keys", std::string((std::size_t{16} << 20U) + 1, '#'));
     CHECK(texts(files.load().errors).at(0).ends_with("the file `k.keys` is larger than 16 MiB"));
@@ -441,6 +443,25 @@ TEST_CASE("config: a file of keys that is no ordinary file, or too large, is ref
     Beside tokens(user_of("{jwt: {jwks: p.jwks, algorithms: [ES256]}}"));
     tokens.with("p.jwks", std::string((std::size_t{1} << 20U) + 1, ' '));
     CHECK(texts(tokens.load().errors).at(0).ends_with("the file `p.jwks` is larger than 1 MiB"));
+}
+
+TEST_CASE("config: keys are read from a pipe, if a program writes to it") {
+    Beside files(user_of("{api_key: {keys: k.keys}}"));
+    REQUIRE(mkfifo(files.path("k.keys").c_str(), 0600) == 0);
+    std::thread writer([path = files.path("k.keys")] {
+        std::ofstream(path) << kAlicesDigest + ": {user: alice}\n";
+    });
+    CHECK(files.load().errors.empty());
+    writer.join();
+    // Not an empty file of keys: what a pipe held is gone when it has been read.
+    std::thread silent([path = files.path("k.keys")] { const std::ofstream none(path); });
+    CHECK(texts(files.load().errors).at(0).find("`k.keys` cannot be read: this pipe is empty") !=
+          std::string::npos);
+    silent.join();
+    // No program ever writes to it: reading it would never end.
+    CHECK(texts(files.load().errors)
+              .at(0)
+              .ends_with("`k.keys` cannot be read: no program has written to this pipe for 2s"));
 }
 
 TEST_CASE("config: check warns about a file of keys that every user may write") {

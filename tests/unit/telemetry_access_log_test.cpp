@@ -3,13 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -30,7 +31,7 @@ class Folder {
         path_ = name;
     }
     ~Folder() {
-        for (const char* file : {"log", "old"}) std::remove(file_path(file).c_str());
+        for (const char* file : {"log", "old", "pipe"}) std::remove(file_path(file).c_str());
         rmdir(path_.c_str());
     }
     Folder(const Folder&) = delete;
@@ -103,6 +104,28 @@ TEST_CASE("access_log: lines written before the end are in the file, in the orde
     CHECK(next[1] == 500);
 }
 
+TEST_CASE("access_log: a pipe gets the lines when a program reads it, else it cannot be opened") {
+    const Folder folder;
+    const std::string path = folder.file_path("pipe");
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    CHECK_THROWS_WITH(AccessLog({.path = path}, 1),
+                      ("cannot open access log " + path + ": no program reads this pipe").c_str());
+    const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    REQUIRE(reader >= 0);
+    {
+        AccessLog log({.path = path}, 1);
+        log.write(0, record_of({}));
+        // Without a reader the pipe cannot be opened anew: what is open goes on.
+        log.reopen();
+        log.write(0, record_of({}));
+    }
+    std::array<char, 65'536> bytes;
+    const ssize_t size = ::read(reader, bytes.data(), bytes.size());
+    REQUIRE(size > 0);
+    CHECK(lines_in({bytes.data(), static_cast<std::size_t>(size)}) == 2);
+    ::close(reader);
+}
+
 TEST_CASE("access_log: the file is appended to, and not every user may read it") {
     const Folder folder;
     const std::string path = folder.file_path("log");
@@ -117,7 +140,7 @@ TEST_CASE("access_log: a path that cannot be opened is named") {
     try {
         const AccessLog log({.path = "/no/such/folder/log"}, 1);
         FAIL("opened");
-    } catch (const std::system_error& error) {
+    } catch (const std::runtime_error& error) {
         CHECK(std::string(error.what()).find("/no/such/folder/log") != std::string::npos);
     }
 }
