@@ -106,6 +106,7 @@ bool Life::open(std::string& fault) {
 std::string Life::open_admin(const config::Config& config) {
     config::Listen settings;
     settings.address = config.admin->address;
+    settings.socket_file = config.admin->socket_file;
     if (predecessor_) {
         if (auto taken = take_offered(settings, predecessor_->admin(), 1)) {
             if (!*taken) return "admin: " + taken->error();

@@ -16,6 +16,8 @@
 
 #include <fmt/format.h>
 
+#include "app/socket_file.hpp"
+
 namespace tidegate::app {
 
 namespace {
@@ -24,9 +26,12 @@ namespace {
 // thousand clients that do not read take gigabytes, which all connections of the machine share.
 constexpr int kUnsentBytesMax = 262'144;
 
+std::string message_of(int error) {
+    return error_code(error, boost::system::system_category()).message();
+}
+
 std::string fault(const config::Address& address, int error) {
-    std::string text = "cannot listen on " + address.to_string() + ": " +
-                       error_code(error, boost::system::system_category()).message();
+    std::string text = "cannot listen on " + address.to_string() + ": " + message_of(error);
     constexpr int kFirstUnprivilegedPort = 1024;
     if (error == EADDRINUSE) text += "; another program is using it";
     if (error == EADDRNOTAVAIL) text += "; this machine has no such address";
@@ -93,8 +98,17 @@ bool is_abandoned(const std::string& path) {
 Result<ListenerGroup, std::string> open_unix(const config::Listen& settings, std::size_t workers) {
     const std::string& path = settings.address.unix_path;
     if (is_abandoned(path)) ::unlink(path.c_str());
-    const int first = open_bound(asio::local::stream_protocol::endpoint(path), false);
+    const asio::local::stream_protocol::endpoint endpoint(path);
+    const int first = open_bound(endpoint, false, false, false);
     if (first < 0) return fault(settings.address, -first);
+    // Before it listens no program can connect, whatever the permissions are meanwhile.
+    std::string wrong = set_socket_file(path, settings.socket_file);
+    if (wrong.empty() && ::listen(first, kBacklog) != 0) wrong = message_of(errno);
+    if (!wrong.empty()) {
+        ::close(first);
+        ::unlink(path.c_str());
+        return "cannot listen on " + settings.address.to_string() + ": " + wrong;
+    }
     ListenerGroup group{settings, {first}, settings.address};
     group.share(workers);
     return group;
@@ -162,6 +176,10 @@ Result<ListenerGroup, std::string> take_listeners(const config::Listen& settings
                    ": the running process takes other versions of IP there: restart Tidegate";
         }
         group.settings.ipv6_only = is_ipv6_only;
+    } else if (const std::string wrong =
+                   set_socket_file(settings.address.unix_path, settings.socket_file);
+               !wrong.empty()) {
+        return "cannot take over " + settings.address.to_string() + ": " + wrong;
     }
     const bool has_queue_each = is_tcp && socket_option(first, SOL_SOCKET, SO_REUSEPORT) == 1;
     if (!has_queue_each) descriptors.resize(1);

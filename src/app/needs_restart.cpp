@@ -13,13 +13,15 @@ using config::Config;
 
 // What a reload cannot change of it. New certificates and all else of `tls`, `http` and
 // `half_close` are for connections that clients open from then on; a redirect's port is for the
-// next request.
+// next request. The file of a Unix socket gets its permissions when the configuration is put in
+// force.
 config::Listen lasting(config::Listen listen) {
     if (listen.tls) listen.tls.emplace();
     listen.takes_http1 = listen.takes_http2 = true;
     listen.half_close = false;
     listen.hsts = {};
     listen.redirect_port = {};
+    listen.socket_file = {};
     return listen;
 }
 

@@ -10,6 +10,7 @@
 #include "app/apart.hpp"
 #include "app/log_level.hpp"
 #include "app/needs_restart.hpp"
+#include "app/socket_file.hpp"
 #include "config/file_text.hpp"
 #include "telemetry/log.hpp"
 
@@ -318,9 +319,41 @@ Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare(
     snapshot->redis_tls = std::move(tls.redis);
     snapshot->sentinel_tls = std::move(tls.sentinel);
     snapshot->traces = trace_exporters_.open(*next);
+    // Last: it cannot be undone.
+    std::string wrong = co_await set_socket_files(*next);
+    if (!wrong.empty()) {
+        faults.push_back({file_, 0, 0, std::move(wrong)});
+        co_return nullptr;
+    }
     snapshot->config = std::move(next);
     snapshot->number = current_->number + 1;
     co_return snapshot;
+}
+
+Task<std::string> Reloader::set_socket_files(const config::Config& next) {
+    std::vector<std::pair<config::Address, config::SocketFile>> changed;
+    for (const config::Listen& listen : next.listen) {
+        if (!listen.address.is_unix()) continue;
+        const auto& running = config().listen;
+        const bool is_same = std::any_of(running.begin(), running.end(), [&](const auto& other) {
+            return other.address == listen.address && other.socket_file == listen.socket_file;
+        });
+        if (!is_same) changed.emplace_back(listen.address, listen.socket_file);
+    }
+    const auto& admin = config().admin;
+    if (next.admin && next.admin->address.is_unix() &&
+        (!admin || admin->socket_file != next.admin->socket_file)) {
+        changed.emplace_back(next.admin->address, next.admin->socket_file);
+    }
+    if (changed.empty()) co_return std::string();
+    auto set = [changed = std::move(changed)] {
+        for (const auto& [address, file] : changed) {
+            std::string wrong = set_socket_file(address.unix_path, file);
+            if (!wrong.empty()) return address.to_string() + ": " + wrong;
+        }
+        return std::string();
+    };
+    co_return co_await apart(executor_, "reload: Tidegate", std::move(set));
 }
 
 Task<std::shared_ptr<telemetry::AccessLog>> Reloader::open_access_log(config::Log settings) {

@@ -102,6 +102,8 @@ class Reloader {
     Task<config::Loaded> load_apart(std::string what, std::function<config::Loaded()> load);
     // The access log of `settings`, opened if it is not open yet; null: off.
     Task<std::shared_ptr<telemetry::AccessLog>> open_access_log(config::Log settings);
+    // Gives the files of Unix sockets the permissions of `next`. What is wrong; empty: nothing.
+    Task<std::string> set_socket_files(const config::Config& next);
     struct MadeTls;
     Task<MadeTls> make_tls(std::string what, std::shared_ptr<const config::Config> next);
     Faults faults_of(const config::Config& next) const;

@@ -60,9 +60,18 @@ struct ProxyProtocol {
     bool operator==(const ProxyProtocol&) const = default;
 };
 
+// The permissions of a Unix socket's file, which say who may connect.
+struct SocketFile {
+    std::optional<unsigned> mode;  // such as 0660; unset: what the umask leaves
+    std::string group;             // a name or a number; empty: that of the process
+
+    bool operator==(const SocketFile&) const = default;
+};
+
 struct Listen {
     Address address;
-    bool trusted = false;  // a Unix socket whose peers may name the client and the user
+    SocketFile socket_file;  // of a Unix socket; a reload may change it
+    bool trusted = false;    // a Unix socket whose peers may name the client and the user
     // At kEveryAddress: another listener has the IPv4 addresses.
     bool ipv6_only = false;
     Face face = Face::proxy;
@@ -93,7 +102,8 @@ struct Listen {
 
 struct Admin {
     Address address;
-    std::string token;  // empty: none
+    SocketFile socket_file;  // as of Listen
+    std::string token;       // empty: none
 };
 
 struct MemoryStoreSettings {

@@ -6,6 +6,7 @@
 
 #include "base/quote.hpp"
 #include "config/address.hpp"
+#include "config/error_message.hpp"
 #include "config/read_sections.hpp"
 
 namespace tidegate::config {
@@ -84,6 +85,39 @@ void read_half_close(Section& section, Listen& listen) {
             "and waits for the answer in any case");
 }
 
+Result<unsigned, std::string> parse_mode(std::string_view text) {
+    const std::string_view digits = text.size() == 4 && text.front() == '0' ? text.substr(1) : text;
+    unsigned mode = 0;
+    for (const char c : digits) {
+        if (c < '0' || c > '7' || digits.size() != 3) {
+            return ErrorMessage{quote(text) +
+                                " is not a mode such as `0660`: write an octal digit each for the "
+                                "owner, the group and all others"};
+        }
+        mode = mode * 8 + static_cast<unsigned>(c - '0');
+    }
+    return mode;
+}
+
+// `mode` and `group`.
+void read_socket_file(Section& section, const std::optional<Address>& address, SocketFile& file) {
+    const auto mode = section.find("mode");
+    const auto group = section.find("group");
+    if (mode) {
+        file.mode = mode->parsed("a mode such as `\"0660\"`", parse_mode);
+    }
+    if (group) file.group = group->text("a group such as `www-data`, or its number").value_or("");
+    if (!address || address->is_unix()) return;
+    for (const auto& [value, setting] : {std::pair(mode, "SocketMode="), {group, "SocketGroup="}}) {
+        if (!value) continue;
+        value->fault(address->is_inherited()
+                         ? "systemd opens this socket: write " + quote(setting) +
+                               " in its .socket unit"
+                         : std::string("only a Unix socket has a file with permissions: remove "
+                                       "this"));
+    }
+}
+
 // By the positions of their listeners.
 using Redirects = std::vector<std::pair<std::size_t, Value>>;
 
@@ -96,6 +130,7 @@ void read_listener(const Value& value, Config& config, Redirects& redirects) {
         if (const auto at = section.need("address", "`address: 8080`")) {
             address = read_listener_address(*at);
         }
+        read_socket_file(section, address, listen.socket_file);
         section.toggle("trusted", listen.trusted);
         if (address && listen.trusted && !address->is_unix() && !address->is_inherited()) {
             section.find("trusted")->fault(
@@ -165,7 +200,9 @@ std::optional<std::string> read_bearer_token(const Value& value) {
 }
 
 Admin default_admin() {
-    return {{"127.0.0.1", kDefaultAdminPort, ""}, ""};
+    Admin admin;
+    admin.address = {"127.0.0.1", kDefaultAdminPort, ""};
+    return admin;
 }
 
 void read_admin(const Value& value, Config& config) {
@@ -178,6 +215,7 @@ void read_admin(const Value& value, Config& config) {
         if (const auto at = section.need("address", "`address: 127.0.0.1:9901`")) {
             address = read_address(*at);
         }
+        read_socket_file(section, address, admin.socket_file);
         if (const auto token = section.find("token")) {
             if (auto text = read_bearer_token(*token)) admin.token = std::move(*text);
         }

@@ -462,4 +462,36 @@ TEST_CASE("start: an access log may be a pipe that a program reads, or /dev/stdo
     ::close(reader);
 }
 
+TEST_CASE("start: a Unix socket has its mode and group, and a reload changes them") {
+    const Upstream upstream(ok());
+    const TemporaryFolder folder;
+    const std::string path = (folder.path() / "t.sock").string();
+    const std::string admin = (folder.path() / "admin.sock").string();
+    const auto yaml = [&](const std::string& mode, const std::string& group) {
+        return "listen: {address: \"unix:" + path + "\", mode: \"" + mode + "\", group: " + group +
+               "}\nadmin: {address: \"unix:" + admin +
+               "\", mode: \"0600\"}\nupstream: " + upstream.url() + "\nlog: {access: off}\n";
+    };
+    const auto mode_of = [](const std::string& file) {
+        struct stat info {};
+        return ::stat(file.c_str(), &info) == 0 ? info.st_mode & 07777U : 0U;
+    };
+    const std::string own = std::to_string(::getgid());
+    const std::string file = folder.write("t.yaml", yaml("0660", own));
+    Process process({program(), "run", file}, folder.path());
+    await_quietly([&] { return process.errors().find("on TERM") != std::string::npos; });
+    CHECK(mode_of(path) == 0660);
+    CHECK(mode_of(admin) == 0600);
+    folder.write("t.yaml", yaml("0666", own));
+    process.signal(SIGHUP);
+    await_quietly([&] { return mode_of(path) == 0666; });
+    CHECK(mode_of(path) == 0666);
+    folder.write("t.yaml", yaml("0600", "no-such-group"));
+    process.signal(SIGHUP);
+    await_quietly([&] { return process.errors().find("reload refused") != std::string::npos; });
+    CHECK(process.errors().find("there is no group `no-such-group`") != std::string::npos);
+    process.signal(SIGTERM);
+    CHECK(process.wait(kPatience) == 0);
+}
+
 }  // namespace tidegate::test::start_test
