@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "config/address.hpp"
+#include "config/config.hpp"
 
 namespace tidegate::config::listener_address_test {
 
@@ -37,6 +38,27 @@ TEST_CASE("inherited sockets: an item of listen names one") {
     CHECK(parse_listener("systemd:" + std::string(255, 'x')).has_value());
     CHECK_FALSE(parse_listener("systemd:" + std::string(256, 'x')).has_value());
     CHECK_FALSE(parse_listen_address("systemd:web").has_value());
+}
+
+TEST_CASE("socket files: a mode has three octal digits, and a group is a name or a number") {
+    const auto read = [](const std::string& rest) {
+        const auto loaded =
+            load_text("listen: {address: \"unix:/x\", " + rest +
+                          "}\nadmin: {address: \"unix:/a\", " + rest + "}\nupstream: http://a:1\n",
+                      "t");
+        if (!loaded.config) return std::optional<SocketFile>();
+        CHECK(loaded.config->admin->socket_file == loaded.config->listen[0].socket_file);
+        return std::optional(loaded.config->listen[0].socket_file);
+    };
+    CHECK(read("trusted: off") == std::nullopt);  // `admin` has no such key
+    CHECK(read("mode: \"0660\"") == SocketFile{0660, ""});
+    CHECK(read("mode: 0660") == SocketFile{0660, ""});
+    CHECK(read("mode: 777, group: www-data") == SocketFile{0777, "www-data"});
+    CHECK(read("group: 1000") == SocketFile{std::nullopt, "1000"});
+    for (const char* wrong : {"8", "0680", "66", "1660", "00660", "rw-rw----", "\"\"", "-660"}) {
+        CAPTURE(wrong);
+        CHECK(read("mode: " + std::string(wrong)) == std::nullopt);
+    }
 }
 
 TEST_CASE("inherited sockets: only one of the same name shares an address") {
