@@ -4,7 +4,8 @@
 -- KEYS     the states, then the sorted sets of their limits of kind s
 -- ARGV[1]  states I1, then for each state: generation d, limits I1, then for each limit: id I4, its
 --          kind c1 (as in read_states.lua), and four numbers d
---            w, l  width, span, units, when they were taken
+--            w, l  width, span, units, when they were taken; -width is when the day, week or month
+--                  of then ends
 --            g, k  quota, the time that the cost takes, its parts, when it was taken; the place in the
 --                  line of k is given back only while it is the last one
 --            s     moment, units, -, -
@@ -16,10 +17,8 @@ local now = ARGV[2] and tonumber(ARGV[2]) or server_time()
 -- nil if the units do not count any more.
 local function place_of(record, count, width, span, at)
     if record.ends <= now then return nil end
-    if width <= 0 then
-        local begins = width == 0 and record.ends - span or period(record.ends - 1, width)
-        return at >= begins and at < record.ends and count + 1 or nil
-    end
+    if width < 0 then return record.ends == -width and count + 1 or nil end
+    if width == 0 then return at >= record.ends - span and at < record.ends and count + 1 or nil end
     local ends = at - at % width + span
     if ends <= math.max(now, record.ends - span) then return nil end
     if ends == record.ends then return count + 1 end

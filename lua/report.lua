@@ -5,7 +5,7 @@
 -- ARGV[1], ARGV[3]  as in read_states.lua: one state, no request
 -- ARGV[2]  the time of the proxy's clock d, then for each limit how many portions were taken I2, each
 --            windows    when its sub-bucket began d (if the window begins with its first request: when
---                       that came; of a week or month: when the last request came) and units I4
+--                       that came; of a day, week or month: when that ends) and units I4
 --            buckets    one: the time that the units take and its parts d d; the tat, had the bucket
 --                       been empty before, d d; the most that the bucket may then hold d d; when the
 --                       last request came d
@@ -28,12 +28,12 @@ local function here(began, width)
     return math.min(behind == 0 and began or began + width - 1 + behind, now)
 end
 
--- Windows that begin with their first request do not overlap, nor do weeks and months: only the current one
--- counts.
+-- Windows that begin with their first request do not overlap, nor do days, weeks and months: only the
+-- current one counts.
 local function report_opened(record, width, span, portions)
     local units = record.units
     for _, portion in ipairs(portions) do
-        local ends = end_of_new(here(portion.began, 1), width, span)
+        local ends = width < 0 and portion.began or here(portion.began, 1) + span
         if ends > now then
             if record.units == 0 then record.ends = math.max(ends, record.ends) end
             record.units = math.min(record.units + portion.units, 4294967295)

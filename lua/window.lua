@@ -1,47 +1,22 @@
 -- sliding_window, fixed_window and sliding_log: sub-buckets of units, as state.lua describes. `width` is
--- the duration of a sub-bucket (0: the window begins with its first request; below 0: see period()), `span`
--- is how long a sub-bucket counts from its beginning.
+-- the duration of a sub-bucket (0: the window begins with its first request), `span` is how long a sub-bucket
+-- counts from its beginning. For a day, week or month the proxy, which knows calendars and time zones,
+-- sends moments in their place: -`width` is when the present one ends, `span` when the next one does.
 
 local function mark_format(record)
     if record.size == 12 then return '<I4d', 9007199254740992 end
     return '<I4I2', 65536
 end
 
-local day_us = 86400000000
-
--- The first day of a month, in days since 1970. Months are counted from January 1970 on.
-local function first_day(month)
-    -- Here a year begins in March, so a leap day is the last day of its year. Before month m of a year
-    -- there are (153 m + 2) / 5 days, rounded down; 719468 are from March of the year 0 to 1970.
-    local year, march = math.floor((month - 2) / 12) + 1970, (month - 2) % 12
-    local leap_days = math.floor(year / 4) - math.floor(year / 100) + math.floor(year / 400)
-    return 365 * year + leap_days + math.floor((153 * march + 2) / 5) - 719468
-end
-
--- The week (width -1, from Monday on) or month (width -2) of UTC that holds a time: when it begins and
--- when it ends.
-local function period(time, width)
-    if width == -1 then
-        -- 1970-01-05 was a Monday.
-        local begins = time - (time - 4 * day_us) % (7 * day_us)
-        return begins, begins + 7 * day_us
-    end
-    local day = (time - time % day_us) / day_us
-    -- A month has 30.436875 days on average. So this is the right month or one beside it.
-    local month = math.floor(day / 30.436875)
-    if first_day(month) > day then month = month - 1 end
-    local next_day = first_day(month + 1)
-    if next_day <= day then month, next_day = month + 1, first_day(month + 2) end
-    return first_day(month) * day_us, next_day * day_us
-end
-
 -- When a sub-bucket whose first units come now stops counting.
 local function end_of_new(now, width, span)
-    if width < 0 then
-        local _, ends = period(now, width)
-        return ends
-    end
-    return (width > 0 and now - now % width or now) + span
+    if width >= 0 then return (width > 0 and now - now % width or now) + span end
+    if now < -width then return -width end
+    -- The clock of the proxy is behind this one: the next period has begun.
+    if now < span then return span end
+    -- By more than a period. That is not right to the hour, but the same for all requests.
+    local length = span + width
+    return now - (now - span) % length + length
 end
 
 -- The first of `count` marks for which `reached(total, label)` holds, or count + 1; by bisection, as
@@ -133,11 +108,10 @@ end
 
 -- The same as follow_clock() for periods: moves a record back that is later than the next one.
 local function follow_calendar(record, now, width, span)
-    -- No month is more than three days shorter than the longest.
-    if record.units == 0 or record.ends - now <= span - 3 * day_us then return false end
-    local _, ends = period(now, width)
-    local _, next_ends = period(ends, width)
-    if record.ends <= next_ends then return false end
+    if record.units == 0 or record.ends <= span then return false end
+    local ends = end_of_new(now, width, span)
+    -- Where the proxy's clock is behind, months of other lengths may follow.
+    if ends >= span and record.ends <= ends + 2 * (span + width) then return false end
     record.ends, record.oldest = ends, ends
     return true
 end

@@ -302,7 +302,10 @@ Task<> Worker::tick() {
         co_await tick_timer_.async_wait(as_values);
         turns_.fetch_add(1, std::memory_order_relaxed);
         const SteadyTime time = steady_now();
-        context_.date.set(std::chrono::system_clock::now());
+        const auto wall_time = std::chrono::system_clock::now();
+        context_.date.set(wall_time);
+        store::follow_wall_clock(wall_time);
+        limiter_.follow_wall_clock(time);
         deadlines_.advance(time);
         refused_connections_.sweep(time);
         limiter_.report_local(time);

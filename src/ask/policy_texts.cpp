@@ -12,8 +12,8 @@ std::int64_t window_seconds(const limit::Limit& limit) {
     // Slots have no window, and a schedule's lies around the moment, not before now.
     if (limit.has_set()) return 0;
     // The draft has one number of seconds for `w`, and lets it be left out. Any number would be
-    // wrong in most months; `t` says when the month ends.
-    if (limit.anchor == limit::Anchor::utc_month) return 0;
+    // wrong in most months, and on some days of a time zone; `t` says when they end.
+    if (!limit.has_one_duration()) return 0;
     const std::int64_t micros = limit.duration.count();
     return micros < kSecond ? 0 : (micros + kSecond - 1) / kSecond;
 }

@@ -79,6 +79,7 @@ Json limit_json(const Explanation::Limit& each) {
     Json json = {{"name", each.name}, {"algorithm", limit.traits().name}};
     json["quota"] = limit.quota;
     if (limit::has_period(limit.anchor)) json["anchor"] = limit::name_of(limit.anchor);
+    if (!limit.time_zone.empty()) json["time_zone"] = limit.time_zone;
     if (limit.has_one_duration()) json["duration_us"] = limit.duration.count();
     if (limit.burst != 0) json["burst"] = limit.burst;
     return json;

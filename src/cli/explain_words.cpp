@@ -115,6 +115,12 @@ std::string window_of(const limit::Limit& limit) {
             return "a week of UTC, from Monday on";
         case limit::Anchor::utc_month:
             return "a month of UTC";
+        case limit::Anchor::day:
+            return "a day of " + limit.time_zone;
+        case limit::Anchor::week:
+            return "a week of " + limit.time_zone + ", from Monday on";
+        case limit::Anchor::month:
+            return "a month of " + limit.time_zone;
         default:
             return format_duration(limit.duration);
     }

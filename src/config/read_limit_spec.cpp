@@ -1,17 +1,25 @@
 #include "config/read_limit_spec.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/ascii.hpp"
 #include "base/numbers.hpp"
 #include "base/quote.hpp"
 #include "base/units.hpp"
+#include "config/file_text.hpp"
+#include "config/files_read.hpp"
 #include "config/header_field.hpp"
 #include "config/section.hpp"
+#include "config/suggest.hpp"
 #include "http/grpc.hpp"
+#include "limit/time_zone.hpp"
 
 namespace tidegate::config {
 
@@ -171,6 +179,78 @@ void read_schedule(Section& section, LimitSpec& spec, std::optional<MomentSource
     }
 }
 
+// The zones below `folder`, for a suggestion. There are some 600; of others that do not fit into
+// the bound, none is suggested.
+std::vector<std::string> time_zones_in(const std::string& folder) {
+    constexpr std::size_t kLookedAtMost = 5'000;
+    namespace fs = std::filesystem;
+    std::vector<std::string> names;
+    std::error_code ec;
+    fs::recursive_directory_iterator file(folder, ec);
+    for (std::size_t looked_at = 0; !ec && file != fs::end(file) && looked_at < kLookedAtMost;
+         file.increment(ec), ++looked_at) {
+        const std::string name = file->path().lexically_relative(folder).string();
+        if (name == "right" || name == "posix") file.disable_recursion_pending();
+        if (limit::is_time_zone_name(name) && file->is_regular_file(ec)) names.push_back(name);
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+// `Europe/Berlin` for `Europe/Berln`, `europe/berlin` and `Berlin`; empty: none is near.
+std::string meant_time_zone(const std::string& name, const std::string& folder) {
+    const std::vector<std::string> names = time_zones_in(folder);
+    const std::string lower = to_lower(name);
+    const auto same = std::find_if(names.begin(), names.end(), [&](const std::string& one) {
+        const std::string known = to_lower(one);
+        return known == lower || known.ends_with('/' + lower);
+    });
+    if (same != names.end()) return *same;
+    const std::string_view near = nearest(name, {names.begin(), names.end()});
+    // A continent is the beginning of many names, none of which is nearer than the others.
+    return name.size() + 3 < near.size() ? std::string() : std::string(near);
+}
+
+// Reads the zone's file: of the folder that TZDIR names, as the C library does, or the system's.
+void read_time_zone(const Value& value, LimitSpec& spec) {
+    const auto name = value.text("the name of a time zone such as `Europe/Berlin`");
+    if (!name) return;
+    spec.time_zone = *name;
+    Context& context = value.context();
+    std::string folder = context.environment("TZDIR").value_or("");
+    if (folder.empty()) folder = "/usr/share/zoneinfo";
+    std::error_code ec;
+    if (!std::filesystem::is_directory(folder, ec)) {
+        value.fault(
+            "there are no time zones: install the package `tzdata`, which makes the folder " +
+            quote(folder));
+        return;
+    }
+    const std::string path = folder + '/' + *name;
+    const bool may_be_one =
+        limit::is_time_zone_name(*name) && std::filesystem::is_regular_file(path, ec);
+    if (!may_be_one) {
+        const std::string meant = meant_time_zone(*name, folder);
+        value.fault("the system has no time zone " + quote(*name) +
+                    (meant.empty() ? ": write a name of the tz database such as `Europe/Berlin`"
+                                   : "; did you mean " + quote(meant) + "?"));
+        return;
+    }
+    const auto file = read_file_text(path, limit::kTimeZoneBytesMax, FileKind::regular);
+    note_file(path, file ? std::optional<std::string_view>(file->text) : std::nullopt,
+              context.files_read);
+    if (!file) {
+        value.fault("the file " + quote(path) + " cannot be read: " + file.error());
+        return;
+    }
+    auto zone = limit::TimeZone::parse(file->text);
+    if (!zone) {
+        value.fault("the file " + quote(path) + ' ' + zone.error());
+        return;
+    }
+    spec.zone = std::make_shared<const limit::TimeZone>(std::move(*zone));
+}
+
 // The duration of all algorithms but concurrency, and but windows whose anchor says how long they
 // are. For the day of UTC it need not be written.
 void read_duration(Section& section, LimitSpec& spec) {
@@ -211,8 +291,9 @@ std::vector<std::pair<std::string_view, Algorithm>> algorithm_names() {
 
 std::vector<std::pair<std::string_view, Anchor>> anchor_names() {
     std::vector<std::pair<std::string_view, Anchor>> names;
-    for (const Anchor anchor : {Anchor::clock, Anchor::first_request, Anchor::utc_day,
-                                Anchor::utc_week, Anchor::utc_month}) {
+    for (const Anchor anchor :
+         {Anchor::clock, Anchor::first_request, Anchor::utc_day, Anchor::utc_week,
+          Anchor::utc_month, Anchor::day, Anchor::week, Anchor::month}) {
         names.emplace_back(limit::name_of(anchor), anchor);
     }
     return names;
@@ -228,6 +309,7 @@ std::optional<LimitSpec> read_map(const Value& value, std::optional<MomentSource
     }
     section.choice<Algorithm>("algorithm", spec.algorithm, algorithm_names());
     section.choice<Anchor>("anchor", spec.anchor, anchor_names());
+    if (const auto zone = section.find("time_zone")) read_time_zone(*zone, spec);
     read_schedule(section, spec, moment);
     read_duration(section, spec);
     if (const auto precision = section.find("precision")) spec.precision = read_time(*precision);

@@ -37,6 +37,7 @@ enum class StateKind : std::uint8_t {
     log,      // as windows, with a sub-bucket for each microsecond
     moments,  // a set of accepted moments (schedule.hpp)
     slots,    // a set of requests in flight (leases.hpp)
+    period,   // the count of a day, week or month (period.hpp); no algorithm has it by itself
 };
 
 // Settings that not every algorithm has; a row holds their sum.

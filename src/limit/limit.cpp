@@ -53,7 +53,10 @@ std::string written(Micros duration) {
 // The limit's settings, without its quota, and without those that follow from the rest.
 std::string default_name(const Limit& limit) {
     const AlgorithmTraits& traits = limit.traits();
-    if (has_period(limit.anchor)) return std::string(name_of(limit.anchor));
+    if (has_period(limit.anchor)) {
+        std::string name(name_of(limit.anchor));
+        return limit.time_zone.empty() ? name : name + "-" + limit.time_zone;
+    }
     std::string name;
     if (traits.has(kPer)) name = limit.utc_day ? "day" : written(limit.duration);
     name += traits.suffix;
@@ -87,6 +90,7 @@ std::uint32_t fingerprint(const Limit& limit) {
     print.add(static_cast<std::int64_t>(limit.anchor));
     print.add(name_of(limit.count));
     for (const std::uint16_t status : limit.statuses) print.add(status);
+    if (!limit.time_zone.empty()) print.add(limit.time_zone);
     return print.value();
 }
 
@@ -108,8 +112,9 @@ LimitFault stray_setting(const LimitSpec& spec) {
     };
     constexpr std::string_view kCounting =
         "`sliding_window`, `fixed_window`, `sliding_log` and `gcra` have";
-    const std::array<Given, 9> settings{{
+    const std::array<Given, 10> settings{{
         {kAnchor, spec.anchor != Anchor::clock, "anchor", "`fixed_window` has", "fixed_window"},
+        {kAnchor, !spec.time_zone.empty(), "time_zone", "`fixed_window` has", "fixed_window"},
         {kPrecision, spec.precision.has_value(), "precision", "`sliding_window` has",
          "sliding_window"},
         {kStrict, spec.strict, "strict", "`sliding_window` has", "sliding_window"},
@@ -200,17 +205,41 @@ LimitFault fault_of_schedule(const LimitSpec& spec) {
     return {};
 }
 
-// How long a period is at most.
+// How long a period is at most: one of a time zone an hour more than of UTC.
 Micros duration_of(Anchor anchor) {
     constexpr Micros kDay = std::chrono::hours{24};
+    const Micros hour = std::chrono::hours{has_time_zone(anchor) ? 1 : 0};
     switch (anchor) {
         case Anchor::utc_day:
-            return kDay;
+        case Anchor::day:
+            return kDay + hour;
         case Anchor::utc_week:
-            return 7 * kDay;
+        case Anchor::week:
+            return 7 * kDay + hour;
         default:
-            return 31 * kDay;
+            return 31 * kDay + hour;
     }
+}
+
+// There is no default zone: that of the machine, often UTC, would be a guess about those who read
+// the bill.
+LimitFault fault_of_time_zone(const LimitSpec& spec) {
+    const std::string anchor(name_of(spec.anchor));
+    if (has_time_zone(spec.anchor)) {
+        if (spec.zone != nullptr && !spec.time_zone.empty()) return {};
+        return {"anchor",
+                "the anchor `" + anchor +
+                    "` needs a time zone: add `time_zone: Europe/Berlin`, or write `utc_" + anchor +
+                    "`"};
+    }
+    if (spec.time_zone.empty()) return {};
+    if (has_period(spec.anchor)) {
+        return {"time_zone", "the anchor `" + anchor + "` is of UTC: write `anchor: " +
+                                 anchor.substr(4) + "`, or remove `time_zone`"};
+    }
+    return {"time_zone",
+            "only the anchors `day`, `week` and `month` have a time zone: add `anchor: day`, or "
+            "remove `time_zone`"};
 }
 
 LimitFault fault_of(const LimitSpec& spec) {
@@ -221,6 +250,7 @@ LimitFault fault_of(const LimitSpec& spec) {
                             written(kDurationMax));
     }
     if (LimitFault fault = stray_setting(spec)) return fault;
+    if (LimitFault fault = fault_of_time_zone(spec)) return fault;
     if (has_period(spec.anchor) && spec.duration != duration_of(spec.anchor)) {
         return {"per", "the anchor `" + std::string(name_of(spec.anchor)) +
                            "` says how long a window is: give no duration"};
@@ -254,6 +284,12 @@ std::string_view name_of(Anchor anchor) {
             return "utc_week";
         case Anchor::utc_month:
             return "utc_month";
+        case Anchor::day:
+            return "day";
+        case Anchor::week:
+            return "week";
+        case Anchor::month:
+            return "month";
     }
     return {};
 }
@@ -284,6 +320,8 @@ Result<Limit, LimitFault> make_limit(const LimitSpec& given) {
     limit.name = spec.name;
     limit.algorithm = spec.algorithm;
     limit.anchor = spec.anchor;
+    limit.time_zone = spec.time_zone;
+    limit.zone = spec.zone;
     limit.strict = spec.strict;
     limit.count = spec.count;
     limit.quota = spec.quota;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,7 +14,26 @@
 
 namespace tidegate::limit {
 
+class TimeZone;
+
 using Micros = std::chrono::microseconds;
+
+// A moment by the two clocks that a process has. Durations follow the steady one. Days, weeks and
+// months, and the moments of a schedule, follow the wall clock, which NTP, an administrator or a
+// resume from suspension sets forward and back.
+struct Now {
+    constexpr Now() = default;
+    // The clocks agree: as in Redis, which has one.
+    constexpr Now(Micros both) : steady(both), wall(both) {}
+    constexpr Now(Micros of_steady, Micros of_wall) : steady(of_steady), wall(of_wall) {}
+
+    // What the steady clock says at that moment of the wall clock, as the clocks differ now.
+    constexpr Micros steady_at(Micros moment) const { return moment - wall + steady; }
+    constexpr Micros wall_at(Micros moment) const { return moment - steady + wall; }
+
+    Micros steady{0};  // since 1970, by the wall clock of then: see store::process_now()
+    Micros wall{0};    // since 1970
+};
 
 // Where the windows of fixed_window begin. Part of what is stored in Redis, as Algorithm is.
 enum class Anchor : std::uint8_t {
@@ -23,10 +43,20 @@ enum class Anchor : std::uint8_t {
     utc_day,
     utc_week,
     utc_month,
+    // The same of a time zone.
+    day,
+    week,
+    month,
 };
 
+// Windows are days, weeks or months.
 constexpr bool has_period(Anchor anchor) {
     return anchor >= Anchor::utc_day;
+}
+
+// Of a time zone, which has to be named.
+constexpr bool has_time_zone(Anchor anchor) {
+    return anchor >= Anchor::day;
 }
 
 // As the configuration writes it.
@@ -69,10 +99,12 @@ struct LimitSpec {
     std::string name{};  // empty: what the limit is, without its quota
     Algorithm algorithm = Algorithm::sliding_window;
     std::int64_t quota = 0;
-    Micros duration{0};                   // concurrency has none, nor a window with a period
-    std::optional<Micros> precision{};    // sliding_window only
-    bool strict = false;                  // sliding_window only
-    Anchor anchor = Anchor::clock;        // fixed_window only
+    Micros duration{0};                 // concurrency has none, nor a window with a period
+    std::optional<Micros> precision{};  // sliding_window only
+    bool strict = false;                // sliding_window only
+    Anchor anchor = Anchor::clock;      // fixed_window only
+    std::string time_zone{};            // of an anchor that has one: its name, and what it says
+    std::shared_ptr<const TimeZone> zone{};
     std::optional<std::int64_t> burst{};  // gcra and leaky_bucket; the quota when not given
     std::optional<Micros> max_delay{};    // leaky_bucket
     bool utc_day = false;                 // schedule: windows are days of UTC
@@ -89,11 +121,15 @@ struct Limit {
     bool strict = false;
     Count count = Count::admitted;
     std::int64_t quota = 0;  // 0 .. kQuotaMax; at least 1 for gcra and leaky_bucket
-    // kDurationMin .. kDurationMax; of a lease for concurrency, of the longest month for utc_month
+    // kDurationMin .. kDurationMax; of a lease for concurrency; of a period the longest, for time
+    // zones that change their offset by an hour
     Micros duration{0};
     // Windows and sliding_log.
     Micros precision{0};      // width of a sub-bucket; the duration itself for fixed_window
     std::int64_t blocks = 0;  // sub-buckets that count: 1 .. kBlocksMax (one more when strict)
+    // Of an anchor that has one. What the zone says may change with a reload, and is no part of id.
+    std::string time_zone{};
+    std::shared_ptr<const TimeZone> zone{};
     // gcra and leaky_bucket.
     std::int64_t burst = 0;
     Micros max_delay{0};
@@ -106,22 +142,25 @@ struct Limit {
     std::uint32_t id = 0;  // names the record in the state; a hash of all but the quota
 
     const AlgorithmTraits& traits() const { return traits_of(algorithm); }
-    StateKind state() const { return traits().state; }
-    bool is_window() const { return state() == StateKind::windows || state() == StateKind::log; }
-    bool is_bucket() const { return state() == StateKind::bucket; }
-    bool is_schedule() const { return state() == StateKind::moments; }
-    bool is_concurrency() const { return state() == StateKind::slots; }
+    StateKind state() const { return follows_calendar() ? StateKind::period : traits().state; }
+    bool is_window() const {
+        return traits().state == StateKind::windows || traits().state == StateKind::log;
+    }
+    bool is_bucket() const { return traits().state == StateKind::bucket; }
+    bool is_schedule() const { return traits().state == StateKind::moments; }
+    bool is_concurrency() const { return traits().state == StateKind::slots; }
     // Redis keeps a set for it, apart from the packed value of the identifier.
     bool has_set() const { return is_schedule() || is_concurrency(); }
     bool opens_itself() const { return anchor == Anchor::first_request; }
-    // Windows are the weeks or months of period.hpp. A day of UTC lies on the grid of its duration.
-    bool follows_calendar() const { return anchor >= Anchor::utc_week; }
+    // Windows are the periods of period.hpp.
+    bool follows_calendar() const { return has_period(anchor); }
+    // Windows begin at multiples of their duration since 1970: so does a day of UTC.
     bool is_on_grid() const { return anchor == Anchor::clock || anchor == Anchor::utc_day; }
     // Only time frees units, and only admitted requests take them.
     bool only_time_frees() const { return count == Count::admitted && traits().time_frees; }
     // Its windows, or what it has in place of them, all last `duration`. Slots last as long as
-    // their requests, and months differ.
-    bool has_one_duration() const { return !is_concurrency() && anchor != Anchor::utc_month; }
+    // their requests; months differ, and so do the days of a time zone.
+    bool has_one_duration() const { return !is_concurrency() && anchor < Anchor::utc_month; }
     // The end of a request may give something back.
     bool settles() const { return count == Count::by_status || traits().settles; }
     // Whether statuses of gRPC are among those that count.

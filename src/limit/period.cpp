@@ -1,7 +1,10 @@
 #include "limit/period.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <chrono>
+
+#include "limit/time_zone.hpp"
 
 namespace tidegate::limit {
 namespace {
@@ -10,28 +13,105 @@ using std::chrono::days;
 using std::chrono::sys_days;
 using std::chrono::weeks;
 
-Micros begin_of(sys_days day) {
-    return day.time_since_epoch();
-}
+// The days of a period: its first, and that of the next one.
+struct Dates {
+    sys_days first;
+    sys_days next;
+};
 
-Period week_of(sys_days today) {
+Dates week_of(sys_days today) {
     const sys_days monday = today - (std::chrono::weekday(today) - std::chrono::Monday);
-    return {begin_of(monday), begin_of(monday + weeks{1})};
+    return {monday, monday + weeks{1}};
 }
 
-Period month_of(sys_days today) {
+Dates month_of(sys_days today) {
     const std::chrono::year_month_day date(today);
     const auto month = date.year() / date.month();
     const auto next = month + std::chrono::months{1};
-    return {begin_of(month / 1), begin_of(next / 1)};
+    return {month / 1, next / 1};
+}
+
+Dates dates_of(Anchor anchor, sys_days today) {
+    switch (anchor) {
+        case Anchor::utc_day:
+        case Anchor::day:
+            return {today, today + days{1}};
+        case Anchor::utc_week:
+        case Anchor::week:
+            return week_of(today);
+        default:
+            return month_of(today);
+    }
+}
+
+Period period_in(const TimeZone& zone, Anchor anchor, Micros at) {
+    using std::chrono::seconds;
+    const std::int64_t at_s = std::chrono::floor<seconds>(at).count();
+    const seconds local{at_s + zone.offset_at(at_s)};
+    Dates dates = dates_of(anchor, std::chrono::floor<days>(std::chrono::sys_seconds(local)));
+    // Clocks that go back over midnight show the day before again; it has ended all the same.
+    while (zone.begin_of(dates.next) <= at_s) dates = dates_of(anchor, dates.next);
+    return {seconds{zone.begin_of(dates.first)}, seconds{zone.begin_of(dates.next)}};
 }
 
 }  // namespace
 
-Period period_at(Anchor anchor, Micros at) {
-    assert(anchor == Anchor::utc_week || anchor == Anchor::utc_month);
-    const sys_days today = std::chrono::floor<days>(std::chrono::sys_time<Micros>(at));
-    return anchor == Anchor::utc_week ? week_of(today) : month_of(today);
+Period period_at(const Limit& limit, Micros at) {
+    assert(limit.follows_calendar());
+    if (limit.zone != nullptr) return period_in(*limit.zone, limit.anchor, at);
+    const auto [first, next] =
+        dates_of(limit.anchor, std::chrono::floor<days>(std::chrono::sys_time<Micros>(at)));
+    return {first.time_since_epoch(), next.time_since_epoch()};
+}
+
+Standing standing_at(const PeriodUnits& count, const Now& now) {
+    const bool is_ahead = now.wall < count.begins();
+    const Micros left = count.latest() - now.steady;
+    Standing standing;
+    standing.at = now.wall;
+    if (is_ahead && left <= Micros{0}) return standing;
+    standing.at = std::max(now.wall, count.begins());
+    if (count.units == 0 || now.wall >= count.ends()) return standing;
+    standing.units = count.units;
+    standing.next_free = is_ahead ? std::min(count.ends(), now.wall + left) : count.ends();
+    return standing;
+}
+
+void take(PeriodUnits& count, const Limit& limit, const Standing& standing, const Now& now,
+          std::int64_t units) {
+    assert(units >= 1 && standing.units + units <= kQuotaMax);
+    using std::chrono::ceil;
+    using std::chrono::floor;
+    using std::chrono::milliseconds;
+    using std::chrono::seconds;
+    const Period period =
+        standing.units == 0 ? period_at(limit, standing.at) : Period{count.begins(), count.ends()};
+    if (period != Period{count.begins(), count.ends()}) {
+        count.begins_us = period.begins.count();
+        count.length_s =
+            static_cast<std::uint32_t>(floor<seconds>(period.ends - period.begins).count());
+        count.opened_us = now.steady.count();
+        count.left_ms =
+            static_cast<std::uint32_t>(ceil<milliseconds>(period.ends - standing.at).count());
+        count.units = 0;
+    } else if (now.steady.count() < count.opened_us && now.wall >= count.begins()) {
+        // A thread that read the clock before the one that opened the period.
+        const auto earlier = ceil<milliseconds>(Micros{count.opened_us} - now.steady);
+        count.left_ms += static_cast<std::uint32_t>(earlier.count());
+        count.opened_us = now.steady.count();
+    }
+    count.units += static_cast<std::uint32_t>(units);
+}
+
+void give_back(PeriodUnits& count, Micros at, std::int64_t units, const Now& now) {
+    const Standing standing = standing_at(count, now);
+    if (standing.units == 0 || at.count() < count.opened_us) return;
+    count.units -= static_cast<std::uint32_t>(std::min(units, standing.units));
+}
+
+Micros end_of(const PeriodUnits& count, const Now& now) {
+    const Micros by_wall = now.steady_at(count.ends());
+    return now.wall < count.begins() ? std::min(by_wall, count.latest()) : by_wall;
 }
 
 }  // namespace tidegate::limit

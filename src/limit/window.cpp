@@ -61,33 +61,9 @@ Micros end_on_grid(const Limit& limit, Micros at) {
     return (limit.opens_itself() ? at : at - at % limit.precision) + span_of(limit);
 }
 
-// A week or month is a window of one sub-bucket, so it has no marks. Its functions are apart from
-// those of the others, so that these need not save registers for a call that they seldom make.
-template <class Label>
-[[gnu::noinline, gnu::cold]] Standing standing_in_period(const WindowOf<Label>& window,
-                                                         const Limit& limit, Micros now) {
-    const Micros ends{window.ends_us};
-    Standing standing;
-    standing.at = std::max(now, begin_for(limit, ends));
-    if (ends <= now || window.total == window.base) return standing;
-    standing.units = static_cast<std::uint32_t>(window.total - window.base);
-    standing.next_free = ends;
-    return standing;
-}
-
-template <class Label>
-[[gnu::noinline, gnu::cold]] void take_in_period(WindowOf<Label>& window, const Limit& limit,
-                                                 const Standing& standing, std::int64_t units) {
-    if (standing.units == 0) {
-        window.base = window.total;
-        window.ends_us = end_for(limit, standing.at).count();
-    }
-    window.total += static_cast<std::uint32_t>(units);
-}
-
-[[gnu::noinline, gnu::cold]] Micros first_unit_in_period(const Limit& limit,
-                                                         const Standing& standing, Micros now) {
-    return end_for(limit, standing.at) - now;
+// Apart, so that verdict_of() need not save registers for a call that it seldom makes.
+[[gnu::noinline, gnu::cold]] Micros end_of_period(const Limit& limit, Micros at) {
+    return period_at(limit, at).ends;
 }
 
 // Whether units taken at `at` belong to the newest sub-bucket. Requires that it still counts.
@@ -127,7 +103,7 @@ std::size_t position_of(const WindowOf<Label>& window, Ring<const MarkOf<Label>>
     if (limit.opens_itself()) {
         return at >= ends - span_of(limit) && at < ends ? window.marks : nowhere;
     }
-    const Micros end = end_for(limit, at);
+    const Micros end = end_on_grid(limit, at);
     if (end >= ends) return end == ends ? window.marks : nowhere;
     const std::size_t position = first_mark(window, ring, 0, [&](const MarkOf<Label>& mark) {
         return end_of(window, limit, mark.label) >= end;
@@ -139,12 +115,11 @@ std::size_t position_of(const WindowOf<Label>& window, Ring<const MarkOf<Label>>
 }  // namespace
 
 Micros end_for(const Limit& limit, Micros at) {
-    if (limit.follows_calendar()) return period_at(limit.anchor, at).ends;
-    return end_on_grid(limit, at);
+    return limit.follows_calendar() ? end_of_period(limit, at) : end_on_grid(limit, at);
 }
 
 Micros begin_for(const Limit& limit, Micros ends) {
-    if (limit.follows_calendar()) return period_at(limit.anchor, ends - Micros{1}).begins;
+    if (limit.follows_calendar()) return period_at(limit, ends - Micros{1}).begins;
     return ends - span_of(limit);
 }
 
@@ -152,7 +127,6 @@ template <class Label>
 Standing standing_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
                      const Limit& limit, Micros now) {
     assert(now >= Micros{0} && now <= kNowMax);
-    if (limit.follows_calendar()) return standing_in_period(window, limit, now);
     const Micros ends{window.ends_us};
     Standing standing;
     standing.at = std::max(now, ends - span_of(limit));
@@ -197,7 +171,7 @@ std::size_t marks_max(const Limit& limit) {
 template <class Label>
 std::size_t marks_after_take(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
                              const Limit& limit, const Standing& standing) {
-    if (standing.units == 0 || limit.follows_calendar()) return 0;
+    if (standing.units == 0) return 0;
     const auto kept = static_cast<std::size_t>(window.marks - standing.expired);
     if (newest_is_current(window, limit, standing.at) || !newest_has_units(window, ring)) {
         return kept;
@@ -209,7 +183,6 @@ template <class Label>
 void take(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit,
           const Standing& standing, std::int64_t units) {
     assert(units >= 1 && standing.units + units <= kQuotaMax);
-    if (limit.follows_calendar()) return take_in_period(window, limit, standing, units);
     const Micros ends = end_on_grid(limit, standing.at);
     if (standing.units == 0) {
         window.base = window.total;
@@ -258,8 +231,7 @@ LimitVerdict verdict_of(const Limit& limit, const Standing& standing, Micros now
     if (standing.units > 0) {
         verdict.next_unit = standing.next_free - now;
     } else if (taken > 0) {
-        verdict.next_unit = limit.follows_calendar() ? first_unit_in_period(limit, standing, now)
-                                                     : end_on_grid(limit, standing.at) - now;
+        verdict.next_unit = end_for(limit, standing.at) - now;
     }
     return verdict;
 }

@@ -1,5 +1,6 @@
 // One limit's count for one identifier: what sliding_window, fixed_window and sliding_log are made
-// of. A log is a window whose sub-buckets are single microseconds; only its labels are wider.
+// of, but for the windows of the calendar (period.hpp). A log is a window whose sub-buckets are
+// single microseconds; only its labels are wider.
 //
 // The count is kept as running totals. Each sub-bucket that was used leaves a mark: the total of
 // all units taken when it ended. What counts at a moment is then the difference of two totals,
@@ -62,16 +63,17 @@ struct Standing {
     std::uint16_t expired = 0;  // marks that count no more
 };
 
-// How long a sub-bucket counts from its beginning; of months, the longest.
+// How long a sub-bucket counts from its beginning; of a period, the longest.
 constexpr Micros span_of(const Limit& limit) {
     return limit.blocks * limit.precision;
 }
 
 // When a sub-bucket in which units are taken at `at` stops counting, if `at` is the first moment
-// that it is used. Requires a limit of windows.
+// that it is used; of a limit that follows the calendar, the end of the period. Requires a limit of
+// windows.
 Micros end_for(const Limit& limit, Micros at);
 
-// When the sub-bucket began that stops counting at `ends`.
+// When the sub-bucket or period began that stops counting at `ends`.
 Micros begin_for(const Limit& limit, Micros ends);
 
 // Looks without touching. `ring` is the room of the window's marks.

@@ -9,7 +9,9 @@
 
 #include "base/hex.hpp"
 #include "limit/gcra.hpp"
+#include "limit/period.hpp"
 #include "limit/window.hpp"
+#include "store/memory_store.hpp"
 #include "store/resp.hpp"
 #include "store/scripts.hpp"
 
@@ -100,11 +102,14 @@ ExactTime fullest(const Limit& limit) {
     return line_is_shorter ? ExactTime{limit.max_delay.count(), 0} : burst;
 }
 
-void pack_terms(const Limit& limit, Packer& out) {
+void pack_terms(const Limit& limit, std::optional<Micros> clock, Packer& out) {
     out.put(static_cast<std::uint32_t>(limit.quota));
     if (limit.is_window()) {
-        out.put_double(width_for_script(limit));
-        out.put_double(limit::span_of(limit).count());
+        const bool needs_time = sends_period(limit) && !clock;
+        const ScriptWindow window =
+            window_for_script(limit, needs_time ? process_now().wall : clock.value_or(Micros{0}));
+        out.put_double(window.width);
+        out.put_double(window.span);
     } else if (limit.is_bucket()) {
         const ExactTime full = fullest(limit);
         out.put_double(full.us);
@@ -124,7 +129,7 @@ std::uint32_t layout_of(std::span<const Limit> limits) {
     return (hash | 1) << 8 | static_cast<std::uint32_t>(limits.size());
 }
 
-void append_run(std::span<const ChargeItem> run, std::string& out) {
+void append_run(std::span<const ChargeItem> run, std::optional<Micros> clock, std::string& out) {
     const std::span<const Limit> limits = run[0].limits();
     assert(!limits.empty() && limits.size() <= limit::kLimitsMax);
     std::array<char, kRunBytes + kLimitBytes * limit::kLimitsMax> bytes;
@@ -134,7 +139,7 @@ void append_run(std::span<const ChargeItem> run, std::string& out) {
     packed.put(layout_of(limits));
     packed.put(static_cast<std::uint8_t>(limits.size()));
     for (const Limit& limit : limits) packed.put(static_cast<std::uint8_t>(kind_of(limit)));
-    for (const Limit& limit : limits) pack_terms(limit, packed);
+    for (const Limit& limit : limits) pack_terms(limit, clock, packed);
     for (const Limit& limit : limits) {
         packed.put(limit.id);
         packed.put(mark_bytes(limit));
@@ -142,7 +147,8 @@ void append_run(std::span<const ChargeItem> run, std::string& out) {
     out.append(bytes.data(), packed.end());
 }
 
-void append_policies(std::span<const ChargeItem> items, std::size_t times, std::string& out) {
+void append_policies(std::span<const ChargeItem> items, std::size_t times,
+                     std::optional<Micros> clock, std::string& out) {
     std::size_t size = kPoliciesHeadBytes;
     for_each_run(items, [&](std::span<const ChargeItem> run) {
         size += kRunBytes + kLimitBytes * run[0].limits().size();
@@ -150,7 +156,7 @@ void append_policies(std::span<const ChargeItem> items, std::size_t times, std::
     append_length('$', size, out);
     append_packed(static_cast<std::uint8_t>(items.size()), out);
     append_packed(static_cast<std::uint8_t>(times), out);
-    for_each_run(items, [&](std::span<const ChargeItem> run) { append_run(run, out); });
+    for_each_run(items, [&](std::span<const ChargeItem> run) { append_run(run, clock, out); });
     out += "\r\n";
 }
 
@@ -235,13 +241,12 @@ void append_key(const ChargeItem& item, std::string_view prefix, std::string_vie
 
 }  // namespace
 
-std::int64_t width_for_script(const Limit& limit) {
-    constexpr std::int64_t kWeeks = -1;
-    constexpr std::int64_t kMonths = -2;
-    if (limit.follows_calendar()) {
-        return limit.anchor == limit::Anchor::utc_week ? kWeeks : kMonths;
+ScriptWindow window_for_script(const Limit& limit, Micros at) {
+    if (sends_period(limit)) {
+        const Micros ends = limit::period_at(limit, at).ends;
+        return {-ends.count(), limit::period_at(limit, ends).ends.count()};
     }
-    return limit.opens_itself() ? 0 : limit.precision.count();
+    return {limit.opens_itself() ? 0 : limit.precision.count(), limit::span_of(limit).count()};
 }
 
 bool can_share_command(const limit::Charge& charge) {
@@ -282,10 +287,10 @@ std::size_t reading_keys(std::span<const ChargeItem> items) {
 }
 
 void append_reading(std::span<const ChargeItem> items, std::size_t keys, std::size_t requests,
-                    std::string_view prefix, std::string& out) {
+                    std::string_view prefix, std::optional<Micros> clock, std::string& out) {
     append_number(keys, out);
     append_reading_keys(items, prefix, out);
-    append_policies(items, requests, out);
+    append_policies(items, requests, clock, out);
 }
 
 void append_reading_keys(std::span<const ChargeItem> items, std::string_view prefix,
@@ -298,8 +303,9 @@ void append_reading_keys(std::span<const ChargeItem> items, std::string_view pre
     }
 }
 
-void append_charge_arguments(std::span<const limit::Charge> charges, std::string& out) {
-    append_policies(charges[0].items, charges.size(), out);
+void append_charge_arguments(std::span<const limit::Charge> charges, std::optional<Micros> clock,
+                             std::string& out) {
+    append_policies(charges[0].items, charges.size(), clock, out);
     append_requests(charges, out);
 }
 
@@ -311,7 +317,7 @@ void append_charge_command(std::span<const limit::Charge> charges, std::string_v
     // The fast path takes several requests only of different items.
     const auto& script = charges.size() == 1 ? charge_script(first) : charge_script({});
     append_call(script, keys, clock, out);
-    append_reading(first.items, keys, charges.size(), prefix, out);
+    append_reading(first.items, keys, charges.size(), prefix, clock, out);
     append_requests(charges, out);
     append_clock(clock, out);
 }
@@ -327,7 +333,7 @@ void append_mixed_command(std::span<const limit::Charge> charges, std::string_vi
         assert(charge.items.size() == first.items.size() && charge.cost > 0);
         for (const ChargeItem& item : charge.items) append_state_key(item, prefix, out);
     }
-    append_policies(first.items, may_share_a_state(charges) ? 1 : 0, out);
+    append_policies(first.items, may_share_a_state(charges) ? 1 : 0, clock, out);
     append_requests(charges, out);
     append_clock(clock, out);
 }

@@ -1,4 +1,5 @@
-// Commands that charge, as lua/charge.lua takes them, and its answers as verdicts. Pure.
+// Commands that charge, as lua/charge.lua takes them, and its answers as verdicts. Pure, but that
+// the wall clock says which week or month it is, or day of a time zone.
 // docs/scripts.md shows an example with its bytes.
 #pragma once
 
@@ -46,19 +47,32 @@ void append_mixed_command(std::span<const limit::Charge> charges, std::string_vi
                           std::optional<limit::Micros> clock, std::string& out);
 
 // The part of a command that lua/read_states.lua reads: the number of keys (reading_keys()), the
-// keys, and the policies, for so many requests. At most 255 items.
+// keys, and the policies, for so many requests. At most 255 items. `clock` says which week or
+// month, or day of a time zone, it is; without it, the wall clock of process_now() does.
 void append_reading(std::span<const limit::ChargeItem> items, std::size_t keys,
-                    std::size_t requests, std::string_view prefix, std::string& out);
+                    std::size_t requests, std::string_view prefix,
+                    std::optional<limit::Micros> clock, std::string& out);
 std::size_t reading_keys(std::span<const limit::ChargeItem> items);
 // The keys alone.
 void append_reading_keys(std::span<const limit::ChargeItem> items, std::string_view prefix,
                          std::string& out);
 // ARGV[1] and ARGV[2] of lua/charge.lua.
-void append_charge_arguments(std::span<const limit::Charge> charges, std::string& out);
+void append_charge_arguments(std::span<const limit::Charge> charges,
+                             std::optional<limit::Micros> clock, std::string& out);
 
-// The width of a window's sub-buckets, as lua/window.lua takes it: microseconds; 0 for a window
-// that opens with its first request, -1 for weeks and -2 for months of the calendar.
-std::int64_t width_for_script(const limit::Limit& limit);
+// Whether the scripts are told when the limit's periods end. A day of UTC they find themselves: it
+// lies on the grid of its duration.
+inline bool sends_period(const limit::Limit& limit) {
+    return limit.follows_calendar() && !limit.is_on_grid();
+}
+
+// A window, as lua/window.lua takes it, in microseconds. Of a period: when the one of `at` ends,
+// negative, and when the next one ends.
+struct ScriptWindow {
+    std::int64_t width;
+    std::int64_t span;
+};
+ScriptWindow window_for_script(const limit::Limit& limit, limit::Micros at);
 
 // Reads the script's reply (one bulk string) into a verdict for each charge. False if it is no
 // reply to them; the verdicts are then unspecified.

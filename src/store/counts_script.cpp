@@ -116,7 +116,7 @@ void append_counts_command(std::span<const ChargeItem> items, std::string_view p
     append_length('*', 5 + keys + (clock ? 1 : 0), out);
     append_string("EVALSHA", out);
     append_string(inspect_script().sha1, out);
-    append_reading(items, keys, 0, prefix, out);
+    append_reading(items, keys, 0, prefix, clock, out);
     append_string("", out);
     if (clock) append_number(static_cast<std::uint64_t>(clock->count()), out);
 }

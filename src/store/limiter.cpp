@@ -165,6 +165,11 @@ void Limiter::leave_line(LimitDecision& decision) {
     });
 }
 
+void Limiter::follow_wall_clock(SteadyTime now) {
+    const std::uint64_t steps = wall_clock_steps();
+    if (std::exchange(clock_steps_, steps) != steps) denials_.clear(now);
+}
+
 void Limiter::forget(std::span<const limit::ChargeItem> items) {
     denials_.clear(std::chrono::steady_clock::now());
     local_report_.forget(items);

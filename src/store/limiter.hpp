@@ -89,6 +89,10 @@ class Limiter {
         if (freed_ != nullptr) freed_->add(identifier, std::chrono::steady_clock::now());
     }
 
+    // Forgets all denials if the wall clock was set since the last call: those of days and months
+    // hold by it. Call several times a second.
+    void follow_wall_clock(SteadyTime now);
+
     // Renews the slots that requests hold in Redis. Call about once a second.
     void renew_slots(SteadyTime now) { leases_.renew(now); }
 
@@ -132,6 +136,7 @@ class Limiter {
     std::optional<Inspector> inspector_;  // with Redis
     std::uint64_t lease_holder_;
     std::uint64_t last_lease_ = 0;
+    std::uint64_t clock_steps_ = 0;  // that were noticed
 };
 
 }  // namespace tidegate::store

@@ -24,7 +24,8 @@ bool is_copy_of(const limit::Policy& copy, const ChargeItem& item) {
            std::equal(copy.limits.begin(), copy.limits.end(), limits.begin(), limits.end(),
                       [](const Limit& left, const Limit& right) {
                           return left.id == right.id && left.quota == right.quota &&
-                                 left.burst == right.burst && left.max_delay == right.max_delay;
+                                 left.burst == right.burst && left.max_delay == right.max_delay &&
+                                 left.zone == right.zone;
                       });
 }
 
@@ -43,10 +44,11 @@ LocalLedger::LocalLedger(const Options& options) : options_(options), places_(0,
 
 LocalLedger::~LocalLedger() = default;
 
-std::size_t LocalLedger::take(const limit::Charge& charge, const limit::Verdict& verdict) {
+std::size_t LocalLedger::take(const limit::Charge& charge, const limit::Verdict& verdict,
+                              Micros wall_ahead) {
     if (charge.cost == 0) return 0;
-    const Micros now = verdict.receipt.at;
-    latest_ = std::max(latest_, now);
+    const limit::Now now{verdict.receipt.at, verdict.receipt.at + wall_ahead};
+    latest_ = std::max(latest_, now.steady);
     std::size_t forgotten = 0;
     for (std::size_t i = 0; i < charge.items.size(); ++i) {
         const ChargeItem& item = charge.items[i];
@@ -66,7 +68,7 @@ std::size_t LocalLedger::take(const limit::Charge& charge, const limit::Verdict&
     return forgotten + make_room(0);
 }
 
-void LocalLedger::give_back(const limit::Refund& refund, Micros now) {
+void LocalLedger::give_back(const limit::Refund& refund, const limit::Now& now) {
     const auto& generations = refund.receipt->generations;
     if (generations.size() != refund.charge.items.size() || refund.charge.cost == 0) return;
     for (std::size_t i = 0; i < generations.size(); ++i) {

@@ -34,12 +34,13 @@ class LocalLedger {
     ~LocalLedger();
 
     // Notes what `charge` took in process, `verdict` being what was answered. What cannot be told
-    // to Redis (schedule, concurrency) is left out. Returns how many identifiers had to be
-    // forgotten for it.
-    std::size_t take(const limit::Charge& charge, const limit::Verdict& verdict);
+    // to Redis (schedule, concurrency) is left out. The wall clock was ahead of the steady one by
+    // `wall_ahead`. Returns how many identifiers had to be forgotten for it.
+    std::size_t take(const limit::Charge& charge, const limit::Verdict& verdict,
+                     limit::Micros wall_ahead = {});
 
     // What was given back in process is taken out, as far as it is still here.
-    void give_back(const limit::Refund& refund, limit::Micros now);
+    void give_back(const limit::Refund& refund, const limit::Now& now);
 
     // Forgets the items, under whatever tier or version of their policies. Looks once at all there
     // are.

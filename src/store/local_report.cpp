@@ -89,10 +89,11 @@ LocalReport::LocalReport(RedisStore redis, const Options& options, Metrics& metr
       ledger_(options.ledger) {}
 
 void LocalReport::took(const limit::Charge& charge, const limit::Verdict& verdict) {
-    count(LocalReportResult::forgotten, ledger_.take(charge, verdict));
+    const limit::Now now = process_now();
+    count(LocalReportResult::forgotten, ledger_.take(charge, verdict, now.wall - now.steady));
 }
 
-void LocalReport::gave_back(const limit::Refund& refund, Micros now) {
+void LocalReport::gave_back(const limit::Refund& refund, const limit::Now& now) {
     if (!ledger_.empty()) ledger_.give_back(refund, now);
 }
 
@@ -107,7 +108,7 @@ void LocalReport::send(SteadyTime now) {
     auto handed = ledger_.hand_out(at_once_ - in_flight_.size(),
                                    [&](const LocalTaken& taken) { return is_reachable(taken); });
     for (LocalTaken& taken : handed) {
-        if (taken.ends <= process_now()) {
+        if (taken.ends <= process_now().steady) {
             count(LocalReportResult::expired);
         } else {
             send_one(std::move(taken));

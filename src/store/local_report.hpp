@@ -30,7 +30,7 @@ class LocalReport {
 
     // The in-process store has decided, or was given back something.
     void took(const limit::Charge& charge, const limit::Verdict& verdict);
-    void gave_back(const limit::Refund& refund, limit::Micros now);
+    void gave_back(const limit::Refund& refund, const limit::Now& now);
 
     // Their counts were reset: drops what was not sent yet.
     void forget(std::span<const limit::ChargeItem> items);

@@ -22,20 +22,21 @@ auto first_from(std::vector<Portion>& portions, Micros began) {
         [](const Portion& portion, Micros from) { return portion.began < from; });
 }
 
-// The portion that units taken at `at` are in; portions.end() if there is none.
-auto portion_at(std::vector<Portion>& portions, const Limit& limit, Micros at) {
+// When the sub-bucket began that units taken at `at` are in; of a window that its first request
+// opens, `at`.
+Micros beginning(const Limit& limit, const limit::Now& at) {
+    if (limit.follows_calendar()) return limit::period_at(limit, at.wall).begins;
+    return limit.opens_itself() ? at.steady : at.steady - at.steady % limit.precision;
+}
+
+// The portion that units are in whose sub-bucket began at `began`; portions.end() if there is none.
+auto portion_from(std::vector<Portion>& portions, const Limit& limit, Micros began) {
     if (limit.opens_itself()) {
-        const auto later = first_from(portions, at + Micros{1});
+        const auto later = first_from(portions, began + Micros{1});
         if (later == portions.begin()) return portions.end();
-        return std::prev(later)->began + limit::span_of(limit) > at ? std::prev(later)
-                                                                    : portions.end();
+        return std::prev(later)->began + limit::span_of(limit) > began ? std::prev(later)
+                                                                       : portions.end();
     }
-    if (limit.follows_calendar()) {
-        const limit::Period period = limit::period_at(limit.anchor, at);
-        const auto found = first_from(portions, period.begins);
-        return found != portions.end() && found->began < period.ends ? found : portions.end();
-    }
-    const Micros began = at - at % limit.precision;
     const auto found = first_from(portions, began);
     return found != portions.end() && found->began == began ? found : portions.end();
 }
@@ -47,15 +48,13 @@ void forget_the_oldest(std::vector<Portion>& portions, const Limit& limit, Micro
     portions.erase(portions.begin(), portions.end() - kept);
 }
 
-void take_in_window(OfLimit& taken, const Limit& limit, Micros at, std::int64_t units) {
-    auto portion = portion_at(taken.portions, limit, at);
+void take_in_window(OfLimit& taken, const Limit& limit, Micros began, std::int64_t units) {
+    const auto portion = portion_from(taken.portions, limit, began);
     if (portion == taken.portions.end()) {
-        const Micros began = limit.is_on_grid() ? at - at % limit.precision : at;
         taken.portions.insert(first_from(taken.portions, began), {began, units});
         forget_the_oldest(taken.portions, limit, taken.portions.back().began);
         return;
     }
-    if (limit.follows_calendar()) portion->began = std::max(portion->began, at);
     portion->units = std::min(portion->units + units, limit::kQuotaMax);
 }
 
@@ -77,10 +76,11 @@ void add_later_bucket(OfLimit& earlier, const Limit& limit, const OfLimit& later
     if (end_of(earlier.bucket) < end_of(later.bucket)) earlier.bucket = later.bucket;
 }
 
-Micros end_of(const OfLimit& taken, const Limit& limit) {
+Micros end_of(const OfLimit& taken, const Limit& limit, Micros wall_ahead) {
     if (!limit.is_bucket()) {
-        return taken.portions.empty() ? Micros{0}
-                                      : limit::end_for(limit, taken.portions.back().began);
+        if (taken.portions.empty()) return Micros{0};
+        const Micros end = limit::end_for(limit, taken.portions.back().began);
+        return limit.follows_calendar() ? end - wall_ahead : end;
     }
     if (taken.units == 0) return Micros{0};
     const Micros full{limit::time_for(limit, limit.burst).us};
@@ -89,28 +89,30 @@ Micros end_of(const OfLimit& taken, const Limit& limit) {
 
 }  // namespace
 
-void LocalTaken::take(std::size_t k, std::int64_t units, Micros at) {
+void LocalTaken::take(std::size_t k, std::int64_t units, const limit::Now& at) {
     const Limit& limit = policy->limits[k];
+    wall_ahead = at.wall - at.steady;
     if (limit.is_bucket()) {
-        take_in_bucket(limits[k], limit, at, units);
+        take_in_bucket(limits[k], limit, at.steady, units);
     } else {
-        take_in_window(limits[k], limit, at, units);
+        take_in_window(limits[k], limit, beginning(limit, at), units);
     }
-    ends = std::max(ends, end_of(limits[k], limit));
+    ends = std::max(ends, end_of(limits[k], limit, wall_ahead));
 }
 
-void LocalTaken::give_back(std::size_t k, std::int64_t units, Micros at, Micros now) {
+void LocalTaken::give_back(std::size_t k, std::int64_t units, Micros at, const limit::Now& now) {
     const Limit& limit = policy->limits[k];
     OfLimit& taken = limits[k];
     if (limit.is_bucket()) {
         const limit::Bucket before = taken.bucket;
-        limit::give_back(taken.bucket, limit, at, units, now);
+        limit::give_back(taken.bucket, limit, at, units, now.steady);
         const bool gone =
             taken.bucket.tat_us != before.tat_us || taken.bucket.parts != before.parts;
         if (gone) taken.units = std::max<std::int64_t>(0, taken.units - units);
         return;
     }
-    const auto portion = portion_at(taken.portions, limit, at);
+    const limit::Now then{at, now.wall_at(at)};
+    const auto portion = portion_from(taken.portions, limit, beginning(limit, then));
     if (portion == taken.portions.end()) return;
     portion->units -= std::min(units, portion->units);
     if (portion->units == 0) taken.portions.erase(portion);
@@ -118,13 +120,14 @@ void LocalTaken::give_back(std::size_t k, std::int64_t units, Micros at, Micros 
 
 void LocalTaken::add_later(const LocalTaken& later) {
     ends = Micros{0};
+    wall_ahead = later.wall_ahead;
     for (std::size_t k = 0; k < limits.size(); ++k) {
         const Limit& limit = policy->limits[k];
         if (limit.is_bucket()) add_later_bucket(limits[k], limit, later.limits[k]);
         for (const Portion& portion : later.limits[k].portions) {
             take_in_window(limits[k], limit, portion.began, portion.units);
         }
-        ends = std::max(ends, end_of(limits[k], limit));
+        ends = std::max(ends, end_of(limits[k], limit, wall_ahead));
     }
 }
 

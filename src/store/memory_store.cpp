@@ -64,7 +64,7 @@ ItemCounts count_item(const Found& found, const Asked& asked) {
     }
     if (found.state == nullptr) return counts;
     for (const Record& record : found.state->records) {
-        const Micros all_free = Micros{record.ends_us()} - asked.now;
+        const Micros all_free = Micros{record.ends_us(asked.now)} - asked.now.steady;
         const bool asked_about = std::any_of(limits.begin(), limits.end(),
                                              [&](const Limit& one) { return record.counts(one); });
         if (!asked_about && all_free > Micros{0}) counts.others.push_back({record.id(), all_free});
@@ -77,7 +77,7 @@ ItemCounts count_item(const Found& found, const Asked& asked) {
 // A charge whose states are all found, and locked until this ends. One a thread at a time.
 class MemoryStore::Call {
   public:
-    Call(Impl& store, const limit::Charge& charge, Micros now)
+    Call(Impl& store, const limit::Charge& charge, const limit::Now& now)
         // The divisor is read once: it may change while the charge is decided.
         : asked{charge, now, store.divisor.load(std::memory_order_relaxed), store.stands_in},
           work(scratch()),
@@ -136,14 +136,14 @@ const std::vector<Found>& MemoryStore::Impl::locate(const limit::Charge& charge,
 }
 
 // A state for each item that takes and has none. All of them or, if one cannot be had, none.
-bool MemoryStore::Impl::make_states(Micros now, std::vector<Found>& found) {
+bool MemoryStore::Impl::make_states(const limit::Now& now, std::vector<Found>& found) {
     for (Found& one : found) {
         if (one.state != nullptr) one.state->pinned = true;
     }
     bool all = true;
     for (Found& one : found) {
         if (one.state != nullptr || !one.takes) continue;
-        one.state = shards[one.shard].insert(one.name, now.count(), evict);
+        one.state = shards[one.shard].insert(one.name, now, evict);
         one.made = one.state != nullptr;
         all = one.made;
         if (!all) break;
@@ -160,14 +160,15 @@ bool MemoryStore::Impl::make_states(Micros now, std::vector<Found>& found) {
 }
 
 bool MemoryStore::Impl::put(std::string_view policy, std::string_view identifier,
-                            std::vector<Record>&& records, std::int64_t expires_us, Micros now) {
+                            std::vector<Record>&& records, std::int64_t expires_us,
+                            const limit::Now& now) {
     const std::uint64_t of_policy = hash_of_policy(policy);
     const std::uint64_t hash = hash_text(identifier, of_policy, secret[1]);
     const StateName name{hash, of_policy, policy, identifier};
     Shard& shard = shards[hash & (shard_count - 1)];
     const std::lock_guard lock(shard.mutex());
     State* state = shard.find(name);
-    if (state == nullptr) state = shard.insert(name, now.count(), evict);
+    if (state == nullptr) state = shard.insert(name, now, evict);
     if (state == nullptr) return false;
     state->records = std::move(records);
     state->expires_us = expires_us;
@@ -179,7 +180,8 @@ MemoryStore::MemoryStore(const Options& options) : impl_(std::make_unique<Impl>(
 MemoryStore::~MemoryStore() = default;
 
 // Flattened, as look() shares its steps: calls to them would cost a tenth of a charge.
-[[gnu::flatten]] MemoryStore::Outcome MemoryStore::charge(const limit::Charge& charge, Micros now,
+[[gnu::flatten]] MemoryStore::Outcome MemoryStore::charge(const limit::Charge& charge,
+                                                          const limit::Now& now,
                                                           limit::Verdict& verdict) {
     assert(charge.cost >= 0);
     const Call call(*impl_, charge, now);
@@ -202,13 +204,14 @@ MemoryStore::~MemoryStore() = default;
     return Outcome::decided;
 }
 
-void MemoryStore::look(const limit::Charge& charge, Micros now, limit::Verdict& verdict) {
+void MemoryStore::look(const limit::Charge& charge, const limit::Now& now,
+                       limit::Verdict& verdict) {
     const Call call(*impl_, charge, now);
     begin_verdict(call.asked, call.work, verdict);
     end_verdict(call.asked, call.work, verdict);
 }
 
-void MemoryStore::give_back(const limit::Refund& refund, Micros now) {
+void MemoryStore::give_back(const limit::Refund& refund, const limit::Now& now) {
     const limit::Charge& charge = refund.charge;
     const auto& generations = refund.receipt->generations;
     if (charge.cost == 0 || generations.size() != charge.items.size()) return;
@@ -224,14 +227,14 @@ void MemoryStore::release(const limit::Charge& charge, Micros until) {
     call.for_each_record([&](std::size_t, const Limit& limit, State& state, Record& record) {
         if (!limit.is_concurrency()) return;
         record.release(charge.lease, until);
-        state.expires_us = std::max(state.expires_us, record.ends_us());
+        state.expires_us = std::max(state.expires_us, record.ends_us({}));
     });
 }
 
-Counts MemoryStore::count(std::span<const limit::ChargeItem> items, Micros now) const {
-    const limit::Charge charge{.items = items, .cost = 1, .lease = {}, .moment = now};
+Counts MemoryStore::count(std::span<const limit::ChargeItem> items, const limit::Now& now) const {
+    const limit::Charge charge{.items = items, .cost = 1, .lease = {}, .moment = now.wall};
     const Call call(*impl_, charge, now);
-    Counts counts{now};
+    Counts counts{now.wall};
     for (const Found& found : call.work.found) {
         counts.items.push_back(count_item(found, call.asked));
     }
@@ -297,26 +300,53 @@ Micros steady_time() {
     return std::chrono::duration_cast<Micros>(std::chrono::steady_clock::now().time_since_epoch());
 }
 
-std::atomic<std::int64_t>& clock_offset_us() {
-    static std::atomic<std::int64_t> offset{
-        (std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch()) -
-         steady_time())
-            .count()};
-    return offset;
+Micros time_of(std::chrono::system_clock::time_point wall) {
+    return std::chrono::duration_cast<Micros>(wall.time_since_epoch());
+}
+
+// By how much the clocks of process_now() are ahead of the machine's monotonic one.
+struct ClockOffsets {
+    std::atomic<std::int64_t> steady_us;
+    std::atomic<std::int64_t> wall_us;
+    std::atomic<std::uint64_t> steps{0};
+
+    explicit ClockOffsets(Micros offset) : steady_us(offset.count()), wall_us(offset.count()) {}
+};
+
+ClockOffsets& clock_offsets() {
+    static ClockOffsets offsets(time_of(std::chrono::system_clock::now()) - steady_time());
+    return offsets;
 }
 
 }  // namespace
 
 limit::Micros process_clock_offset() {
-    return Micros{clock_offset_us().load(std::memory_order_relaxed)};
+    return Micros{clock_offsets().steady_us.load(std::memory_order_relaxed)};
 }
 
 void set_process_clock_offset(limit::Micros offset) {
-    clock_offset_us().store(offset.count(), std::memory_order_relaxed);
+    clock_offsets().steady_us.store(offset.count(), std::memory_order_relaxed);
 }
 
-limit::Micros process_now() {
-    return process_clock_offset() + steady_time();
+void follow_wall_clock(std::chrono::system_clock::time_point wall) {
+    constexpr Micros kStep = std::chrono::seconds{1};
+    ClockOffsets& offsets = clock_offsets();
+    const Micros offset = time_of(wall) - steady_time();
+    const Micros before{offsets.wall_us.exchange(offset.count(), std::memory_order_relaxed)};
+    if (std::chrono::abs(offset - before) > kStep) {
+        offsets.steps.fetch_add(1, std::memory_order_relaxed);
+    }
+}
+
+std::uint64_t wall_clock_steps() {
+    return clock_offsets().steps.load(std::memory_order_relaxed);
+}
+
+limit::Now process_now() {
+    const ClockOffsets& offsets = clock_offsets();
+    const Micros machine = steady_time();
+    return {machine + Micros{offsets.steady_us.load(std::memory_order_relaxed)},
+            machine + Micros{offsets.wall_us.load(std::memory_order_relaxed)}};
 }
 
 }  // namespace tidegate::store

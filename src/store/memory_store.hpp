@@ -46,18 +46,18 @@ class MemoryStore {
     explicit MemoryStore(const Options& options);
     ~MemoryStore();
 
-    // Decides `charge` at `now` (microseconds since the epoch) into `verdict`, whose vectors are
-    // reused: no allocation once the identifiers are known. Any thread.
-    // A denial by limits that count the denied ones too has taken their cost: then the verdict
-    // tells what is so after it, and retry_after holds for the same request asked once more.
-    Outcome charge(const limit::Charge& charge, limit::Micros now, limit::Verdict& verdict);
+    // Decides `charge` at `now` into `verdict`, whose vectors are reused: no allocation once the
+    // identifiers are known. Any thread. A denial by limits that count the denied ones too has
+    // taken their cost: then the verdict tells what is so after it, and retry_after holds for the
+    // same request asked once more.
+    Outcome charge(const limit::Charge& charge, const limit::Now& now, limit::Verdict& verdict);
 
     // Decides as charge() does, and takes nothing, whatever the answer.
-    void look(const limit::Charge& charge, limit::Micros now, limit::Verdict& verdict);
+    void look(const limit::Charge& charge, const limit::Now& now, limit::Verdict& verdict);
 
     // Gives back what `refund` is about, as far as it is known where that went: not if the state
     // is another one by now, and as each algorithm allows. Send it once. Any thread.
-    void give_back(const limit::Refund& refund, limit::Micros now);
+    void give_back(const limit::Refund& refund, const limit::Now& now);
 
     // Gives up the slots that charge.lease holds in limits of concurrency, if it holds any: at
     // once, or at `until`. Before that slots do not expire here: they end with the process that
@@ -66,7 +66,7 @@ class MemoryStore {
 
     // Tells how the items' limits stand, taking nothing. Policies may repeat, with other tiers. Any
     // thread.
-    Counts count(std::span<const limit::ChargeItem> items, limit::Micros now) const;
+    Counts count(std::span<const limit::ChargeItem> items, const limit::Now& now) const;
     // Forgets, all at once, what is counted of these items, other tiers and limits included; slots
     // of concurrency stay. Says of each whether there was something. Items of one policy and
     // identifier stand side by side. Any thread.
@@ -78,7 +78,7 @@ class MemoryStore {
     // Counts on from what save() of another store wrote, as far as there is room and it has not
     // expired at `now`. Returns how many identifiers that is; nothing where the bytes are not
     // save()'s, of which those before the fault are counted. Any thread.
-    std::optional<std::size_t> load(std::string_view bytes, limit::Micros now);
+    std::optional<std::size_t> load(std::string_view bytes, const limit::Now& now);
 
     // What is counted stays: if it is more than fits now, it shrinks as new names come. Any thread.
     void set_bounds(std::size_t max_keys, OnFull on_full);
@@ -95,13 +95,18 @@ class MemoryStore {
     std::unique_ptr<Impl> impl_;
 };
 
-// Wall clock at the start of the process, or of the first one of a chain of hand-overs, advanced by
-// the monotonic clock: never steps. Any thread.
-limit::Micros process_now();
-// The difference of that clock and the monotonic one, which is the machine's.
+// What the two clocks of the process say. `steady` never steps: it is the wall clock at the start
+// of the process, or of the first one of a chain of hand-overs, advanced by the monotonic clock.
+// `wall` steps as the wall clock does, when follow_wall_clock() is next called. Any thread.
+limit::Now process_now();
+// The wall clock says `wall`. Call several times a second. Any thread.
+void follow_wall_clock(std::chrono::system_clock::time_point wall);
+// How often follow_wall_clock() has seen the wall clock step by more than a second. Any thread.
+std::uint64_t wall_clock_steps();
+// The difference of the steady clock and the monotonic one, which is the machine's.
 limit::Micros process_clock_offset();
-// From now on process_now() tells what it does in the process whose offset this is, so that counts
-// of that process keep their times. Any thread.
+// From now on the steady clock is that of the process whose offset this is, so that counts of that
+// process keep their times. Any thread.
 void set_process_clock_offset(limit::Micros offset);
 
 }  // namespace tidegate::store

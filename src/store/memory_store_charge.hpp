@@ -58,9 +58,13 @@ inline const Record& nothing_of(const limit::Limit& limit) {
             some.algorithm = static_cast<limit::Algorithm>(i);
             records.emplace_back(some);
         }
+        limit::Limit day;
+        day.anchor = limit::Anchor::utc_day;
+        records.emplace_back(day);
         return records;
     }();
-    return kNothing[static_cast<std::size_t>(limit.algorithm)];
+    const bool is_period = limit.state() == limit::StateKind::period;
+    return is_period ? kNothing.back() : kNothing[static_cast<std::size_t>(limit.algorithm)];
 }
 
 inline const Record& record_of(const Step& step) {
@@ -132,10 +136,10 @@ inline void leave_out_shadow(Scratch& work) {
 // Reuses a record that has expired and is none of the item's, so that reloads leave nothing behind.
 // Positions of other records stay.
 inline std::size_t add_record(State& state, std::span<const limit::Limit> limits,
-                              const limit::Limit& limit, limit::Micros now) {
+                              const limit::Limit& limit, const limit::Now& now) {
     const auto stale =
         std::find_if(state.records.begin(), state.records.end(), [&](const Record& record) {
-            return record.ends_us() <= now.count() && !record.holds_slots() &&
+            return record.ends_us(now) <= now.steady.count() && !record.holds_slots() &&
                    std::none_of(limits.begin(), limits.end(),
                                 [&](const limit::Limit& one) { return record.counts(one); });
         });
@@ -168,7 +172,7 @@ inline void take(const Asked& asked, Scratch& work) {
         State& state = *step.found->state;
         Record& record = state.records[step.record];
         record.take(*step.limit, asked, step.standing);
-        state.expires_us = std::max(state.expires_us, record.ends_us());
+        state.expires_us = std::max(state.expires_us, record.ends_us(asked.now));
         // A denial that took tells what is so now.
         if (!step.found->granted) look(asked, step);
     }
@@ -233,7 +237,7 @@ inline void end_verdict(const Asked& asked, const Scratch& work, limit::Verdict&
 }
 
 inline void write_receipt(const Asked& asked, const Scratch& work, limit::Receipt& receipt) {
-    receipt.at = asked.now;
+    receipt.at = asked.now.steady;
     receipt.generations.clear();
     for (const Found& found : work.found) {
         receipt.generations.push_back(found.granted && found.takes ? found.state->generation : 0);

@@ -28,10 +28,10 @@ struct MemoryStore::Impl {
         return hash_text(name, secret[0], secret[1]);
     }
     const std::vector<Found>& locate(const limit::Charge& charge, std::vector<Found>& found) const;
-    bool make_states(limit::Micros now, std::vector<Found>& found);
+    bool make_states(const limit::Now& now, std::vector<Found>& found);
     // Replaces what is counted for that identifier; false: there is no room.
     bool put(std::string_view policy, std::string_view identifier, std::vector<Record>&& records,
-             std::int64_t expires_us, limit::Micros now);
+             std::int64_t expires_us, const limit::Now& now);
 
     Shards shards;
     std::size_t shard_count;

@@ -47,40 +47,40 @@ void PolicyNames::move_mark() {
     }
 }
 
-PolicyNames::Choice PolicyNames::choose(std::int64_t now_us) {
+PolicyNames::Choice PolicyNames::choose(const limit::Now& now) {
     Choice choice;
     if (hand_ == nullptr || !hand_->settled) hand_ = oldest_;
     if (hand_ != nullptr && hand_->settled) {
         std::size_t steps = kStepsMost;
-        hand_ = look_from(hand_, mark_, kLooked, steps, now_us, choice);
+        hand_ = look_from(hand_, mark_, kLooked, steps, now, choice);
     }
     // Half of those that have not settled have to stay.
     std::size_t steps = kStepsMost;
-    look_from(mark_, nullptr, std::min(kLooked, (fresh_ + 1) / 2), steps, now_us, choice);
-    if (choice.state == nullptr) look_on(now_us, choice);
+    look_from(mark_, nullptr, std::min(kLooked, (fresh_ + 1) / 2), steps, now, choice);
+    if (choice.state == nullptr) look_on(now, choice);
     if (!decides()) choice.weight = 0;
     return choice;
 }
 
 // To the newest, and then from the oldest.
-void PolicyNames::look_on(std::int64_t now_us, Choice& choice) {
+void PolicyNames::look_on(const limit::Now& now, Choice& choice) {
     std::size_t steps = std::min(kFurtherStepsMost, size_);
     while (choice.state == nullptr && steps > 0) {
         if (further_ == nullptr) further_ = oldest_;
-        further_ = look_from(further_, nullptr, kLooked, steps, now_us, choice);
+        further_ = look_from(further_, nullptr, kLooked, steps, now, choice);
     }
 }
 
 // Looks at up to `most` states that may go, from `from` towards `end`, for a better choice, and
 // takes what it goes from `steps`, which bounds it. Returns where it stopped.
 State* PolicyNames::look_from(State* from, const State* end, std::size_t most, std::size_t& steps,
-                              std::int64_t now_us, Choice& choice) {
+                              const limit::Now& now, Choice& choice) {
     for (; from != end && most > 0 && steps > 0; --steps) {
         State& state = *from;
         from = state.newer;
         if (!state.may_go()) continue;
         --most;
-        const double weight = state.weight(now_us);
+        const double weight = state.weight(now);
         // It is newer than those before it.
         if (choice.state != nullptr && weight > choice.weight) continue;
         choice = {&state, weight};

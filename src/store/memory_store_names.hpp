@@ -40,12 +40,12 @@ class PolicyNames {
     void remove(State& state);
     // Looks at a bounded number of states, at others each time. Where those it looks at first may
     // not go, it looks on, from where the last such look ended: in the end past any number of them.
-    Choice choose(std::int64_t now_us);
+    Choice choose(const limit::Now& now);
 
   private:
     State* look_from(State* from, const State* end, std::size_t most, std::size_t& steps,
-                     std::int64_t now_us, Choice& choice);
-    void look_on(std::int64_t now_us, Choice& choice);
+                     const limit::Now& now, Choice& choice);
+    void look_on(const limit::Now& now, Choice& choice);
     void move_mark();
 
     std::uint64_t policy_;  // hash of its name

@@ -26,7 +26,7 @@ double weight_of(std::int64_t units, std::int64_t quota, const Limit& limit) {
 
 template <class Label>
 limit::Standing WindowCount<Label>::look(const Limit& limit, const Asked& asked) const {
-    return limit::standing_at(window_, ring(), limit, asked.now);
+    return limit::standing_at(window_, ring(), limit, asked.now.steady);
 }
 
 template <class Label>
@@ -40,13 +40,13 @@ Micros WindowCount<Label>::retry(const Limit& limit, const Asked& asked,
     const std::int64_t share = asked.share(limit);
     if (asked.charge.cost > share) return kNever;
     const std::int64_t over = asked.charge.cost - (share - standing.units);
-    return limit::frees_at(window_, ring(), limit, standing, over) - asked.now;
+    return limit::frees_at(window_, ring(), limit, standing, over) - asked.now.steady;
 }
 
 template <class Label>
 LimitVerdict WindowCount<Label>::verdict_of(const Limit& limit, const Asked& asked,
                                             const Look& standing, std::int64_t taken) {
-    return limit::verdict_of(limit, standing, asked.now, asked.share(limit), taken);
+    return limit::verdict_of(limit, standing, asked.now.steady, asked.share(limit), taken);
 }
 
 template <class Label>
@@ -71,7 +71,7 @@ void WindowCount<Label>::take(const Limit& limit, const Asked& asked, const Look
 
 template <class Label>
 void WindowCount<Label>::give_back(const Limit& limit, const Asked& asked, Micros at) {
-    limit::give_back(window_, ring(), limit, at, asked.charge.cost, asked.now);
+    limit::give_back(window_, ring(), limit, at, asked.charge.cost, asked.now.steady);
 }
 
 template <class Label>
@@ -91,16 +91,16 @@ LimitCount WindowCount<Label>::count(const Limit& limit, const Asked& asked) con
         stand.all_free = limit::frees_at(window_, ring(), limit, standing, standing.units);
     }
     if (share > 0 && !passes(limit, asked, standing)) {
-        stand.passes_at = asked.now + retry(limit, asked, standing);
+        stand.passes_at = asked.now.steady + retry(limit, asked, standing);
     }
-    return count_of_window(stand, share, asked.now);
+    return count_of_window(stand, share, asked.now.steady);
 }
 
 template class WindowCount<std::uint16_t>;
 template class WindowCount<std::uint64_t>;
 
 limit::ExactTime BucketCount::look(const Limit& limit, const Asked& asked) const {
-    return limit::backlog_at(bucket_, {limit, asked.divisor}, asked.now);
+    return limit::backlog_at(bucket_, {limit, asked.divisor}, asked.now.steady);
 }
 
 bool BucketCount::passes(const Limit& limit, const Asked& asked, const Look& backlog) {
@@ -119,18 +119,18 @@ LimitVerdict BucketCount::verdict_of(const Limit& limit, const Asked& asked, con
 void BucketCount::take(const Limit& limit, const Asked& asked, const Look&) {
     const limit::Flow flow{limit, asked.divisor};
     // A share of nothing has no rate to count by; it denies everything as it is.
-    if (flow.quota > 0) limit::take(bucket_, flow, asked.now, asked.charge.cost);
+    if (flow.quota > 0) limit::take(bucket_, flow, asked.now.steady, asked.charge.cost);
 }
 
 void BucketCount::give_back(const Limit& limit, const Asked& asked, Micros at) {
-    limit::give_back(bucket_, {limit, asked.divisor}, at, asked.charge.cost, asked.now);
+    limit::give_back(bucket_, {limit, asked.divisor}, at, asked.charge.cost, asked.now.steady);
 }
 
 // A unit that leaks is held until it has left. So two buckets that both admit no more weigh the
 // same.
 double BucketCount::weight(const Limit& limit, const Asked& asked) const {
     const limit::Flow flow{limit, asked.divisor};
-    const std::int64_t backlog = bucket_.tat_us - asked.now.count();
+    const std::int64_t backlog = bucket_.tat_us - asked.now.steady.count();
     if (flow.quota == 0 || backlog < 0) return 0;
     const double emission =
         static_cast<double>(limit.duration.count()) / static_cast<double>(flow.quota);
@@ -140,13 +140,60 @@ double BucketCount::weight(const Limit& limit, const Asked& asked) const {
            emission;
 }
 
+limit::Standing PeriodCount::look(const Limit&, const Asked& asked) const {
+    return limit::standing_at(count_, asked.now);
+}
+
+bool PeriodCount::passes(const Limit& limit, const Asked& asked, const Look& standing) {
+    return asked.charge.cost <= asked.share(limit) - standing.units;
+}
+
+Micros PeriodCount::retry(const Limit& limit, const Asked& asked, const Look& standing) {
+    return asked.charge.cost > asked.share(limit) ? kNever : standing.next_free - asked.now.wall;
+}
+
+LimitVerdict PeriodCount::verdict_of(const Limit& limit, const Asked& asked, const Look& standing,
+                                     std::int64_t taken) {
+    return limit::verdict_of(limit, standing, asked.now.wall, asked.share(limit), taken);
+}
+
+void PeriodCount::take(const Limit& limit, const Asked& asked, const Look& standing) {
+    const std::int64_t units = std::min(asked.charge.cost, kQuotaMax - standing.units);
+    if (units > 0) limit::take(count_, limit, standing, asked.now, units);
+}
+
+void PeriodCount::give_back(const Limit&, const Asked& asked, Micros at) {
+    limit::give_back(count_, at, asked.charge.cost, asked.now);
+}
+
+double PeriodCount::weight(const Limit& limit, const Asked& asked) const {
+    return weight_of(count_.units, asked.share(limit), limit);
+}
+
+LimitCount PeriodCount::count(const Limit& limit, const Asked& asked) const {
+    const Look standing = look(limit, asked);
+    return count_of_window(
+        {standing.units, standing.next_free, standing.next_free, standing.next_free},
+        asked.share(limit), asked.now.wall);
+}
+
 MomentStanding MomentsCount::look(const Limit& limit, const Asked& asked) const {
     MomentStanding standing;
-    standing.concerned = limit::concerns_moment(limit, asked.charge.moment, asked.now);
+    standing.concerned = limit::concerns_moment(limit, asked.charge.moment, asked.now.wall);
     if (!standing.concerned) return standing;
-    standing.at = std::max({asked.charge.moment, asked.now, Micros{newest_us_}});
+    standing.at = std::max(asked.charge.moment, Micros{newest_at(limit, asked.now)});
     standing.busiest = limit::busiest(moments_, limit, standing.at);
     return standing;
+}
+
+// The time of the newest request, or now if that is later: time does not run backwards, unless the
+// wall clock was set back by more than a window. Without that the identifier would wait until the
+// old time comes again. lua/schedule.lua does the same.
+std::int64_t MomentsCount::newest_at(const Limit& limit, const limit::Now& now) const {
+    const std::int64_t wall_us = now.wall.count();
+    const bool was_set_back =
+        newest_us_ - wall_us > limit.duration.count() && now.steady.count() >= asked_us_;
+    return was_set_back ? wall_us : std::max(wall_us, newest_us_);
 }
 
 // The store that replaces Redis does not know its moments: it cannot admit any.
@@ -176,7 +223,8 @@ void MomentsCount::reserve(const Limit&, const Asked& asked, const Look& standin
 
 void MomentsCount::take(const Limit& limit, const Asked& asked, const Look& standing) {
     if (!standing.concerned) return;
-    newest_us_ = std::max(newest_us_, asked.now.count());
+    newest_us_ = newest_at(limit, asked.now);
+    asked_us_ = std::max(asked_us_, asked.now.steady.count());
     const std::size_t past = limit::past(moments_, limit, Micros{newest_us_});
     moments_.erase(moments_.begin(), moments_.begin() + static_cast<std::ptrdiff_t>(past));
     const auto place = std::upper_bound(moments_.begin(), moments_.end(), standing.at.count());
@@ -185,6 +233,7 @@ void MomentsCount::take(const Limit& limit, const Asked& asked, const Look& stan
 }
 
 void MomentsCount::give_back(const Limit& limit, const Asked& asked, Micros at) {
+    at = asked.now.wall_at(at);
     if (!limit::concerns_moment(limit, asked.charge.moment, at)) return;
     const std::int64_t moment = std::max(asked.charge.moment, at).count();
     const auto [first, last] = std::equal_range(moments_.begin(), moments_.end(), moment);
@@ -205,7 +254,7 @@ std::int64_t SlotsCount::held_at(std::int64_t now_us) const {
 }
 
 limit::Slots SlotsCount::look(const Limit&, const Asked& asked) const {
-    return {held_at(asked.now.count()), held_.contains(asked.charge.lease)};
+    return {held_at(asked.now.steady.count()), held_.contains(asked.charge.lease)};
 }
 
 bool SlotsCount::passes(const Limit& limit, const Asked& asked, const Look& slots) {
@@ -227,7 +276,7 @@ void SlotsCount::reserve(const Limit&, const Asked&, const Look&) {
 
 void SlotsCount::take(const Limit&, const Asked& asked, const Look&) {
     held_.insert(asked.charge.lease);
-    const std::int64_t now_us = asked.now.count();
+    const std::int64_t now_us = asked.now.steady.count();
     std::erase_if(kept_until_us_, [=](std::int64_t until_us) { return until_us <= now_us; });
 }
 
@@ -261,6 +310,9 @@ void Record::reset(std::uint32_t id, limit::StateKind kind) {
         case limit::StateKind::slots:
             kind_ = std::make_unique<SlotsCount>();
             break;
+        case limit::StateKind::period:
+            kind_.emplace<PeriodCount>();
+            break;
     }
 }
 
@@ -269,8 +321,8 @@ bool Record::counts(const Limit& limit) const {
     return id_ == limit.id && kind_.index() == static_cast<std::size_t>(limit.state());
 }
 
-std::int64_t Record::ends_us() const {
-    return with([](const auto& kind) { return kind.ends_us(); });
+std::int64_t Record::ends_us(const limit::Now& now) const {
+    return with([&](const auto& kind) { return kind.ends_us(now); });
 }
 
 bool Record::holds_slots() const {
@@ -304,12 +356,12 @@ LimitCount BucketCount::count(const Limit& limit, const Asked& asked) const {
 }
 
 LimitCount MomentsCount::count(const Limit& limit, const Asked& asked) const {
-    const Micros at = std::max(asked.now, Micros{newest_us_});
-    return count_of_schedule(moments_, true, limit, share(limit, asked), at, asked.now);
+    const Micros at{newest_at(limit, asked.now)};
+    return count_of_schedule(moments_, true, limit, share(limit, asked), at, asked.now.wall);
 }
 
 LimitCount SlotsCount::count(const Limit& limit, const Asked& asked) const {
-    return count_of_slots(held_at(asked.now.count()), asked.share(limit));
+    return count_of_slots(held_at(asked.now.steady.count()), asked.share(limit));
 }
 
 }  // namespace tidegate::store

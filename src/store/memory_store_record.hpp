@@ -19,6 +19,7 @@
 #include "limit/charge.hpp"
 #include "limit/concurrency.hpp"
 #include "limit/gcra.hpp"
+#include "limit/period.hpp"
 #include "limit/window.hpp"
 #include "store/counts.hpp"
 
@@ -30,7 +31,7 @@ class CountsWriter;
 // A charge, when it was made, among how many processes the quotas are divided, and for whom.
 struct Asked {
     const limit::Charge& charge;
-    limit::Micros now;
+    limit::Now now;
     std::int64_t divisor = 1;
     bool stands_in = false;  // for a store whose data is not known here
 
@@ -58,7 +59,9 @@ using Standing = std::variant<limit::Standing, limit::ExactTime, MomentStanding,
 //   take       takes the cost; counts that would not fit saturate
 //   give_back  returns what the charge took at `at`, if that can be told from what came later
 //   count      how it stands, for people, as a request of cost 1 meets it
-//   ends_us    nothing is held from then on
+//   ends_us    nothing is held from then on, by the steady clock; what follows the wall clock: as
+//   the
+//              clocks differ at `now`
 //   save       writes what it counts, load reads that into one that counts nothing
 //   weight     how much is held: the share of the quota, at most all of it, times the duration; in
 //              microseconds
@@ -76,7 +79,7 @@ class WindowCount {
     void take(const limit::Limit& limit, const Asked& asked, const Look& standing);
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
     LimitCount count(const limit::Limit& limit, const Asked& asked) const;
-    std::int64_t ends_us() const { return window_.ends_us; }
+    std::int64_t ends_us(const limit::Now&) const { return window_.ends_us; }
     void save(CountsWriter& out) const;
     void load(CountsReader& in);
     double weight(const limit::Limit& limit, const Asked& asked) const;
@@ -101,13 +104,37 @@ class BucketCount {
     void take(const limit::Limit& limit, const Asked& asked, const Look& backlog);
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
     LimitCount count(const limit::Limit& limit, const Asked& asked) const;
-    std::int64_t ends_us() const { return bucket_.tat_us + (bucket_.parts > 0 ? 1 : 0); }
+    std::int64_t ends_us(const limit::Now&) const {
+        return bucket_.tat_us + (bucket_.parts > 0 ? 1 : 0);
+    }
     void save(CountsWriter& out) const;
     void load(CountsReader& in);
     double weight(const limit::Limit& limit, const Asked& asked) const;
 
   private:
     limit::Bucket bucket_;
+};
+
+class PeriodCount {
+  public:
+    using Look = limit::Standing;
+
+    Look look(const limit::Limit& limit, const Asked& asked) const;
+    static bool passes(const limit::Limit& limit, const Asked& asked, const Look& standing);
+    static limit::Micros retry(const limit::Limit& limit, const Asked& asked, const Look& standing);
+    static limit::LimitVerdict verdict_of(const limit::Limit& limit, const Asked& asked,
+                                          const Look& standing, std::int64_t taken);
+    static void reserve(const limit::Limit&, const Asked&, const Look&) {}
+    void take(const limit::Limit& limit, const Asked& asked, const Look& standing);
+    void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
+    LimitCount count(const limit::Limit& limit, const Asked& asked) const;
+    std::int64_t ends_us(const limit::Now& now) const { return end_of(count_, now).count(); }
+    void save(CountsWriter& out) const;
+    void load(CountsReader& in);
+    double weight(const limit::Limit& limit, const Asked& asked) const;
+
+  private:
+    limit::PeriodUnits count_;
 };
 
 class MomentsCount {
@@ -125,7 +152,9 @@ class MomentsCount {
     void take(const limit::Limit& limit, const Asked& asked, const Look& standing);
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
     LimitCount count(const limit::Limit& limit, const Asked& asked) const;
-    std::int64_t ends_us() const { return ends_us_; }
+    std::int64_t ends_us(const limit::Now& now) const {
+        return now.steady_at(limit::Micros{ends_us_}).count();
+    }
     void save(CountsWriter& out) const;
     void load(CountsReader& in);
     double weight(const limit::Limit& limit, const Asked& asked) const;
@@ -135,10 +164,14 @@ class MomentsCount {
 
   private:
     static std::int64_t share(const limit::Limit& limit, const Asked& asked);
+    std::int64_t newest_at(const limit::Limit& limit, const limit::Now& now) const;
 
+    // All by the wall clock.
     std::vector<std::int64_t> moments_;  // in order
     std::int64_t newest_us_ = 0;         // when the newest was asked for
     std::int64_t ends_us_ = 0;
+    // By the steady clock: when the newest was asked for, if that was in this process.
+    std::int64_t asked_us_ = 0;
 };
 
 class SlotsCount {
@@ -155,7 +188,9 @@ class SlotsCount {
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
     LimitCount count(const limit::Limit& limit, const Asked& asked) const;
     // When those in flight end is unknown: see holds_slots().
-    std::int64_t ends_us() const { return kept_until_us_.empty() ? 0 : kept_until_us_.back(); }
+    std::int64_t ends_us(const limit::Now&) const {
+        return kept_until_us_.empty() ? 0 : kept_until_us_.back();
+    }
     void save(CountsWriter& out) const;
     void load(CountsReader& in);
     // Slots stand for requests that an upstream may still be at work on: more than any units.
@@ -182,8 +217,8 @@ class SlotsCount {
     std::vector<std::int64_t> kept_until_us_;  // after their requests have ended; in order
 };
 
-// Windows and buckets are small and common; the others are kept apart, so that they do not make
-// every record as large as theirs.
+// Windows, buckets and periods are small and common; the others are kept apart, so that they do not
+// make every record as large as theirs.
 class Record {
   public:
     // Counts nothing yet.
@@ -196,13 +231,15 @@ class Record {
 
     bool counts(const limit::Limit& limit) const;
     std::uint32_t id() const { return id_; }
-    std::int64_t ends_us() const;
+    std::int64_t ends_us(const limit::Now& now) const;
     bool is_of_slots() const { return std::holds_alternative<std::unique_ptr<SlotsCount>>(kind_); }
     // For requests in flight.
     bool holds_slots() const;
     // What it held when units last came or went; 0 once nothing is held any more. Units that leave
     // one after the other weigh until the last has left.
-    double weight(std::int64_t now_us) const { return ends_us() > now_us ? weight_ : 0; }
+    double weight(const limit::Now& now) const {
+        return ends_us(now) > now.steady.count() ? weight_ : 0;
+    }
     // Takes the cost. `standing` is how it stood.
     void take(const limit::Limit& limit, const Asked& asked, const Standing& standing);
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
@@ -236,8 +273,10 @@ class Record {
                 return use(**std::get_if<2>(&self.kind_));
             case 3:
                 return use(**std::get_if<3>(&self.kind_));
-            default:
+            case 4:
                 return use(**std::get_if<4>(&self.kind_));
+            default:
+                return use(*std::get_if<5>(&self.kind_));
         }
         return use(*std::get_if<0>(&self.kind_));
     }
@@ -249,7 +288,7 @@ class Record {
     using Log = WindowCount<std::uint64_t>;
     // In the order of limit::StateKind.
     std::variant<Windows, BucketCount, std::unique_ptr<Log>, std::unique_ptr<MomentsCount>,
-                 std::unique_ptr<SlotsCount>>
+                 std::unique_ptr<SlotsCount>, PeriodCount>
         kind_;
     std::uint32_t id_ = 0;
     float weight_ = 0;

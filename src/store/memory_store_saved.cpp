@@ -94,6 +94,22 @@ void BucketCount::load(CountsReader& in) {
     }
 }
 
+void PeriodCount::save(CountsWriter& out) const {
+    out.number(count_.begins_us);
+    out.number(count_.opened_us);
+    out.number(std::uint64_t{count_.length_s});
+    out.number(std::uint64_t{count_.left_ms});
+    out.number(std::uint64_t{count_.units});
+}
+
+void PeriodCount::load(CountsReader& in) {
+    count_.begins_us = in.time_us();
+    count_.opened_us = in.time_us();
+    count_.length_s = static_cast<std::uint32_t>(in.number());
+    count_.left_ms = static_cast<std::uint32_t>(in.number());
+    count_.units = static_cast<std::uint32_t>(in.number());
+}
+
 void MomentsCount::save(CountsWriter& out) const {
     out.number(newest_us_);
     out.number(ends_us_);
@@ -130,7 +146,7 @@ void Record::save(CountsWriter& out) const {
 std::optional<Record> Record::load(CountsReader& in) {
     const auto id = static_cast<std::uint32_t>(in.number());
     const std::uint64_t kind = in.number();
-    if (kind > static_cast<std::uint64_t>(limit::StateKind::slots)) return std::nullopt;
+    if (kind > static_cast<std::uint64_t>(limit::StateKind::period)) return std::nullopt;
     const std::int64_t weight = in.time_us();
     Record record(id, static_cast<limit::StateKind>(kind));
     record.with([&](auto& one) { one.load(in); });
@@ -168,7 +184,7 @@ void MemoryStore::save(const std::function<void(std::string_view)>& put) const {
     put(out.bytes());
 }
 
-std::optional<std::size_t> MemoryStore::load(std::string_view bytes, Micros now) {
+std::optional<std::size_t> MemoryStore::load(std::string_view bytes, const limit::Now& now) {
     if (!bytes.starts_with(kHead)) return std::nullopt;
     CountsReader all(bytes.substr(kHead.size()));
     std::size_t loaded = 0;
@@ -184,11 +200,11 @@ std::optional<std::size_t> MemoryStore::load(std::string_view bytes, Micros now)
         for (std::size_t left = in.count(24); left > 0; --left) {
             auto record = Record::load(in);
             if (!record) return std::nullopt;
-            expires_us = std::max(expires_us, record->ends_us());
+            expires_us = std::max(expires_us, record->ends_us(now));
             records.push_back(std::move(*record));
         }
         if (in.is_broken() || middle == std::string_view::npos) return std::nullopt;
-        if (expires_us <= now.count()) continue;
+        if (expires_us <= now.steady.count()) continue;
         if (impl_->put(whole.substr(0, middle), whole.substr(middle + 1), std::move(records),
                        expires_us, now)) {
             ++loaded;

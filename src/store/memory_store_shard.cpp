@@ -25,15 +25,15 @@ void Shard::set_policies(PolicyHashes policies) {
     }
 }
 
-State* Shard::insert(const StateName& name, std::int64_t now_us, bool evict) {
+State* Shard::insert(const StateName& name, const limit::Now& now, bool evict) {
     if (size() >= capacity_) {
-        sweep(kSweepStepsAtCapacity, now_us);
+        sweep(kSweepStepsAtCapacity, now);
     } else if (table_.grows_next()) {
-        sweep(kSweepStepsToGrow, now_us);
+        sweep(kSweepStepsToGrow, now);
     }
     const std::uint32_t policy = policy_of(name);
-    if (size() > capacity_ && evict) evict_for(policy, now_us);  // it was lowered
-    if (size() >= capacity_ && !(evict && evict_for(policy, now_us))) return nullptr;
+    if (size() > capacity_ && evict) evict_for(policy, now);  // it was lowered
+    if (size() >= capacity_ && !(evict && evict_for(policy, now))) return nullptr;
 
     auto state = std::make_unique<State>();
     state->name.reserve(name.policy.size() + 1 + name.identifier.size());
@@ -59,11 +59,11 @@ bool Shard::forget(const StateName& name) {
     State* const state = find(name);
     if (state == nullptr) return false;
     const auto is_something = [](const Record& record) {
-        return !record.is_of_slots() && record.ends_us() > 0;
+        return !record.is_of_slots() && record.ends_us({}) > 0;
     };
     const bool any = std::any_of(state->records.begin(), state->records.end(), is_something);
     std::erase_if(state->records, [](const Record& record) {
-        return !record.is_of_slots() || (!record.holds_slots() && record.ends_us() == 0);
+        return !record.is_of_slots() || (!record.holds_slots() && record.ends_us({}) == 0);
     });
     if (state->records.empty()) {
         erase(*state);
@@ -71,7 +71,7 @@ bool Shard::forget(const StateName& name) {
         state->generation = ++made_;
         state->expires_us = 0;
         for (const Record& record : state->records) {
-            state->expires_us = std::max(state->expires_us, record.ends_us());
+            state->expires_us = std::max(state->expires_us, record.ends_us({}));
         }
     }
     return any;
@@ -95,12 +95,12 @@ std::uint32_t Shard::policy_of(const StateName& name) {
     return static_cast<std::uint32_t>(place - policies_.begin());
 }
 
-void Shard::sweep(std::size_t steps, std::int64_t now_us) {
+void Shard::sweep(std::size_t steps, const limit::Now& now) {
     for (; steps > 0; --steps) {
         if (++hand_ >= table_.buckets()) hand_ = 0;
         for (State* state = table_.first(hand_); state != nullptr;) {
             State* const next = state->next.get();
-            if (state->has_expired(now_us)) erase(*state);
+            if (state->has_expired(now)) erase(*state);
             state = next;
         }
     }
@@ -110,16 +110,16 @@ void Shard::sweep(std::size_t steps, std::int64_t now_us) {
 // and no other policy's name pushes it below that. Of the names above the share the lightest goes;
 // of equals one of the policy that asks for room. Where slots in flight leave none above it, a
 // policy in its share makes room for one that has fewer names.
-bool Shard::evict_for(std::uint32_t own, std::int64_t now_us) {
+bool Shard::evict_for(std::uint32_t own, const limit::Now& now) {
     const std::size_t share = share_beside(own);
     PolicyNames& mine = policies_[own];
-    PolicyNames::Choice choice = ask_others(own, share, kAny, now_us);
+    PolicyNames::Choice choice = ask_others(own, share, kAny, now);
     const bool is_owed_room = mine.has_share() && mine.size() < share;
     if (choice.state == nullptr && is_owed_room && mine.decides()) {
-        choice = ask_others(own, mine.size(), share, now_us);
+        choice = ask_others(own, mine.size(), share, now);
     }
     if (choice.state == nullptr || !is_owed_room) {
-        const PolicyNames::Choice from_mine = mine.choose(now_us);
+        const PolicyNames::Choice from_mine = mine.choose(now);
         const bool is_lighter = choice.state == nullptr || from_mine.weight <= choice.weight;
         if (from_mine.state != nullptr && is_lighter) choice = from_mine;
     }
@@ -143,7 +143,7 @@ std::size_t Shard::share_beside(std::uint32_t own) const {
 // name that may go, until one has some. One whose counts decide nothing comes first, then the one
 // that holds the most; all that one without a share holds is above the share.
 PolicyNames::Choice Shard::ask_others(std::uint32_t own, std::size_t above, std::size_t up_to,
-                                      std::int64_t now_us) {
+                                      const limit::Now& now) {
     // Whether its counts decide nothing, the number that it holds, and which it is: no two compare
     // equal.
     using Rank = std::tuple<bool, std::size_t, std::size_t>;
@@ -160,7 +160,7 @@ PolicyNames::Choice Shard::ask_others(std::uint32_t own, std::size_t above, std:
             next = &names;
         }
         if (next == nullptr) return {};
-        const PolicyNames::Choice choice = next->choose(now_us);
+        const PolicyNames::Choice choice = next->choose(now);
         if (choice.state != nullptr) return choice;
         last = first;
     }

@@ -31,7 +31,7 @@ class alignas(64) Shard {
     State* find(const StateName& name) { return table_.find(name); }
     // A new empty state, pinned. At capacity what has expired goes first, then, if `evict`, a state
     // that evict_for() chooses. Null if there is no room. `name` must be new.
-    State* insert(const StateName& name, std::int64_t now_us, bool evict);
+    State* insert(const StateName& name, const limit::Now& now, bool evict);
     void erase(State& state);
     // Forgets what a state counts, but for slots; whether there was something. What is given back
     // to it later is no longer its own.
@@ -57,11 +57,11 @@ class alignas(64) Shard {
 
   private:
     std::uint32_t policy_of(const StateName& name);
-    void sweep(std::size_t steps, std::int64_t now_us);
-    bool evict_for(std::uint32_t own, std::int64_t now_us);
+    void sweep(std::size_t steps, const limit::Now& now);
+    bool evict_for(std::uint32_t own, const limit::Now& now);
     std::size_t share_beside(std::uint32_t own) const;
     PolicyNames::Choice ask_others(std::uint32_t own, std::size_t above, std::size_t up_to,
-                                   std::int64_t now_us);
+                                   const limit::Now& now);
 
     std::mutex mutex_;
     StateTable table_;

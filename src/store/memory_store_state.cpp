@@ -16,10 +16,16 @@ bool State::may_go() const {
                                    [](const Record& record) { return record.holds_slots(); });
 }
 
-double State::weight(std::int64_t now_us) const {
+bool State::has_expired(const limit::Now& now) const {
+    const std::int64_t now_us = now.steady.count();
+    return expires_us <= now_us && may_go() &&
+           std::none_of(records.begin(), records.end(),
+                        [&](const Record& record) { return record.ends_us(now) > now_us; });
+}
+
+double State::weight(const limit::Now& now) const {
     double heaviest = 0;
-    if (expires_us <= now_us) return heaviest;
-    for (const Record& record : records) heaviest = std::max(heaviest, record.weight(now_us));
+    for (const Record& record : records) heaviest = std::max(heaviest, record.weight(now));
     return heaviest;
 }
 

@@ -15,9 +15,11 @@ namespace tidegate::store {
 
 // Not thread-safe: the caller holds the mutex of the shard.
 struct State {
-    std::string name;              // policy, a zero byte, identifier
-    std::uint64_t hash = 0;        // of the name
-    std::int64_t expires_us = 0;   // no record holds anything from then on, but slots
+    std::string name;        // policy, a zero byte, identifier
+    std::uint64_t hash = 0;  // of the name
+    // No record holds anything from then on, but slots; as the clocks differed when units were
+    // taken.
+    std::int64_t expires_us = 0;
     std::uint64_t generation = 0;  // another each time a state of this name is made; never 0
     std::vector<Record> records;   // by limit id, in any order
 
@@ -33,9 +35,10 @@ struct State {
     // Whether it may be forgotten though it has not expired. A slot is a request that an upstream
     // may still be at work on: if it were forgotten, another request would take its place.
     bool may_go() const;
-    bool has_expired(std::int64_t now_us) const { return expires_us <= now_us && may_go(); }
+    // A wall clock that was set back makes periods and moments last longer than expires_us says.
+    bool has_expired(const limit::Now& now) const;
     // How much is lost if it is forgotten: the heaviest of its records.
-    double weight(std::int64_t now_us) const;
+    double weight(const limit::Now& now) const;
 };
 
 // Names a state: hash of policy and identifier under the store's secret, that of the policy alone,

@@ -14,7 +14,7 @@ void Refunds::give_back(const Admission& from, limit::Refund::Of of,
                         limit::AnswerStatus status) const {
     const limit::Refund refund{from.charge, &from.receipt, of, status};
     if (!from.in_redis) {
-        const Micros now = process_now();
+        const limit::Now now = process_now();
         memory_.give_back(refund, now);
         local_report_.gave_back(refund, now);
         return;
@@ -30,7 +30,7 @@ void Refunds::release(const limit::Charge& charge, bool in_redis, Micros hold) c
     if (in_redis) {
         release_in_redis(charge, hold);
     } else {
-        memory_.release(charge, hold > Micros{0} ? process_now() + hold : Micros{0});
+        memory_.release(charge, hold > Micros{0} ? process_now().steady + hold : Micros{0});
     }
 }
 

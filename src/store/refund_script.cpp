@@ -57,8 +57,9 @@ void append_limit(const Limit& limit, const limit::Refund& refund, std::string& 
         append_double(cost, out);
         append_double(0, out);
     } else {
-        append_double(width_for_script(limit), out);
-        append_double(limit::span_of(limit).count(), out);
+        const ScriptWindow window = window_for_script(limit, refund.receipt->at);
+        append_double(window.width, out);
+        append_double(window.span, out);
         append_double(cost, out);
     }
     append_double(refund.receipt->at.count(), out);

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "limit/gcra.hpp"
+#include "limit/period.hpp"
 #include "store/charge_script.hpp"
 #include "store/resp.hpp"
 #include "store/scripts.hpp"
@@ -39,34 +40,42 @@ void append_bucket(const LocalTaken::OfLimit& taken, const Limit& limit, Micros 
     append_double(std::abs(taken.bucket.last_us), out);
 }
 
-void append_window(const LocalTaken::OfLimit& taken, std::string& out) {
+// What names a sub-bucket to the script. It compares the steady clock with that of Redis, so that
+// it knows days of UTC, too, by when they began; other periods it knows by their end.
+Micros name_of(const LocalTaken::Portion& portion, const Limit& limit, const limit::Now& now) {
+    if (sends_period(limit)) return limit::period_at(limit, portion.began).ends;
+    return limit.follows_calendar() ? now.steady_at(portion.began) : portion.began;
+}
+
+void append_window(const LocalTaken::OfLimit& taken, const Limit& limit, const limit::Now& now,
+                   std::string& out) {
     append_packed(static_cast<std::uint16_t>(taken.portions.size()), out);
     for (const LocalTaken::Portion& portion : taken.portions) {
-        append_double(portion.began.count(), out);
+        append_double(name_of(portion, limit, now).count(), out);
         append_packed(static_cast<std::uint32_t>(portion.units), out);
     }
 }
 
 }  // namespace
 
-void append_report_command(const LocalTaken& taken, Micros now, std::string_view prefix,
+void append_report_command(const LocalTaken& taken, const limit::Now& now, std::string_view prefix,
                            std::optional<Micros> clock, std::string& out) {
     const limit::ChargeItem item = taken.item();
     std::string report;
-    append_double(now.count(), report);
+    append_double(now.steady.count(), report);
     for (std::size_t k = 0; k < taken.limits.size(); ++k) {
         const Limit& limit = taken.policy->limits[k];
         if (limit.is_bucket()) {
-            append_bucket(taken.limits[k], limit, now, report);
+            append_bucket(taken.limits[k], limit, now.steady, report);
         } else {
-            append_window(taken.limits[k], report);
+            append_window(taken.limits[k], limit, now, report);
         }
     }
     const std::size_t keys = reading_keys({&item, 1});
     append_length('*', 5 + keys + (clock ? 1 : 0), out);
     append_string("EVALSHA", out);
     append_string(report_script().sha1, out);
-    append_reading({&item, 1}, keys, 0, prefix, out);
+    append_reading({&item, 1}, keys, 0, prefix, clock, out);
     append_string(report, out);
     if (clock) append_number(static_cast<std::uint64_t>(clock->count()), out);
 }

@@ -9,9 +9,9 @@
 
 namespace tidegate::store {
 
-// Appends the whole command that reports `taken`, sent at `now` by the clock that it was noted by.
+// Appends the whole command that reports `taken`, sent at `now` by the clocks that it was noted by.
 // `clock` as in append_charge_command().
-void append_report_command(const LocalTaken& taken, limit::Micros now, std::string_view prefix,
+void append_report_command(const LocalTaken& taken, const limit::Now& now, std::string_view prefix,
                            std::optional<limit::Micros> clock, std::string& out);
 
 }  // namespace tidegate::store

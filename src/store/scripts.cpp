@@ -75,8 +75,8 @@ const redis::Script& windows_script() {
 }
 
 bool is_plain_window(const Limit& limit) {
-    return limit.state() == limit::StateKind::windows && limit.count == limit::Count::admitted &&
-           limit.is_on_grid();
+    return limit.traits().state == limit::StateKind::windows &&
+           limit.count == limit::Count::admitted && limit.is_on_grid();
 }
 
 bool is_of_plain_windows(const limit::ChargeItem& item) {

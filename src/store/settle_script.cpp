@@ -60,7 +60,7 @@ void append_settle_more_command(const Claim& claim, const limit::Charge& charge,
     append_settle_call(settle_more_script(), keys + 1, 4 + (clock ? 1 : 0), out);
     append_reading_keys(charge.items, prefix, out);
     append_claim_key(claim, prefix, out);
-    append_charge_arguments({&charge, 1}, out);
+    append_charge_arguments({&charge, 1}, clock, out);
     append_clock(clock, out);
     append_claim_arguments(claim, out);
 }

@@ -1,6 +1,7 @@
 // Quotas of days, weeks and months of UTC: what clients, the log and the commands show.
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <ctime>
 #include <string>
 
@@ -9,6 +10,7 @@
 
 #include "integration/limiter_world.hpp"
 #include "integration/process.hpp"
+#include "tzif.hpp"
 
 namespace tidegate::test::periods_test {
 
@@ -130,6 +132,81 @@ TEST_CASE("periods: the commands show the windows") {
     CHECK(explained.output.find("3 in a month of UTC, fixed_window") != std::string::npos);
     CHECK(explained.output.find("7 in a week of UTC, from Monday on") != std::string::npos);
     CHECK(explained.output.find("p-utc_day") != std::string::npos);
+    const std::string berlin = folder.write(
+        "b.yaml", one_policy(upstream,
+                             "{key: [ip], limits: [{quota: 3, algorithm: fixed_window, "
+                             "anchor: day, time_zone: Europe/Berlin}, {quota: 9, algorithm: "
+                             "fixed_window, anchor: week, time_zone: America/New_York}]}"));
+    const Finished explained_zone =
+        run_tidegate({"explain", "-c", berlin, "--from", "203.0.113.7"});
+    CAPTURE(explained_zone.output);
+    CHECK(explained_zone.output.find("p-day-Europe/Berlin") != std::string::npos);
+    CHECK(explained_zone.output.find("3 in a day of Europe/Berlin, fixed_window") !=
+          std::string::npos);
+    CHECK(explained_zone.output.find("9 in a week of America/New_York, from Monday on") !=
+          std::string::npos);
+}
+
+// A zone that is so many seconds ahead of UTC all the time.
+std::string zone_file(std::int32_t offset) {
+    const std::int32_t west = -offset;
+    const auto two = [](int number) { return (number < 10 ? "0" : "") + std::to_string(number); };
+    const std::string rule = "<LCL>" + std::string(west < 0 ? "-" : "") +
+                             std::to_string(std::abs(west) / 3'600) + ":" +
+                             two(std::abs(west) / 60 % 60) + ":" + two(std::abs(west) % 60);
+    return Tzif{.offsets = {offset}, .rule = rule}.bytes();
+}
+
+TEST_CASE("periods: a day of a time zone ends at its midnight, and a reload reads the zone anew") {
+    const CountedIn counted = either_store();
+    const Upstream upstream(ok());
+    const TemporaryFolder zones;
+    // Midnight of this zone is in some two hours.
+    const auto now = static_cast<std::int32_t>(std::time(nullptr) % 86'400);
+    const auto ahead = [&](std::int32_t left) {
+        std::int32_t offset = (86'400 - left - now) % 86'400;
+        if (offset > 43'200) offset -= 86'400;
+        if (offset < -43'200) offset += 86'400;
+        return offset;
+    };
+    zones.write("Here", zone_file(ahead(7'200)));
+    const std::string yaml = counted.yaml() + "deny_cache: off\n";
+    const auto config = [&](const std::string& name) {
+        return yaml + one_policy(upstream, "{key: [ip], limits: [{name: " + name +
+                                               ", quota: 2, algorithm: fixed_window, anchor: day, "
+                                               "time_zone: Here}]}");
+    };
+    const Tidegate tidegate(config("today"), "",
+                            {.environment = {"TZDIR=" + zones.path().string()}});
+    const auto first = tidegate.get();
+    CHECK(first.status() == 200);
+    CHECK(first.field("RateLimit-Policy") == "\"p-today\";q=2");  // days differ in length: no `w`
+    const auto is_about = [](std::int64_t seconds, std::int64_t wanted) {
+        return seconds > wanted - 60 && seconds <= wanted;
+    };
+    CHECK(is_about(number_after(first.field("RateLimit"), "\"p-today\";r=1;t="), 7'200));
+    CHECK(tidegate.get().status() == 200);
+    const auto refusal = tidegate.get();
+    CHECK(refusal.status() == 429);
+    CHECK(is_about(std::stoll(refusal.field("Retry-After")), 7'200));
+    const json told =
+        json::parse(tidegate.admin("/api/inspect?identifier=ip:127.0.0.1").value().body);
+    const json& limit = told.at("identifiers").at(0).at("policies").at(0).at("limits").at(0);
+    CHECK(limit.at("anchor") == "day");
+    CHECK(limit.at("time_zone") == "Here");
+    CHECK_FALSE(limit.contains("duration_us"));
+    // The zone's clocks are set: a limit that begins to count follows them at once.
+    zones.write("Here", zone_file(ahead(14'400)));
+    tidegate.write_configuration(config("again"));
+    CHECK(tidegate.reload().status() == 200);
+    const auto again = tidegate.get();
+    CHECK(again.status() == 200);
+    CHECK(is_about(number_after(again.field("RateLimit"), "\"p-again\";r=1;t="), 14'400));
+    // What is no zone any more is refused, and the limits stay.
+    zones.write("Here", "no zone");
+    CHECK(tidegate.reload().status() != 200);
+    CHECK(tidegate.get().status() == 200);
+    CHECK(tidegate.get().status() == 429);
 }
 
 }  // namespace tidegate::test::periods_test

@@ -1,4 +1,5 @@
-// When weeks and months of UTC end, as the C library knows it: shares nothing with what it judges.
+// When days, weeks and months of UTC end, as the C library knows it: shares nothing with what it
+// judges.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +9,16 @@
 
 namespace tidegate::test {
 
-// The end of the week or month that holds `at`; both in microseconds since 1970.
+// The end of the day, week or month that holds `at`; both in microseconds since 1970.
 inline std::int64_t period_end(limit::Anchor anchor, std::int64_t at) {
     constexpr std::int64_t kSecond = 1'000'000;
     const std::time_t time = at / kSecond - (at % kSecond < 0 ? 1 : 0);
     std::tm date{};
     gmtime_r(&time, &date);
     date.tm_hour = date.tm_min = date.tm_sec = 0;
-    if (anchor == limit::Anchor::utc_month) {
+    if (anchor == limit::Anchor::utc_day) {
+        ++date.tm_mday;
+    } else if (anchor == limit::Anchor::utc_month) {
         date.tm_mday = 1;
         ++date.tm_mon;
     } else {

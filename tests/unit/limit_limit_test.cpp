@@ -113,7 +113,7 @@ TEST_CASE("make_limit: a window with a period is as long as its anchor says") {
     CHECK(make_limit(day)->duration == 24h);
     CHECK(make_limit(day)->name == "utc_day");
     CHECK(make_limit(day)->is_on_grid());
-    CHECK_FALSE(make_limit(day)->follows_calendar());
+    CHECK(make_limit(day)->follows_calendar());
     LimitSpec month = day;
     month.anchor = Anchor::utc_month;
     const auto limit = make_limit(month);

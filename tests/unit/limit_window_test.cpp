@@ -132,31 +132,6 @@ TEST_CASE("window: one opened by its first request lasts from it, whatever the c
     CHECK(counter.at(kBegin + 10s + 7'777us).units == 0);
 }
 
-TEST_CASE("window: one of a month lasts until the month ends, and never goes back to the last") {
-    LimitSpec spec;
-    spec.quota = 3;
-    spec.algorithm = Algorithm::fixed_window;
-    spec.anchor = Anchor::utc_month;
-    Counter counter(*make_limit(spec));
-    constexpr Micros kMarch{1'709'251'200'000'000};  // 2024-03-01
-    CHECK(verdict_of(counter.limit, counter.at(kMarch - 1s), kMarch - 1s, 3, 1).next_unit == 1s);
-    counter.take_at(kMarch - 29 * 24h, 2);  // the first moment of February
-    CHECK(counter.at(kMarch - 1us).units == 2);
-    CHECK(counter.at(kMarch - 1us).next_free == kMarch);
-    CHECK(counter.at(kMarch).units == 0);
-    counter.take_at(kMarch, 1);
-    CHECK(counter.at(kMarch - 1h).at == kMarch);
-    CHECK(counter.at(kMarch - 1h).units == 1);
-    counter.take_at(kMarch - 1h, 1);
-    CHECK(counter.window.marks == 0);
-    CHECK(counter.at(kMarch + 31 * 24h - 1us).units == 2);
-    CHECK(counter.at(kMarch + 31 * 24h).units == 0);
-    give_back(counter.window, counter.ring, counter.limit, kMarch - 1h, 1, kMarch);
-    CHECK(counter.at(kMarch).units == 2);  // that was February
-    give_back(counter.window, counter.ring, counter.limit, kMarch + 30 * 24h, 1, kMarch);
-    CHECK(counter.at(kMarch).units == 1);
-}
-
 TEST_CASE("window: units given back leave their sub-bucket, and an empty one leaves no trace") {
     Counter counter(sliding(10, 1s, 100ms));
     counter.take_at(kBegin, 1);

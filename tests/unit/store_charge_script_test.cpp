@@ -52,7 +52,8 @@ Told told_of(const Limit& limit, const limit::Charge& request = {}) {
     const ChargeItem item{&some, "user:a"};
     limit::Charge charge = request;
     charge.items = {&item, 1};
-    const auto words = command_words(charge);
+    constexpr Micros kLeapDay{1'709'208'000'000'000};  // noon of 2024-02-29, a Thursday
+    const auto words = command_words({&charge, 1}, kLeapDay);
     const std::size_t keys = std::stoul(words[2]);
     const std::string& asked = words[3 + keys];
     const std::string& numbers = words[4 + keys];
@@ -213,9 +214,12 @@ TEST_CASE("charge_script: a window is described by quota, sub-bucket and span") 
     fixed.anchor = limit::Anchor::utc_day;
     CHECK(told_of(made(fixed)).terms == terms(4'294'967'295, kDay, kDay));
     fixed.anchor = limit::Anchor::utc_week;
-    CHECK(told_of(made(fixed)).terms == terms(4'294'967'295, -1, 7 * kDay));
+    // When the week ends, and the next.
+    CHECK(told_of(made(fixed)).terms ==
+          terms(4'294'967'295, -1'709'510'400'000'000, 1'710'115'200'000'000));
     fixed.anchor = limit::Anchor::utc_month;
-    CHECK(told_of(made(fixed)).terms == terms(4'294'967'295, -2, 31 * kDay));
+    CHECK(told_of(made(fixed)).terms ==
+          terms(4'294'967'295, -1'709'251'200'000'000, 1'711'929'600'000'000));
     const Limit limit = window(0, 1s);
     CHECK(told_of(limit).name == packed(limit.id) + '\x06');
     CHECK(told_of(limit).numbers.empty());

@@ -361,6 +361,25 @@ TEST_CASE("limiter: a denial is remembered, for its retry_after and for the same
     CHECK_FALSE(rig.decision.remembered);
 }
 
+TEST_CASE("limiter: a wall clock that is set ends remembered denials, which may be of a day") {
+    Rig rig;
+    rig.run();
+    const auto some = policy("some", 5, OnStoreFailure::local);
+    rig.server.evalsha = [](const Words&) { return script_reply(false, 3'600'000'000, {5}); };
+    CHECK(rig.decide({&some}) == Result::limited);
+    const auto now = std::chrono::system_clock::now();
+    rig.limiter->follow_wall_clock(std::chrono::steady_clock::now());
+    follow_wall_clock(now);
+    rig.limiter->follow_wall_clock(std::chrono::steady_clock::now());
+    CHECK(rig.decide({&some}) == Result::limited);
+    CHECK(rig.decision.remembered);
+    follow_wall_clock(now + 2h);
+    rig.limiter->follow_wall_clock(std::chrono::steady_clock::now());
+    CHECK(rig.decide({&some}) == Result::limited);
+    CHECK_FALSE(rig.decision.remembered);
+    follow_wall_clock(std::chrono::system_clock::now());
+}
+
 TEST_CASE(
     "limiter: decisions of one turn about the same items are one command, each with its own "
     "verdict") {

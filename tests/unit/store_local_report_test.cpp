@@ -30,7 +30,7 @@ struct Rig : test::RedisFixture {
     void await_connected() {
         CHECK(wait([&] { return server.count("SCRIPT") >= all_scripts().size(); }));
     }
-    void admit(const std::string& identifier, limit::Micros at = process_now()) {
+    void admit(const std::string& identifier, limit::Micros at = process_now().steady) {
         const limit::ChargeItem item{&some, identifier};
         limit::Verdict verdict;
         memory.charge({{&item, 1}, 1}, at, verdict);
@@ -198,7 +198,7 @@ TEST_CASE("local_report: after a failure it pauses for a while") {
 TEST_CASE("local_report: units that no longer count are not reported") {
     Rig rig;
     rig.await_connected();
-    rig.admit("user:a", process_now() - 2h);
+    rig.admit("user:a", process_now().steady - 2h);
     rig.tick();
     CHECK(rig.counted("expired", 1));
     CHECK(rig.told().empty());

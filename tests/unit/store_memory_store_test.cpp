@@ -328,17 +328,6 @@ TEST_CASE("memory_store: in place of another store it admits no schedule") {
     CHECK_FALSE(client.passes("a", kBegin));  // not even alone
 }
 
-TEST_CASE("process_now: is the time of day and never steps back") {
-    const auto wall = std::chrono::system_clock::now().time_since_epoch();
-    Micros last = process_now();
-    CHECK(std::chrono::abs(std::chrono::duration_cast<Micros>(wall) - last) < 1min);
-    for (int i = 0; i < 1'000; ++i) {
-        const Micros next = process_now();
-        REQUIRE(next >= last);
-        last = next;
-    }
-}
-
 TEST_CASE("memory_store: other bounds keep what is counted, and shrink it as new names come") {
     MemoryStore store(bounded(1'000));
     const auto some = policy(3, 1h);

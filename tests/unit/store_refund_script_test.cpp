@@ -78,9 +78,10 @@ TEST_CASE("refund_script: each algorithm gets the arguments that giving back nee
     const auto words = refund_words(refund, Micros{9});
     REQUIRE(words.size() == 6);
     CHECK(words[4] ==
-          '\x01' + doubles(1) + '\x05' +                                                      //
-              packed(first_request.id) + 'w' + doubles(0, 10'000'000, 2, 1'000'000) +         //
-              packed(month.id) + 'w' + doubles(-2, 2'678'400'000'000, 2, 1'000'000) +         //
+          '\x01' + doubles(1) + '\x05' +                                               //
+              packed(first_request.id) + 'w' + doubles(0, 10'000'000, 2, 1'000'000) +  //
+              packed(month.id) + 'w' +
+              doubles(-2'678'400'000'000, 5'097'600'000'000, 2, 1'000'000) +                  //
               packed(log.id) + 'l' + doubles(1, 10'000'000, 2, 1'000'000) +                   //
               packed(gcra.id) + 'g' + doubles(3, 666'666, 2, 1'000'000) + packed(leaky.id) +  //
               'k' + doubles(3, 666'666, 2, 1'000'000));
