@@ -99,6 +99,12 @@ class Trial:
         program = (self.image.root / "usr/local/bin/tidegate").stat().st_size
         return f"{size / MIB:.1f} MiB in {files} files, {program / MIB:.1f} of it the program"
 
+    def has_time_zones(self):
+        zones = self.image.root / "usr/share/zoneinfo"
+        for name in ("Europe/Berlin", "America/New_York", "UTC"):
+            assert (zones / name).read_bytes().startswith(b"TZif"), f"no {name}"
+        assert not (zones / "right").exists(), "zones that count leap seconds"
+
     def says_how_to_run(self):
         image = self.image
         assert (image.user, image.group) == ("10001", "10001"), f"user {image.user}:{image.group}"
@@ -188,6 +194,7 @@ def main():
         os.chmod(folder, 0o755)
         trial = Trial(image, folder)
         trial.part("the image holds little", trial.holds_little)
+        trial.part("the image has time zones", trial.has_time_zones)
         trial.part("the image says how it is run", trial.says_how_to_run)
         trial.part("without a configuration the container says so and ends",
                    trial.refuses_without_configuration)
