@@ -35,6 +35,7 @@ std::vector<Reservation::Taken> taken_from(const LimitDecision& decision,
 struct Known {
     const limit::Policy* policy = nullptr;
     std::span<const Limit> limits{};
+    std::uint32_t index = 0;  // of this list of limits
 };
 
 Known find(const Reservation::Item& item, const config::Config& config) {
@@ -43,8 +44,8 @@ Known find(const Reservation::Item& item, const config::Config& config) {
     if (policy == config.policies.end()) return {};
     const limit::Tier* const tier = tier_of(**policy, item.tier);
     if (tier == nullptr && !item.tier.empty()) return {};
-    return {policy->get(),
-            tier != nullptr ? std::span(tier->limits) : std::span((*policy)->limits)};
+    if (tier != nullptr) return {policy->get(), tier->limits, tier->index};
+    return {policy->get(), (*policy)->limits, (*policy)->index};
 }
 
 // `change(limit, taken)` makes each limit what the correction needs.
@@ -64,6 +65,7 @@ ReservedItems items_of(const Reservation::Part& part, const config::Config& conf
         auto policy = std::make_unique<limit::Policy>(*known.policy);
         policy->limits = std::move(limits);
         policy->tiers.clear();
+        policy->index = known.index;
         made.items.push_back({policy.get(), item.identifier});
         made.receipt.generations.push_back(item.generation);
         made.policies.push_back(std::move(policy));
