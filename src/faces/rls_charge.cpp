@@ -1,8 +1,10 @@
 #include "faces/rls_charge.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "ask/decided_limits.hpp"
 #include "ask/verdict.hpp"
 #include "proxy/request.hpp"
 
@@ -138,6 +140,7 @@ Task<> RlsCharge::charge_all_or_none(Items items, RlsAnswer& answer) {
         const std::int64_t cost = answer.is_over ? 0 : group.front()->cost;
         ask::Decision* const decision = co_await charge(group, cost, groups.size() > 1);
         if (!is_down()) read(*decision, group, answer);
+        if (decision->charge.remembered) co_await ask_what_is_left(*decision, group, answer);
         const bool is_over = std::any_of(group.begin(), group.end(), [&](const Counted* one) {
             return answer.statuses[one->position].is_over;
         });
@@ -146,6 +149,32 @@ Task<> RlsCharge::charge_all_or_none(Items items, RlsAnswer& answer) {
         if (is_down()) co_return;
         answer.is_over |= is_over;
     }
+}
+
+// The call is refused whatever the answer is, and without one: then its status says less.
+Task<> RlsCharge::ask_what_is_left(ask::Decision& remembered, const Items& group,
+                                   RlsAnswer& answer) {
+    const auto is_known = [&](const Counted* one) {
+        bool known = true;
+        ask::for_each_limit(remembered.charge, [&](const limit::ChargeItem& item, std::size_t,
+                                                   const limit::LimitVerdict& verdict) {
+            const bool is_its =
+                item.policy == one->item.policy && item.identifier == one->item.identifier;
+            known = known && (!is_its || verdict.is_current);
+        });
+        return known;
+    };
+    Items unknown;
+    std::remove_copy_if(group.begin(), group.end(), std::back_inserter(unknown), is_known);
+    if (unknown.empty() || is_late()) co_return;
+    const ask::Fault fault = x_.decision.fault;
+    const ask::Decision* const asked = co_await charge(unknown, 0, false);
+    if (is_down()) {
+        x_.decision.refuse(fault);
+        co_return;
+    }
+    std::erase_if(remembered.ratelimit, [](const auto& item) { return !item.is_current; });
+    read(*asked, unknown, answer);
 }
 
 }  // namespace tidegate::faces

@@ -82,6 +82,8 @@ class RlsCharge {
     Task<> charge_together(RlsAnswer& answer);
     Task<> charge_each(RlsAnswer& answer);
     Task<> charge_all_or_none(Items items, RlsAnswer& answer);
+    // Asks the store what is left where the remembered denial of `group` does not know.
+    Task<> ask_what_is_left(ask::Decision& remembered, const Items& group, RlsAnswer& answer);
     // Takes `cost` for all, whose items differ. Returns the decision.
     Task<ask::Decision*> charge(const Items& items, std::int64_t cost, bool alone);
     ask::Decision& begin(const Items& items, std::int64_t cost, bool alone);

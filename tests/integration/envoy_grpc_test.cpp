@@ -197,6 +197,19 @@ TEST_CASE("envoy_grpc: descriptors of a call are charged together or not at all"
         CHECK(statuses(refused)[0].number(3) == 2);
         CHECK(statuses(refused)[1].number(1) == kOverLimit);
     }
+    // What is left of the others is of now, also where the refusal is a remembered one.
+    const std::string tenth = descriptor({{"remote_address", "203.0.113.10"}});
+    const auto left_of_tenth = [&] {
+        const PbMessage refused = service.limit("example", tenth + few);
+        CHECK(refused.number(1) == kOverLimit);
+        const std::string told = PbMessage(refused.all(3).at(1)).bytes(2);
+        const auto left = statuses(refused)[0].number(3);
+        CHECK_MESSAGE(told.find(";r=" + std::to_string(left)) != std::string::npos, told);
+        return left;
+    };
+    CHECK(left_of_tenth() == 2);
+    CHECK(service.code("example", tenth) == kOk);
+    CHECK(left_of_tenth() == 1);
     // Hits of their own: those that were taken come back.
     for (int i = 0; i < 3; ++i) {
         CHECK(service.code("example", descriptor({{"remote_address", "203.0.113.7"}}, own_hits(2)) +
