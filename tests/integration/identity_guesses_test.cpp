@@ -70,6 +70,31 @@ TEST_CASE("guesses: those up to the limit get 401, and the next one 429") {
     }
 }
 
+TEST_CASE("guesses: an address over a limit is told what is true, also by a remembered denial") {
+    const CountedIn counted = counted_in_redis();
+    const World world;
+    const Tidegate tidegate(
+        counted.yaml() + "threads: 1\nidentity: {user: [{basic: {htpasswd: \"" + world.htpasswd +
+        "\"}}]}\n" +
+        api(world.upstream,
+            "policies: {few: {key: [ip], limits: [1/h]}, many: {key: [ip], limits: [100/h]}}\n"
+            "routes:\n"
+            "  - {name: one, match: {path: /one}, upstream: api, policies: [few]}\n"
+            "  - {name: both, match: {path: /both}, upstream: api, policies: [few, many]}\n"));
+    CHECK(tidegate.get("/one").status() == 200);
+    for (int i = 0; i < 3; ++i) {
+        const Message refused = tidegate.get("/both", basic("alice", "wrong"));
+        CHECK(refused.status() == 429);
+        const std::string told = refused.field("RateLimit");
+        CAPTURE(told);
+        CHECK(told.starts_with("\"few-1h\";r=0;t=3"));
+        // Nothing was taken there, as the look says; the remembered denial cannot know.
+        const bool has_other = told.find("\"many-1h\";r=100;t=0") != std::string::npos;
+        CHECK(has_other == (i == 0));
+        CHECK(told.find("t=9223") == std::string::npos);
+    }
+}
+
 TEST_CASE("guesses: at once, no more are tried than the limit allows") {
     const CountedIn counted = either_store();
     const World world;
