@@ -236,7 +236,7 @@ void read_time_zone(const Value& value, LimitSpec& spec) {
                                    : "; did you mean " + quote(meant) + "?"));
         return;
     }
-    const auto file = read_file_text(path, limit::kTimeZoneBytesMax, FileKind::regular);
+    const auto file = read_file_text(path, limit::kTimeZoneBytesMax, FileKind::no_device);
     note_file(path, file ? std::optional<std::string_view>(file->text) : std::nullopt,
               context.files_read);
     if (!file) {
