@@ -95,16 +95,16 @@ TEST_CASE("half-close: a client that closes while its request is at the upstream
     }
 }
 
-TEST_CASE("half-close: a request that comes together with the end goes to no upstream") {
-    const Upstream upstream(ok());
-    const Tidegate tidegate("threads: 1\n" + simple(upstream.url()));
+TEST_CASE("half-close: a request that comes together with the end waits for no upstream") {
+    const Stalling stalling;
+    const Tidegate tidegate("threads: 1\n" + simple(stalling.upstream().url()));
     for (int i = 0; i < 20; ++i) {
         CHECK(said(tidegate.client(), get_request("/" + std::to_string(i))).closed());
     }
     CHECK_SOON(tidegate.metric_sum("tidegate_requests_total", "outcome=\"aborted\"") == 20);
     // The end may come behind the request, while that is at the upstream already.
-    CHECK(tidegate.metric_sum("tidegate_requests_total") == 20);
-    CHECK(tidegate.get().status() == 200);
+    CHECK_SOON(stalling.cancelled() == stalling.begun());
+    CHECK(tidegate.metric("tidegate_upstream_connections") == 0);
 }
 
 TEST_CASE("half-close: a client that leaves gives up its place in the queue, whole body or not") {
@@ -120,6 +120,8 @@ TEST_CASE("half-close: a client that leaves gives up its place in the queue, who
          {get_request("/waits"), post_request("/waits", "whole"),
           std::string("POST /waits HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\npart")}) {
         CAPTURE(request);
+        // A close_notify without a FIN is behind what is not read of the body.
+        if (over_tls() && request.starts_with("POST")) continue;
         RawClient waiting = tidegate.client();
         waiting.send(request);
         CHECK_SOON(tidegate.metric_sum("tidegate_upstream_queue_length") == 1);
@@ -173,7 +175,13 @@ TEST_CASE(
 }
 
 TEST_CASE("half-close: what is answered without an upstream is answered, up to what needs one") {
-    const Upstream upstream(ok());
+    const Upstream upstream([](Conversation& conversation) {
+        Message request;
+        while (conversation.read(request)) {
+            if (request.target() == "/forwarded") return conversation.wait_for_end();
+            if (!conversation.send(ok())) return;
+        }
+    });
     const Tidegate tidegate("threads: 1\n" +
                             api(upstream,
                                 "policies: {p: {key: [ip], limits: [1/h]}}\nroutes:\n"
@@ -202,7 +210,8 @@ TEST_CASE("half-close: a request that the end has cut gets no answer") {
     CHECK(logged(tidegate, "/body").at("error") == "client: left");
 }
 
-TEST_CASE("half-close: in HTTP/2, neither the end of a request nor a GOAWAY is leaving; a FIN is") {
+TEST_CASE("half-close: in HTTP/2, neither the end of a request nor a GOAWAY is leaving; a FIN is" *
+          only_in_the_clear("the listener is")) {
     const std::string rest = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     std::atomic<bool> may_answer{false};
     std::atomic<int> come{0};
