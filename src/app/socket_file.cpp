@@ -1,20 +1,14 @@
 #include "app/socket_file.hpp"
 
 #include <fcntl.h>
-#include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <limits>
 #include <optional>
 #include <system_error>
-#include <vector>
 
-#include "base/ascii.hpp"
 #include "base/file_work.hpp"
-#include "base/numbers.hpp"
 #include "base/quote.hpp"
 #include "net/descriptor.hpp"
 
@@ -26,24 +20,9 @@ std::string errno_text(int error) {
     return std::generic_category().message(error);
 }
 
-// By its name or its number. Nothing: there is no such group.
-std::optional<gid_t> find_group(const std::string& group) {
-    if (std::all_of(group.begin(), group.end(), is_digit)) {
-        const auto number = parse_number<gid_t>(group);
-        // The largest one means "leave it" to chown().
-        return number == std::numeric_limits<gid_t>::max() ? std::nullopt : number;
-    }
-    constexpr std::size_t kBytes = 65'536;  // of its members' names
-    std::vector<char> memory(kBytes);
-    struct group entry {};
-    struct group* found = nullptr;
-    ::getgrnam_r(group.c_str(), &entry, memory.data(), memory.size(), &found);
-    return found == nullptr ? std::nullopt : std::optional(entry.gr_gid);
-}
-
 std::string set_group(int descriptor, const struct stat& now, const std::string& group) {
-    const auto id = find_group(group);
-    if (!id) return "there is no group " + quote(group);
+    const auto id = config::find_group(group);
+    if (!id) return "there is no group " + quote(group) + " on this system";
     if (now.st_gid == *id) return {};
     if (::fchownat(descriptor, "", static_cast<uid_t>(-1), *id, AT_EMPTY_PATH) == 0) return {};
     if (errno != EPERM) {

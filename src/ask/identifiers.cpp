@@ -49,9 +49,19 @@ std::string_view kind_name(Kind kind) {
 }
 
 // The claims of a token may be those of a tenant, whose users share them.
-bool names_client(const limit::KeyPart& part) {
-    return part.kind == Kind::ip || part.kind == Kind::user || part.kind == Kind::cookie ||
-           part.secret;
+bool names_client(const limit::KeyPart& part, const config::Config& config) {
+    switch (part.kind) {
+        case Kind::ip:
+        case Kind::user:
+        case Kind::cookie:
+            return true;
+        case Kind::header: {
+            const auto& fields = config.credential_fields;
+            return part.secret || std::binary_search(fields.begin(), fields.end(), part.name);
+        }
+        default:
+            return part.secret;
+    }
 }
 
 }  // namespace
@@ -111,7 +121,8 @@ IdentifierMaker::Made IdentifierMaker::make(const limit::Key& key) {
     for (const Choice& choice : key.choices) {
         const Made made = make_choice(choice);
         if (made == Made::missing) continue;
-        is_of_client_ = std::any_of(choice.begin(), choice.end(), names_client);
+        is_of_client_ = std::any_of(choice.begin(), choice.end(),
+                                    [&](const Part& part) { return names_client(part, config_); });
         return made;
     }
     return Made::missing;

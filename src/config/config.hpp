@@ -68,6 +68,10 @@ struct SocketFile {
     bool operator==(const SocketFile&) const = default;
 };
 
+// The number of a group that is given by its name or its number; nothing: the system has no such
+// group. Blocks: it asks the system's database of groups.
+std::optional<std::uint32_t> find_group(const std::string& group);
+
 struct Listen {
     Address address;
     SocketFile socket_file;  // of a Unix socket; a reload may change it
@@ -387,8 +391,8 @@ struct Config {
     identity::ClientIpSettings client_ip;
     std::vector<identity::UserMethod> user_methods;  // in the order they are tried
     std::vector<std::string> claims;                 // that policies count by, each once
-    // Fields that may hold a credential, in lower case: these, those of user_methods, and those of
-    // keys whose values are secret.
+    // Fields that may hold a credential, sorted, in lower case: these, those of user_methods, and
+    // those of keys whose values are secret.
     std::vector<std::string> credential_fields{"authorization", "proxy-authorization", "cookie"};
     bool require_user = false;                   // identity.require, where a route says nothing
     bool anonymous_on_invalid = false;           // on_invalid_credentials: anonymous

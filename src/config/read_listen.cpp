@@ -1,9 +1,15 @@
 // `listen` and `admin`.
+#include <grp.h>
+
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <utility>
 #include <vector>
 
+#include "base/ascii.hpp"
+#include "base/file_work.hpp"
+#include "base/numbers.hpp"
 #include "base/quote.hpp"
 #include "config/address.hpp"
 #include "config/error_message.hpp"
@@ -107,7 +113,12 @@ void read_socket_file(Section& section, const std::optional<Address>& address, S
         file.mode = mode->parsed("a mode such as `\"0660\"`", parse_mode);
     }
     if (group) file.group = group->text("a group such as `www-data`, or its number").value_or("");
-    if (!address || address->is_unix()) return;
+    if (!address || address->is_unix()) {
+        if (!file.group.empty() && !find_group(file.group)) {
+            group->fault("there is no group " + quote(file.group) + " on this system");
+        }
+        return;
+    }
     for (const auto& [value, setting] : {std::pair(mode, "SocketMode="), {group, "SocketGroup="}}) {
         if (!value) continue;
         value->fault(address->is_inherited()
@@ -161,6 +172,21 @@ void read_listener(const Value& value, Config& config, Redirects& redirects) {
 }
 
 }  // namespace
+
+std::optional<std::uint32_t> find_group(const std::string& group) {
+    if (std::all_of(group.begin(), group.end(), is_digit)) {
+        const auto number = parse_number<gid_t>(group);
+        // The largest one means "leave it" to chown().
+        return number == std::numeric_limits<gid_t>::max() ? std::nullopt : number;
+    }
+    constexpr std::size_t kBytes = 65'536;  // of its members' names
+    std::vector<char> memory(kBytes);
+    struct group entry {};
+    struct group* found = nullptr;
+    const FileWait wait("/etc/group");
+    ::getgrnam_r(group.c_str(), &entry, memory.data(), memory.size(), &found);
+    return found == nullptr ? std::nullopt : std::optional<std::uint32_t>(entry.gr_gid);
+}
 
 bool resolve_socket(const Value& value, Address& address) {
     if (!address.is_unix()) return true;
