@@ -29,7 +29,8 @@ class AccessLogs {
     static std::shared_ptr<telemetry::AccessLog> make(const config::Log& settings,
                                                       std::size_t threads);
     void add(const config::Log& settings, std::shared_ptr<telemetry::AccessLog> log);
-    // The three in one; null: off. Waits: for the start. Format and sample are those of use().
+    // find(), and make() and add() where it finds none; null: off. Waits, so only for the start.
+    // use() sets format and sample.
     std::shared_ptr<telemetry::AccessLog> open(const config::Log& settings);
     // `log`, which open() gave, is the one in force from now on. One that goes on under its path
     // takes on the new format and sample.

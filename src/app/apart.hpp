@@ -16,10 +16,10 @@ namespace tidegate::app {
 
 inline constexpr std::chrono::milliseconds kApartPoll{2};
 
-// What `work` returns, which owns all that it uses. Throws what it throws, and NoAnswerFromFile
-// when a path does not answer within kFilePatience; the log tells of the wait before, which begins
-// with `what`. On the thread of `executor`; a caller that ends meanwhile does not wait for the
-// work.
+// Runs `work`, which owns all that it uses, on a thread of its own, and returns what it returns.
+// Throws what it throws, and NoAnswerFromFile when a path does not answer within kFilePatience.
+// After kFileNotice a log line, which begins with `what`, says which path it waits for. The caller
+// is on the thread of `executor`; if it ends meanwhile, it does not wait for the work.
 template <class Work>
 auto apart(Executor executor, std::string what, Work work) -> Task<decltype(work())> {
     using T = decltype(work());

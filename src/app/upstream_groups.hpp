@@ -25,8 +25,8 @@ class UpstreamGroups {
     UpstreamGroups(Executor executor, std::size_t workers)
         : executor_(std::move(executor)), workers_(workers) {}
 
-    // What the upstreams of a configuration speak TLS with, by their positions. Null: they speak it
-    // not, or are in use with the same settings.
+    // What the upstreams of a configuration speak TLS with, by their positions. Null: the upstream
+    // does not speak TLS, or is in use with the same settings.
     using Tls = std::vector<std::shared_ptr<const TlsClient>>;
 
     // The positions of the upstreams of `config` that make() makes new groups for.

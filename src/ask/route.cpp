@@ -73,7 +73,7 @@ void check_tunnel(const Facts& facts, Decision& decision) {
 }
 
 // Whether an override names what the request line has anyway; a target also behind scheme and host,
-// as controllers of Kubernetes write it for whom they ask.
+// as ingress controllers of Kubernetes write it in the requests by which they ask.
 bool says_the_same(const http::RequestHead& head, http::Override kind, std::string_view value) {
     if (kind == http::Override::method) return value == head.method;
     if (const std::size_t scheme = value.find("://"); scheme != value.npos) {

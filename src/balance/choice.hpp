@@ -25,7 +25,7 @@ namespace tidegate::balance {
 // A place in the list.
 using Chosen = std::optional<std::size_t>;
 
-// The servers that one request has tried already: it compares them and never looks at them.
+// The servers that one request has tried already. It compares pointers and never follows them.
 class Tried {
   public:
     // The first attempt, and as many more as `retries` may be.

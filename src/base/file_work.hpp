@@ -56,9 +56,9 @@ class FileWork {
     FileWork& operator=(const FileWork&) = delete;
 
     bool is_done() const;
-    // Blocks until it is done, or has one path to wait for since `patience`. False: the latter.
+    // Blocks until the work is done (true), or has waited for one path for `patience` (false).
     bool wait(std::chrono::milliseconds patience) const;
-    // The path that it has waited for since `patience` before `now`; nothing: it goes on.
+    // The path that the work has waited for, at `now` for `patience` at least; nothing: it goes on.
     std::optional<std::string> overdue(std::chrono::milliseconds patience,
                                        Clock::time_point now = Clock::now()) const;
     // Once it is done: throws what the work has thrown.

@@ -15,9 +15,9 @@
 namespace tidegate::client {
 
 // Beyond a bound, only clients of an address that holds less than its share get room to send more.
-// A share is a part of the bound for each address that holds anything, and a quarter at most.
-// Beyond twice the bound nothing is kept, but that an address with less than its share has the
-// request reset that holds most of the address with most.
+// A share is the bound divided by the number of addresses that hold anything, and a quarter at
+// most. Beyond twice the bound the budget keeps nothing more; for an address with less than its
+// share it makes room, and ends the largest request of the address that holds most.
 class BodyBudget {
   public:
     class Account;

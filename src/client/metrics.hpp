@@ -57,7 +57,7 @@ enum class Http2End : std::uint8_t {
     protocol_error,    // it broke the rules of HTTP/2
     settings_timeout,  // it did not acknowledge the proxy's SETTINGS
     head_timeout,      // timeouts.request_head: a header block did not end in time
-    not_reading,       // timeouts.client_write: it takes nothing
+    not_reading,       // timeouts.client_write: it takes too little
 };
 
 // The words of labels and log lines.

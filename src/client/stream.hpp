@@ -108,11 +108,12 @@ class Stream {
     bool has_left(Wakeup& wakeup) {
         return http1_ ? http1_->has_left(wakeup) : http2_->has_left(wakeup);
     }
-    // The same while nobody reads the body, and some of it may be unread.
+    // The same while no coroutine reads the body, and some of it may be unread.
     bool has_hung_up(Wakeup& wakeup) {
         return http1_ ? http1_->has_hung_up(wakeup) : http2_->has_left(wakeup);
     }
-    // The stream wakes the wakeup that read_body(), has_left() or has_hung_up() was given no more.
+    // The stream no longer wakes the wakeup that read_body(), has_left() or has_hung_up() was
+    // given.
     void forget_wakeup() { return http1_ ? http1_->forget_wakeup() : http2_->forget_wakeup(); }
     bool is_open() const { return http1_ ? http1_->is_open() : http2_->is_open(); }
     // The proxy has cut the connection off, for a drain or for another client.

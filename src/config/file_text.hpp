@@ -23,7 +23,7 @@ struct FileText {
 // A device may never end.
 enum class FileKind : bool { any, no_device };
 
-// A pipe that no program writes to gets so long until one does.
+// A reader waits so long for a program to write to a pipe.
 inline constexpr std::chrono::seconds kWriterPatience{2};
 // A program that writes to a pipe may pause for so long: it may ask for a secret elsewhere.
 inline constexpr std::chrono::seconds kPipePatience{30};

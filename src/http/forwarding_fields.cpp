@@ -70,8 +70,8 @@ void append_x_forwarded_for(const ForwardingInput& input, std::string_view peer,
 struct ClientUrl {
     std::string_view proto{};
     std::string_view host{};       // may have a port; empty: none was sent
-    std::string_view port{};       // that a trusted peer says or `host` names; empty:
-    std::uint16_t known_port = 0;  // what follows from the rest; 0: nothing
+    std::string_view port{};       // that a trusted peer says or `host` names; may be empty
+    std::uint16_t known_port = 0;  // without `port`: what follows from the rest; 0: nothing
 };
 
 // The first item of a list, as the proxy nearest to the client wrote it.

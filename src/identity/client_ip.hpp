@@ -70,7 +70,7 @@ std::string_view describe(ChainFault fault);
 // The client's address: the peer's own unless the peer is trusted; then the chain is walked from
 // the right, stopping at the first hop that is not trusted or cannot be read (then the last good
 // one), at the latest after kHopsMax. The time grows with the length of the chain, and with the
-// logarithm of how many proxies are trusted. Nothing when nobody can be named (an untrusted Unix
+// logarithm of how many proxies are trusted. Nothing when no client can be named (an untrusted Unix
 // peer, 0.0.0.0, ::). Allocates nothing, unless `hops` is given: each step is appended to it, from
 // right to left. `fault`, if given, is set where the chain has one and left alone where it has
 // none.

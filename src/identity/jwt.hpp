@@ -41,10 +41,10 @@ struct TokenVerdict {
 //
 // The user is text or a number, which has one text however the token writes it: `42`, `42.0`. A
 // number that a double does not hold exactly names no user. A tier is text, or a list: then its
-// first text that a policy knows. Whatever else the claim holds
-// is no tier. A claim that policies count by is text, a number, or a list, whose first item counts;
-// anything else is as if the claim were absent. `keys` null: there are none yet. Allocates; takes
-// what its signature takes, at most four times.
+// first text that a policy knows. A claim that holds anything else names no tier. A claim that
+// policies count by is text, a number, or a list, whose first item counts; anything else is as if
+// the claim were absent. `keys` null: there are none yet. Allocates; takes what its signature
+// takes, at most four times.
 TokenVerdict verify_token(std::string_view token, const JwtMethod& method, const JwkSet* keys,
                           std::chrono::system_clock::time_point now);
 

@@ -221,8 +221,7 @@ Micros duration_of(Anchor anchor) {
     }
 }
 
-// There is no default zone: that of the machine, often UTC, would be a guess about those who read
-// the bill.
+// There is no default zone: that of the machine, often UTC, need not be that of the customers.
 LimitFault fault_of_time_zone(const LimitSpec& spec) {
     const std::string anchor(name_of(spec.anchor));
     if (has_time_zone(spec.anchor)) {

@@ -20,7 +20,7 @@ using Micros = std::chrono::microseconds;
 
 // A moment by the two clocks that a process has. Durations follow the steady one. Days, weeks and
 // months, and the moments of a schedule, follow the wall clock, which NTP, an administrator or a
-// resume from suspension sets forward and back.
+// machine that wakes up sets forward and back.
 struct Now {
     constexpr Now() = default;
     // The clocks agree: as in Redis, which has one.
@@ -165,10 +165,10 @@ struct Limit {
     bool settles() const { return count == Count::by_status || traits().settles; }
     // Whether statuses of gRPC are among those that count.
     bool counts_grpc() const { return !statuses.empty() && statuses.back() >= kGrpcStatuses; }
-    // Whether an answer of that status keeps the units that were taken at admission. So does none
-    // at all: a guess was made, also by who does not stay for the answer. Where statuses of gRPC
-    // count, an answer keeps the units unless it has such a status; but where statuses of HTTP
-    // count as well, these decide about answers of other protocols.
+    // Whether an answer of that status keeps the units that were taken at admission. A request
+    // without an answer keeps them, too: a client that leaves has made its guess. Where statuses of
+    // gRPC count, an answer without one keeps the units; but where statuses of HTTP count as well,
+    // these decide about answers of other protocols.
     bool keeps(AnswerStatus status) const;
 };
 

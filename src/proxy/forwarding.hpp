@@ -124,7 +124,7 @@ class Forwarding {
     balance::Tried unreachable_;              // servers that could not be reached
     int retries_left_;                        // turns to other servers after those
     std::chrono::milliseconds connect_left_;  // for failed attempts to connect, all together
-    int unread_ = 0;                          // times
+    int unread_ = 0;                          // how often Again::unread was the reason
     bool was_stale_ = false;
     bool was_refused_ = false;
     bool needs_fresh_ = false;  // a connection on which nothing was answered yet

@@ -28,7 +28,8 @@ bool has_left(void* exchange) {
     return client.has_left(client.sleeper().wakeup());
 }
 
-// Of an answer of the proxy's own; what it would be to a caller of gRPC, whoever the client is.
+// Of an answer that the proxy makes: also the status that a caller of gRPC would get, for limits
+// that count statuses of gRPC.
 limit::AnswerStatus own_status(const Relay& relay) {
     if (relay.status == 0) return {};
     return {relay.status, static_cast<int>(http::grpc_status_of(relay.status))};

@@ -112,7 +112,8 @@ class Client final : public std::enable_shared_from_this<Client>,
     static void fail(const std::deque<Command>& commands, Failure failure);
     void become_up();
     void become_down(std::string_view reason);
-    // Sweeps for late commands until there are none; often, if a caller is in a hurry.
+    // Sweeps for late commands until there are none; `is_hurried`: often, as a caller's deadline is
+    // earlier than the timeout.
     void watch_deadlines(bool is_hurried);
     void sweep_deadlines();
 

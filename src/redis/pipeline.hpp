@@ -67,7 +67,7 @@ class CommandQueue {
     int take_unanswered(SteadyTime now);
 
   private:
-    // An abandoned command that the server may still answer in time.
+    // A command that was abandoned at its caller's deadline, before the server's time was over.
     struct Hurried {
         SteadyTime unanswered_at;
         std::uint64_t ticket;

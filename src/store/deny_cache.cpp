@@ -38,9 +38,9 @@ void append_bytes(Number number, std::string& out) {
     out.append(bytes, sizeof bytes);
 }
 
-// What a denial still says once `passed` has gone by. Of a limit without a unit left nobody takes
-// one before the next is free; of all others the count may have changed. And one that has got a
-// unit may have ceased to deny, while the rest of the denial holds.
+// What a denial still says once `passed` has gone by. A limit without a unit left has none until
+// the next is free; the count of any other may have changed. And a limit that has got a unit may
+// have ceased to deny, while the rest of the denial holds.
 void age(Micros passed, limit::Verdict& verdict) {
     if (verdict.retry_after != limit::kNever) {
         verdict.retry_after = std::max(Micros{1}, verdict.retry_after - passed);

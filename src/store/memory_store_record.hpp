@@ -59,9 +59,8 @@ using Standing = std::variant<limit::Standing, limit::ExactTime, MomentStanding,
 //   take       takes the cost; counts that would not fit saturate
 //   give_back  returns what the charge took at `at`, if that can be told from what came later
 //   count      how it stands, for people, as a request of cost 1 meets it
-//   ends_us    nothing is held from then on, by the steady clock; what follows the wall clock: as
-//   the
-//              clocks differ at `now`
+//   ends_us    nothing is held from then on, by the steady clock; for counts that follow the wall
+//              clock, as the clocks differ at `now`
 //   save       writes what it counts, load reads that into one that counts nothing
 //   weight     how much is held: the share of the quota, at most all of it, times the duration; in
 //              microseconds

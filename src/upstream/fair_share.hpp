@@ -35,9 +35,9 @@ class ActiveRequest : public boost::intrusive::list_base_hook<
     // How many bytes of the answer the client has taken by now.
     using AnswerBytes = std::uint64_t (*)(const void* owner);
 
-    // `client` and `prefixes` outlive this. `on_evicted`
-    // gives up the connection before it returns; a pool calls it once at most, and only for a
-    // request in its list. `answer_bytes` null: as `answer` has been told.
+    // `client` and `prefixes` outlive this. `on_evicted` gives up the connection before it returns;
+    // a pool calls it once at most, and only for a request in its list. `answer_bytes` null: what
+    // the owner noted in `answer` counts.
     ActiveRequest(const std::optional<IpAddress>& client, const IpPrefixes& prefixes,
                   OnEvicted on_evicted, void* owner, AnswerBytes answer_bytes = nullptr)
         : client_(client),
