@@ -298,7 +298,8 @@ def some(report, beside=None):
         at_once=AT_ONCE_BESIDE_BUILDS if beside else AT_ONCE)
     step(report, "documents", "python3", "tests/readme/check.py", "docs/limits.md",
          "docs/configuration.md", "docs/commands.md", "docs/operating.md", "docs/faces.md",
-         "docs/check-api.md", "docs/tunnels.md", "docs/http2.md", counted="^ok  ",
+         "docs/check-api.md", "docs/envoy-grpc.md", "docs/tunnels.md", "docs/http2.md",
+         counted="^ok  ",
          settings=sanitized)
     step(report, "links", "python3", "tests/readme/links.py")
     step(report, "reference", "python3", "tests/readme/reference.py", settings=sanitized)

@@ -393,7 +393,7 @@ struct Config {
     std::vector<std::string> claims;                 // that policies count by, each once
     // Fields that may hold a credential, sorted, in lower case: these, those of user_methods, and
     // those of keys whose values are secret.
-    std::vector<std::string> credential_fields{"authorization", "proxy-authorization", "cookie"};
+    std::vector<std::string> credential_fields{"authorization", "cookie", "proxy-authorization"};
     bool require_user = false;                   // identity.require, where a route says nothing
     bool anonymous_on_invalid = false;           // on_invalid_credentials: anonymous
     const Policy* failed_credentials = nullptr;  // one of `policies`; null: no limit (`off`)

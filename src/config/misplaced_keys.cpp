@@ -9,6 +9,10 @@ constexpr std::string_view kLimits = "`limits: [10/s]`";
 constexpr std::string_view kRedis = "`store: {redis: {url: redis://127.0.0.1:6379/0}}`";
 constexpr std::string_view kProxies = "`identity: {client_ip: {trusted_proxies: [10.0.0.0/8]}}`";
 constexpr std::string_view kMethods = "it as an item of `identity: {user: [...]}`";
+constexpr std::string_view kPrefix =
+    "it in `client_ip`: `identity: {client_ip: {ipv4_prefix: 24, ipv6_prefix: 64}}`";
+constexpr std::string_view kSocketMode =
+    "it in `listen`: `listen: {address: \"unix:/run/tidegate.sock\", mode: \"0660\"}`";
 constexpr std::string_view kListen = "`listen: 8080`";
 constexpr std::string_view kMatch = "it in `match`: `match: {path: /v1/**, methods: [GET]}`";
 constexpr std::string_view kInline = "`policies: [{key: [ip], limits: [10/s]}]`";
@@ -54,6 +58,13 @@ constexpr MisplacedKey kGeneralKeys[] = {
     {"", "metrics", "`admin: 127.0.0.1:9901`, which answers `/metrics`"},
     {"", "max_connections", "`connections: {max: 20000}`"},
     {"", "cors", "it in `response`: `response: {cors: {...}}`"},
+    {"", "half_close", "it in `listen`: `listen: {address: 127.0.0.1:8080, half_close: on}`"},
+    {"", "mode", kSocketMode},
+    {"", "group", kSocketMode},
+    {"", "ipv4_prefix", kPrefix},
+    {"", "ipv6_prefix", kPrefix},
+    {"identity", "ipv4_prefix", kPrefix},
+    {"identity", "ipv6_prefix", kPrefix},
     {"", "key", "`policies: {default: {key: [ip], limits: [10/s]}}`"},
     {"", "exempt", "it in a policy: `policies: {default: {..., exempt: [10.0.0.0/8]}}`"},
     {"", "deny", "it in a policy: `policies: {default: {..., deny: [192.0.2.0/24]}}`"},

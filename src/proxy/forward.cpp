@@ -70,7 +70,7 @@ Task<Fault> Forwarding::run() {
             needs_fresh_ = again != Again::refused;
             continue;
         }
-        if (again == Again::unread || again == Again::refused) fault = Fault::upstream_refused;
+        if (again == Again::unprocessed || again == Again::refused) fault = Fault::upstream_refused;
         if (again == Again::no && fault == Fault::upstream_broken) fault = name_broken();
         pool_.throw_away(stream_);
         if (again != Again::stale) note_outcome(fault);
@@ -84,7 +84,7 @@ Task<Fault> Forwarding::run() {
 
 Forwarding::Again Forwarding::why_again(Fault fault) const {
     if (fault != Fault::upstream_broken) return Again::no;
-    if (stream_.is_unprocessed()) return stream_.is_refused() ? Again::refused : Again::unread;
+    if (stream_.is_unprocessed()) return stream_.is_refused() ? Again::refused : Again::unprocessed;
     return stream_.is_reused() && !stream_.has_answered() ? Again::stale : Again::no;
 }
 
@@ -92,12 +92,12 @@ Forwarding::Again Forwarding::why_again(Fault fault) const {
 // requests at once may need it as were on a connection that the server ends.
 bool Forwarding::may_go_again(Again why, bool repeatable) {
     // A server that ends each connection after some requests has taken others on it.
-    constexpr int kUnreadMax = 10;
+    constexpr int kUnprocessedMax = 10;
     if (why == Again::no) return false;
     if (why == Again::stale) return repeatable && !std::exchange(was_stale_, true);
     if (pool_.settings().retries == 0 || !upload_.is_repeatable()) return false;
     if (why == Again::refused) return !std::exchange(was_refused_, true) && may_retry();
-    return ++unread_ == 1 || (stream_.is_behind_others() && unread_ <= kUnreadMax);
+    return ++unprocessed_ == 1 || (stream_.is_behind_others() && unprocessed_ <= kUnprocessedMax);
 }
 
 Task<> Forwarding::break_off() {

@@ -60,9 +60,9 @@ class Forwarding {
     // Why a request that got no answer may be sent again.
     enum class Again : std::uint8_t {
         no,
-        stale,    // its connection was a kept one, which the server may just have closed
-        unread,   // the server says that it has not looked at it: GOAWAY, or it was never sent
-        refused,  // the same, by REFUSED_STREAM: the server has too much to do
+        stale,        // its connection was a kept one, which the server may just have closed
+        unprocessed,  // the server says that it has not looked at it: GOAWAY, or it was never sent
+        refused,      // the same, by REFUSED_STREAM: the server has too much to do
     };
     Again why_again(Fault fault) const;
     // `repeatable`: the request does no harm twice, and is whole at hand.
@@ -124,7 +124,7 @@ class Forwarding {
     balance::Tried unreachable_;              // servers that could not be reached
     int retries_left_;                        // turns to other servers after those
     std::chrono::milliseconds connect_left_;  // for failed attempts to connect, all together
-    int unread_ = 0;                          // how often Again::unread was the reason
+    int unprocessed_ = 0;                     // how often Again::unprocessed was the reason
     bool was_stale_ = false;
     bool was_refused_ = false;
     bool needs_fresh_ = false;  // a connection on which nothing was answered yet

@@ -173,7 +173,7 @@ TEST_CASE(
         std::uint64_t bytes = 0;
     } taking;
     const std::optional<IpAddress> client = parse_ip(kGreedy);
-    const std::vector<int> prefixes{64};
+    const IpPrefixes prefixes;
     FairShare requests(8);
     ActiveRequest request(
         client, prefixes, [](void*) {}, &taking,
