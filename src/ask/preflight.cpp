@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/utf8.hpp"
+#include "http/method.hpp"
 
 namespace tidegate::ask {
 
@@ -28,7 +29,8 @@ bool is_preflight(const Facts& facts, std::span<const std::string> credential_fi
         } else if (is_named(field, "access-control-request-method")) {
             if (!http::is_token(field.value)) return false;
             has_method = true;
-        } else if (std::any_of(credential_fields.begin(), credential_fields.end(),
+        } else if (http::override_of(field.name) != http::Override::none ||
+                   std::any_of(credential_fields.begin(), credential_fields.end(),
                                [&](const std::string& name) {
                                    return http::equal_as_variable(name, field.name);
                                })) {

@@ -1,7 +1,5 @@
 #include "ask/route.hpp"
 
-#include <algorithm>
-
 #include "ask/preflight.hpp"
 #include "http/method.hpp"
 #include "http/websocket.hpp"
@@ -72,13 +70,21 @@ void check_tunnel(const Facts& facts, Decision& decision) {
     }
 }
 
+// Without the scheme and the host that `url` begins with, if it does.
+std::string_view without_origin(std::string_view url) {
+    for (const std::string_view scheme : {"http://", "https://"}) {
+        if (!url.starts_with(scheme)) continue;
+        const std::size_t end = url.find_first_of("/?#;\\", scheme.size());
+        return end == url.npos || url[end] != '/' ? std::string_view() : url.substr(end);
+    }
+    return url;
+}
+
 // Whether an override names what the request line has anyway; a target also behind scheme and host,
 // as ingress controllers of Kubernetes write it in the requests by which they ask.
 bool says_the_same(const http::RequestHead& head, http::Override kind, std::string_view value) {
     if (kind == http::Override::method) return value == head.method;
-    if (const std::size_t scheme = value.find("://"); scheme != value.npos) {
-        value.remove_prefix(std::min(value.find('/', scheme + 3), value.size()));
-    }
+    value = without_origin(value);
     return value.size() == head.path.size() + head.query.size() && value.starts_with(head.path) &&
            value.ends_with(head.query);
 }

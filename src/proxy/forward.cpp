@@ -72,7 +72,7 @@ Task<Fault> Forwarding::run() {
         }
         if (again == Again::unprocessed || again == Again::refused) fault = Fault::upstream_refused;
         if (again == Again::no && fault == Fault::upstream_broken) fault = name_broken();
-        pool_.throw_away(stream_);
+        pool_.abort(stream_);
         if (again != Again::stale) note_outcome(fault);
         if (ask::traits(fault).outcome == telemetry::Outcome::failed) {
             server_->count_failure();
@@ -102,7 +102,7 @@ bool Forwarding::may_go_again(Again why, bool repeatable) {
 
 Task<> Forwarding::break_off() {
     if (upload_.is_running()) co_await upload_.end();
-    if (stream_) pool_.throw_away(stream_);
+    if (stream_) pool_.abort(stream_);
 }
 
 // Reads from the client only while the upload does not: the upload notices by itself.

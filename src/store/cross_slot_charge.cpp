@@ -69,6 +69,7 @@ void CrossSlotCharge::begin() {
 }
 
 bool CrossSlotCharge::recall() {
+    if (counts_denied()) return false;
     verdict_.begin(decision_.items, decision_.cost, slot_of);
     for (const Part& part : verdict_.parts()) {
         if (!is_of_client(part) ||
@@ -169,13 +170,18 @@ bool CrossSlotCharge::is_of_client(const Part& part) {
                        [](const ChargeItem& item) { return item.of_client; });
 }
 
+// What counts denied requests has to learn of each.
+bool CrossSlotCharge::counts_denied() const {
+    return std::any_of(decision_.items.begin(), decision_.items.end(), [](const auto& item) {
+        const auto limits = item.limits();
+        return std::any_of(limits.begin(), limits.end(), [](const limit::Limit& limit) {
+            return limit.count == limit::Count::all;
+        });
+    });
+}
+
 void CrossSlotCharge::remember_denials() const {
-    // What counts denied requests has to learn of each.
-    for (const ChargeItem& item : decision_.items) {
-        for (const limit::Limit& limit : item.limits()) {
-            if (limit.count == limit::Count::all) return;
-        }
-    }
+    if (counts_denied()) return;
     for (const Part& part : verdict_.parts()) {
         if (part.answer != CrossSlotVerdict::Answer::denied || !is_of_client(part)) continue;
         services_.denials.remember(charge_of(part), part.verdict, decision_.store_state.asked);

@@ -60,6 +60,7 @@ class CrossSlotCharge {
     void go_on();
     void charge_in_process(Part& part) const;
     void end();
+    bool counts_denied() const;
     void remember_denials() const;
     void give_back_parts();
     void give_back(Part& part, CrossSlotVerdict::GiveBack what);

@@ -224,6 +224,15 @@ Seat Pool::keep_seat(Stream& stream) {
 
 void Pool::throw_away(Stream& stream) {
     if (stream.is_http2()) return end_stream(stream);
+    if (stream) {
+        remember_session(stream.http1());
+        if (stream.http1().evict()) forget(stream.http1().connection());
+    }
+    stream.http1().release();
+}
+
+void Pool::abort(Stream& stream) {
+    if (stream.is_http2()) return end_stream(stream);
     if (stream) remember_session(stream.http1());
     evict(stream);
     stream.http1().release();
@@ -237,7 +246,12 @@ std::unique_ptr<TunnelStream> Pool::open_tunnel(Stream& stream, ActiveRequest& r
 void Pool::evict(Stream& stream) {
     if (!stream) return;
     if (!stream.is_http2()) {
-        if (stream.http1().evict()) forget(stream.http1().connection());
+        if (!stream.http1().evict()) return;
+        // A FIN would wait behind what the server has not read, so that it would learn nothing of
+        // the end, and each exchange that a client gives up would keep a port for a minute.
+        stream.http1().connection()->reset();
+        metrics_.upstream_disconnected();
+        if (!keeps_seats_) group_->seats().give_back();
     } else if (stream.http2().evict()) {
         stream.http2().cancel();
         if (!keeps_seats_) group_->seats().give_back();

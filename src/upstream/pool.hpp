@@ -148,10 +148,14 @@ class Pool {
     // The answer is complete and nothing follows it: another request may have the connection. The
     // first request in the queue gets the seat, and if it is of this thread the connection, too.
     void give_back(Stream& stream);
+    // The answer is complete, and the connection of no more use: closes it.
     void throw_away(Stream& stream);
+    // The exchange is not over: resets the connection, so that the server learns of it at once,
+    // however much it has not read.
+    void abort(Stream& stream);
     // Closes the connection. Its seat is the caller's, unless another request had it evicted.
     Seat keep_seat(Stream& stream);
-    // Closes the connection in favour of another request. The stream stays evicted until it is
+    // Resets the connection in favour of another request. The stream stays evicted until it is
     // thrown away.
     void evict(Stream& stream);
 

@@ -39,7 +39,7 @@ TEST_CASE("needs_restart: settings that stay or may change need none") {
     CHECK(between("store: memory\n", "store: {memory: {max_keys: 5000, on_full: deny}}\n").empty());
     CHECK(between("admin: {address: 127.0.0.1:9, token: a}\n", "admin: 127.0.0.1:9\n").empty());
     CHECK(between("listen: {address: \"unix:/x\", mode: \"0660\"}\n",
-                  "listen: {address: \"unix:/x\", mode: \"0600\", group: web}\n")
+                  "listen: {address: \"unix:/x\", mode: \"0600\", group: daemon}\n")
               .empty());
 }
 

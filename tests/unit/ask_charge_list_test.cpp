@@ -56,10 +56,10 @@ TEST_CASE("charge_list: a key counts what it names") {
 }
 
 TEST_CASE("charge_list: an identifier says whether it is one client's or shared") {
-    World world(with_key(
-        "\"ip+route\", \"user|constant:anonymous\", \"header:x-api-key\", "
-        "\"header:x-user-id\", \"query:token\", \"cookie:sid\", \"header:x-tenant\", \"query:q\", "
-        "route, \"constant:all\", host, method, \"path:id\""));
+    World world(
+        with_key("\"ip+route\", \"user|constant:anonymous\", \"header:x-api-key\", "
+                 "\"query:token\", \"cookie:sid\", \"header:x-tenant\", \"query:q\", "
+                 "route, \"constant:all\", host, method, \"path:id\""));
     const auto of_client = [&](const std::string& head, bool trusted) {
         Request request(world, head, trusted, "203.0.113.7");
         REQUIRE(request.decide() == Fault::none);

@@ -92,6 +92,15 @@ TEST_CASE("preflight: a request with credentials is none, whichever field holds 
     CHECK(with("X-Other", header));
 }
 
+TEST_CASE(
+    "preflight: a field that names another method or target makes it a request like any other") {
+    for (const std::string field : {"X-HTTP-Method-Override: POST", "x_http_method: POST",
+                                    "X-Method-Override: OPTIONS", "X-Original-URL: /login"}) {
+        CAPTURE(field);
+        CHECK_FALSE(is_preflight(options(kFields + field + "\r\n"), "method_override: pass\n"));
+    }
+}
+
 TEST_CASE("preflight: only its own limit counts it, by address, whatever its origin and user") {
     World world(yaml(kCors));
     Request request(world, options(kFields), true);

@@ -200,7 +200,9 @@ TEST_CASE("route: where nothing removes an override, a request that has one is r
     for (const std::string field :
          {"X-HTTP-Method-Override: DELETE", "x_http_method: DELETE", "X-Method.Override: PUT",
           "X-HTTP-Method: post", "X-HTTP-Method:", "X-Original-URL: /a", "x_rewrite_url: /a",
-          "X-Original-URL: https://h/b", "X-Original-URL: https://h", "X-Rewrite-URL: /b?c=e"}) {
+          "X-Original-URL: https://h/b", "X-Original-URL: https://h", "X-Rewrite-URL: /b?c=e",
+          "X-Original-URL: /a?x=://h/b?c=d", "X-Rewrite-URL: /a;://h/b?c=d",
+          "X-Original-URL: https://h?x=/b?c=d", "X-Original-URL: x://h/b?c=d"}) {
         CAPTURE(field);
         CHECK(fault(field) == Fault::ambiguous_name);
         CHECK(fault(field, false) == Fault::none);

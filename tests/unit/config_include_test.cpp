@@ -143,14 +143,6 @@ TEST_CASE("include: a route whose name is there twice is refused with both place
                                 at("conf.d/a.yaml",
                                    ":2:12` has the name `a` already: choose "
                                    "another"));
-    // A route without a name is called by its position.
-    folder.write("conf.d/b.yaml", "routes:\n" + route("route-2", "/b"));
-    const std::string main = kMain;
-    folder.write("tidegate.yaml",
-                 main.substr(0, main.find("  - ")) + "  - {upstream: main, policies: [main]}\n");
-    CHECK(folder.fault() ==
-          at("tidegate.yaml", ":5:5: routes[0]: the route at `") +
-              at("conf.d/b.yaml", ":2:12` has the name `route-2` already: choose another"));
 }
 
 TEST_CASE("include: other keys belong into the main file, and no file includes another") {

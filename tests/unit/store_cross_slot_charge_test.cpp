@@ -225,6 +225,14 @@ TEST_CASE("cross_slot_charge: a client over its own limit takes nothing of a sha
     CHECK(rig.charges(0) == 2);
     CHECK(rig.metrics_have("tidegate_store_given_back_total 0"));
     rig.limiter->settle(rig.decision, 200);
+    // But a limit that counts denied requests has to learn of each.
+    auto counting = policy(100);
+    counting.name = "counting";
+    counting.limits[0].count = limit::Count::all;
+    rig.decision.items = {{&own, kOnFirst, nullptr, true}, {&counting, kOnSecond}};
+    CHECK(rig.decide() == Result::limited);
+    CHECK_FALSE(rig.decision.remembered);
+    CHECK(rig.charges(0) == 3);
 }
 
 TEST_CASE("cross_slot_charge: denials of what a client shares are asked anew") {
