@@ -101,20 +101,26 @@ FileWork::FileWork(std::function<void()> work) : shared_(std::make_shared<Shared
     }
     ++threads_left;
     try {
-        std::thread([shared = shared_, work = std::move(work)]() mutable {
-            shared->run(std::move(work));
-        }).detach();
+        thread_ = std::thread(
+            [shared = shared_, work = std::move(work)]() mutable { shared->run(std::move(work)); });
     } catch (...) {
         --threads_left;
         throw;
     }
 }
 
+// A thread that is done has only its own end before it: what libraries keep for a thread is gone
+// when this returns.
 FileWork::~FileWork() {
-    const std::lock_guard lock(shared_->mutex);
-    if (shared_->is_done) return;
-    shared_->is_given_up = true;
-    ++threads_given_up;
+    {
+        const std::lock_guard lock(shared_->mutex);
+        if (!shared_->is_done) {
+            shared_->is_given_up = true;
+            ++threads_given_up;
+            return thread_.detach();
+        }
+    }
+    thread_.join();
 }
 
 bool FileWork::is_done() const {

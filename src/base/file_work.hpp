@@ -14,6 +14,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace tidegate {
@@ -76,6 +77,7 @@ class FileWork {
     struct Shared;
 
     std::shared_ptr<Shared> shared_;
+    std::thread thread_;
 };
 
 // For messages: that the program waits for `path`; and that it does not any more.

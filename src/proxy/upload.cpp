@@ -99,9 +99,11 @@ Fault Upload::begin() {
         has_passed_on_ = batch.count > 0;
     }
     if (fault != Fault::none) return fault;
-    // Only where the configuration holds bodies: elsewhere it would depend on when they came.
+    // Only where the route holds bodies of this size: elsewhere it would depend on when they came.
     std::optional<std::uint64_t> whole_body;
-    if (batch.done && client_.trailers().empty() && hold_bytes_max() > 0) {
+    const std::uint64_t held_max =
+        client_.framing().expects_continue ? 0 : x_.decision.route->buffer;
+    if (batch.done && client_.trailers().empty() && batch.content_bytes <= held_max) {
         whole_body = batch.content_bytes;
     }
     write_request_head(x_, x_.upstream->stream.server().authority(), whole_body);
