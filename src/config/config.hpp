@@ -46,9 +46,10 @@ inline constexpr const char* kEveryAddress = "::";
 
 // How a gateway says in forward_auth which request it asks about.
 enum class Dialect : std::uint8_t {
-    nginx,      // X-Original-URI and X-Original-Method (auth_request)
-    forwarded,  // X-Forwarded-Uri, -Method, -Host, -Proto (Traefik, Caddy)
-    envoy,      // the request line and Host of the question (HTTP ext_authz)
+    nginx,          // X-Original-URI and X-Original-Method (auth_request)
+    ingress_nginx,  // X-Original-URL, which is a whole URL, and X-Original-Method (auth-url)
+    forwarded,      // X-Forwarded-Uri, -Method, -Host, -Proto (Traefik, Caddy)
+    envoy,          // the request line and Host of the question (HTTP ext_authz)
 };
 
 // Peers that begin each connection with a PROXY header. A connection of any other peer is closed.

@@ -133,10 +133,11 @@ void read_face(Section& section, const std::optional<Address>& address, Listen& 
         return;
     }
     if (section.need("dialect",
-                     "`dialect: nginx` (auth_request), `forwarded` (Traefik, Caddy) or "
-                     "`envoy` (ext_authz over HTTP)")) {
+                     "`dialect: nginx` (auth_request), `ingress-nginx` (auth-url), `forwarded` "
+                     "(Traefik, Caddy) or `envoy` (ext_authz over HTTP)")) {
         section.choice("dialect", listen.dialect,
                        {{"nginx", Dialect::nginx},
+                        {"ingress-nginx", Dialect::ingress_nginx},
                         {"forwarded", Dialect::forwarded},
                         {"envoy", Dialect::envoy}});
     }

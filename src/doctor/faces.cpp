@@ -95,21 +95,27 @@ void check_chain_field(const config::Listen& listen, const config::Config& confi
     const std::string field(identity::field_of(settings));
     // With nginx, the operator writes each field.
     if (listen.dialect == Dialect::nginx || settings.source == Source::x_forwarded_for) return;
-    const bool is_envoy = listen.dialect == Dialect::envoy;
-    const std::string_view gateways = is_envoy ? "Envoy" : "Caddy and Traefik";
+    const bool is_ingress = listen.dialect == Dialect::ingress_nginx;
+    const bool is_one = is_ingress || listen.dialect == Dialect::envoy;
+    const std::string_view gateways = is_ingress ? "ingress-nginx"
+                                      : is_one   ? "Envoy"
+                                                 : "Caddy and Traefik";
     const std::string advice =
         "remove `identity.client_ip.header`, if no other proxy in front writes that field: " +
-        std::string(gateways) + (is_envoy ? " ends" : " end") + " X-Forwarded-For by themselves";
+        std::string(gateways) +
+        (is_one ? " ends X-Forwarded-For by itself" : " end X-Forwarded-For by themselves");
     if (settings.source == Source::forwarded) {
         return findings.warning(
             kCheck,
             fmt::format("the client's address is read from Forwarded, which {} {} not write: what "
                         "a client writes there would be its address",
-                        gateways, is_envoy ? "does" : "do"),
+                        gateways, is_one ? "does" : "do"),
             advice);
     }
-    const bool is_written = is_envoy && field == "x-envoy-external-address";
-    if (is_written) return;
+    const std::string_view written = is_ingress ? "x-real-ip"
+                                     : is_one   ? "x-envoy-external-address"
+                                                : "";
+    if (field == written) return;
     findings.note(kCheck,
                   fmt::format("the client's address is read from {}: see that the gateway or a "
                               "proxy in front of it replaces what a client writes there",

@@ -62,6 +62,17 @@ void report_missing_address(const ForwardAuth& face, const Exchange& x) {
                    face.listen.address.to_string(), identity::field_of(x.config().client_ip));
 }
 
+// nginx shows its client nothing of why, and an operator could not tell. Logged once an hour, as
+// clients can bring it about.
+void report_bad_original(const ForwardAuth& face, std::string_view fault) {
+    static telemetry::LogInterval said{std::chrono::hours{1}};
+    if (!said.is_due(std::chrono::steady_clock::now())) return;
+    telemetry::log(telemetry::Level::warn,
+                   "a question on {} does not state one original request, and was refused: {} The "
+                   "gateway's configuration is the cause, or its client; logged once an hour",
+                   face.listen.address.to_string(), fault);
+}
+
 // 200 and never 204: for Envoy only 200 is a consent.
 FaultAnswer consent(const Exchange& x) {
     FaultAnswer answer;
@@ -73,8 +84,9 @@ FaultAnswer consent(const Exchange& x) {
 
 // When it refuses a request, a gateway gives all fields to its client.
 FaultAnswer refusal(const ForwardAuth& face, const Exchange& x) {
-    return face.listen.dialect == Dialect::nginx ? refusal_for_nginx(x)
-                                                 : proxy::make_fault_answer(x);
+    const Dialect dialect = face.listen.dialect;
+    const bool is_nginx = dialect == Dialect::nginx || dialect == Dialect::ingress_nginx;
+    return is_nginx ? refusal_for_nginx(x) : proxy::make_fault_answer(x);
 }
 
 FaultAnswer answer_of(const ForwardAuth& face, const Exchange& x, bool is_to_head) {
@@ -88,7 +100,10 @@ void read_question(const ForwardAuth& face, Exchange& x) {
     if (!x.decision.goes_on()) return;
     const std::string_view fault =
         read_original(face.listen, x.config().limits_on_requests, x.facts);
-    if (!fault.empty()) return x.decision.refuse(Fault::bad_original, fault);
+    if (!fault.empty()) {
+        report_bad_original(face, fault);
+        return x.decision.refuse(Fault::bad_original, fault);
+    }
     ask::check_method(x.facts.head.method, x.decision);
 }
 

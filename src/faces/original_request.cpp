@@ -18,6 +18,13 @@ using http::FieldName;
 enum : std::size_t { kMethod, kTarget, kHost, kFields };
 using FieldTexts = std::array<std::string_view, kFields>;
 
+// What states the host of the original request.
+enum class HostIn : std::uint8_t {
+    question,  // its own Host
+    field,     // the one at kHost
+    url,       // the target, which is a whole URL
+};
+
 // A known name is no spelling of another one.
 bool is_known(const Field& field) {
     return field.id != FieldName::other && field.id != FieldName::named_by_connection;
@@ -35,11 +42,12 @@ class SmallNumbers {
     std::uint64_t bits_ = 0;
 };
 
-// An empty text: the gateway's request says it without a field.
+// The fields in which a gateway states the original request, and what it is told if one is wrong.
+// An empty text: something else states it.
 struct FieldsOfDialect {
-    constexpr FieldsOfDialect(const std::array<FieldName, kFields>& known,
-                              const FieldTexts& written)
-        : names(known), texts(written) {
+    constexpr FieldsOfDialect(HostIn host, const std::array<FieldName, kFields>& known,
+                              const FieldTexts& written, const FieldTexts& when_wrong)
+        : host_in(host), names(known), texts(written), faults(when_wrong) {
         for (const FieldName name : names) ids.insert(static_cast<std::size_t>(name));
         for (const std::string_view text : texts) lengths.insert(text.size());
     }
@@ -50,18 +58,49 @@ struct FieldsOfDialect {
                                : lengths.has(field.name.size());
     }
 
+    HostIn host_in;
+    // Without X-Original-URL: for the proxy it is one of the client's fields, so it has no
+    // FieldName.
     std::array<FieldName, kFields> names;
     FieldTexts texts;
+    FieldTexts faults;
     SmallNumbers ids;
     SmallNumbers lengths;  // of the names
 };
 
 constexpr FieldsOfDialect kNginx{
+    HostIn::question,
     {FieldName::x_original_method, FieldName::x_original_uri, FieldName::other},
-    {"x-original-method", "x-original-uri", ""}};
+    {"x-original-method", "x-original-uri", ""},
+    {"X-Original-Method is missing, there twice, or no method.",
+     "X-Original-URI is missing, there twice, or does not begin with `/`.", ""}};
 constexpr FieldsOfDialect kForwarded{
+    HostIn::field,
     {FieldName::x_forwarded_method, FieldName::x_forwarded_uri, FieldName::x_forwarded_host},
-    {"x-forwarded-method", "x-forwarded-uri", "x-forwarded-host"}};
+    {"x-forwarded-method", "x-forwarded-uri", "x-forwarded-host"},
+    {"X-Forwarded-Method is missing, there twice, or no method.",
+     "X-Forwarded-Uri is missing, there twice, or does not begin with `/`.",
+     "X-Forwarded-Host is missing, there twice, or no host."}};
+constexpr FieldsOfDialect kIngressNginx{
+    HostIn::url,
+    {FieldName::x_original_method, FieldName::other, FieldName::other},
+    {"x-original-method", "x-original-url", ""},
+    {"X-Original-Method is missing, there twice, or no method.",
+     "X-Original-URL is missing, there twice, or no URL such as `https://shop.example/cart?a=b`.",
+     "X-Original-URL has no host, as if a client of HTTP/1.0 sent none, or no valid one."}};
+
+constexpr const FieldsOfDialect& fields_of(Dialect dialect) {
+    switch (dialect) {
+        case Dialect::forwarded:
+            return kForwarded;
+        case Dialect::ingress_nginx:
+            return kIngressNginx;
+        case Dialect::nginx:
+        case Dialect::envoy:  // has no such fields
+            break;
+    }
+    return kNginx;
+}
 
 // The position of the name that a field has, kFields for none, and whether it is spelled so and
 // meant for Tidegate.
@@ -72,12 +111,15 @@ struct NamePlace {
 
 NamePlace place_of(const Field& field, const FieldsOfDialect& wanted) {
     if (!wanted.may_have(field)) return {};
-    // Connection may say that a field is for this hop alone, whatever its name.
-    const bool is_good = is_known(field);
     for (std::size_t i = 0; i < kFields; ++i) {
-        if (is_good ? field.id == wanted.names[i]
-                    : wanted.texts[i].size() == field.name.size() &&
-                          http::equal_as_variable(wanted.texts[i], field.name)) {
+        const std::string_view text = wanted.texts[i];
+        if (is_known(field)) {
+            if (field.id == wanted.names[i]) return {i, true};
+        } else if (text.size() == field.name.size() && http::equal_as_variable(text, field.name)) {
+            // Connection may say that a field is for this hop alone, whatever its name.
+            const bool is_good = wanted.names[i] == FieldName::other &&
+                                 field.id == FieldName::other &&
+                                 http::equal_ignoring_case(text, field.name);
             return {i, is_good};
         }
     }
@@ -106,24 +148,40 @@ FieldTexts take_values(const FieldsOfDialect& wanted, http::Fields& fields) {
     return values;
 }
 
+// Takes scheme and host off the URL that is the target, for the checks of a target and a host.
+// nginx puts it together of the scheme, Host as the client wrote it, and the target, and takes no
+// Host that has a `/`. So the first `/` ends the host: what a Host brings besides, such as
+// userinfo, a query or a fragment, makes a host that is none.
+bool split_url(FieldTexts& values, std::string_view& scheme) {
+    constexpr std::string_view kHttp = "http";
+    constexpr std::string_view kHttps = "https";
+    constexpr std::string_view kBeforeHost = "://";
+    std::string_view& url = values[kTarget];
+    const std::size_t scheme_bytes = url.find(kBeforeHost);
+    if (scheme_bytes == url.npos) return false;
+    const std::string_view named = url.substr(0, scheme_bytes);
+    if (named != kHttp && named != kHttps) return false;
+    scheme = named == kHttps ? kHttps : kHttp;
+    url.remove_prefix(scheme_bytes + kBeforeHost.size());
+    values[kHost] = url.substr(0, url.find('/'));
+    url.remove_prefix(values[kHost].size());
+    return true;
+}
+
 std::string_view read_fields(const FieldsOfDialect& wanted, ask::Facts& facts) {
     http::RequestHead& head = facts.head;
-    const FieldTexts values = take_values(wanted, head.fields);
-    if (!http::is_token(values[kMethod])) {
-        return "The field with the original method is missing, there twice, or no method.";
+    FieldTexts values = take_values(wanted, head.fields);
+    if (!http::is_token(values[kMethod])) return wanted.faults[kMethod];
+    if (wanted.host_in == HostIn::url && !split_url(values, facts.scheme)) {
+        return wanted.faults[kTarget];
     }
-    if (!http::set_origin_form(values[kTarget], head)) {
-        return "The field with the original target is missing, there twice, or does not begin "
-               "with `/`.";
-    }
-    if (!wanted.texts[kHost].empty()) {
+    if (wanted.host_in != HostIn::question) {
         // Gateways mostly repeat their own Host, which has been checked.
         const bool is_checked = !facts.host.empty() && values[kHost] == facts.host;
-        if (!is_checked && !http::is_valid_host(values[kHost])) {
-            return "The field with the original host is missing, there twice, or no host.";
-        }
-        facts.host = values[kHost];
+        if (!is_checked && !http::is_valid_host(values[kHost])) return wanted.faults[kHost];
     }
+    if (!http::set_origin_form(values[kTarget], head)) return wanted.faults[kTarget];
+    if (wanted.host_in != HostIn::question) facts.host = values[kHost];
     head.method = values[kMethod];
     return {};
 }
@@ -153,8 +211,7 @@ std::string_view read_original(const config::Listen& listen, const config::Reque
     if (listen.dialect == Dialect::envoy) {
         return remove_prefix(listen.path_prefix, facts.head);
     }
-    const std::string_view fault =
-        read_fields(listen.dialect == Dialect::nginx ? kNginx : kForwarded, facts);
+    const std::string_view fault = read_fields(fields_of(listen.dialect), facts);
     if (fault.empty() && facts.head.target.size() > bounds.uri_bytes) {
         return "The original target is longer than allowed.";
     }

@@ -41,6 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string begin = "GET /check/a HTTP/1.1\r\nHost: gateway.test\r\n";
     check(config::Dialect::nginx, begin + text + "\r\n\r\n", "");
     check(config::Dialect::forwarded, begin + text + "\r\n\r\n", "");
+    check(config::Dialect::ingress_nginx, begin + text + "\r\n\r\n", "");
     check(config::Dialect::envoy, "GET " + text + " HTTP/1.1\r\nHost: gateway.test\r\n\r\n",
           "/check");
     const auto lines_end = text.find('\n');
@@ -48,6 +49,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string rest = lines_end == text.npos ? "" : text.substr(lines_end + 1);
     check(config::Dialect::nginx,
           begin + "X-Original-Method: GET\r\nX-Original-URI: " + first + "\r\n" + rest + "\r\n\r\n",
+          "");
+    check(config::Dialect::ingress_nginx,
+          begin + "X-Original-Method: GET\r\nX-Original-URL: http://" + first + "\r\n" + rest +
+              "\r\n\r\n",
           "");
     check(config::Dialect::forwarded,
           begin + "X-Forwarded-Method: GET\r\nX-Forwarded-Uri: " + first +

@@ -8,6 +8,7 @@
 
 #include "free_port.hpp"
 #include "integration/limiter_world.hpp"
+#include "integration/soon.hpp"
 
 namespace tidegate::test::forward_auth_test {
 
@@ -42,6 +43,15 @@ class Asked {
                    "\r\nX-Forwarded-Host: app.test\r\nX-Forwarded-Proto: https\r\n"
                    "X-Forwarded-For: " +
                    client + "\r\n" + more);
+    }
+    // A question as ingress-nginx sends it to its `auth-url`.
+    Message ingress(const std::string& url, const std::string& client, const std::string& more = "",
+                    const std::string& method = "GET", const std::string& asking = "GET") const {
+        return ask(
+            "X-Request-ID: 1\r\nX-Original-URL: " + url + "\r\nX-Original-Method: " + method +
+                "\r\nX-Sent-From: nginx-ingress-controller\r\nX-Real-IP: " + client +
+                "\r\nX-Forwarded-For: " + client + "\r\nX-Auth-Request-Redirect: /\r\n" + more,
+            "/", asking, "tidegate.default.svc.cluster.local");
     }
     std::uint16_t port() const { return port_; }
 
@@ -105,6 +115,42 @@ TEST_CASE("forward_auth: nginx gets 403 with the status in a field, and 401 as i
     CHECK_FALSE(unknown.has("X-Tidegate-Status"));
 }
 
+TEST_CASE("forward_auth: ingress-nginx is answered as nginx is, by the URL that it asks about") {
+    const Asked asked(
+        "ingress-nginx",
+        kUsers +
+            "policies: {p: {key: [ip], limits: [1/h]}}\nroutes: [{name: cart, match: "
+            "{host: shop.example, path: /cart/**, methods: [POST]}, policies: [p]}]\n");
+    const std::string cart = "https://shop.example/cart/5?a=b";
+    const Message admitted = asked.ingress(cart, "192.0.2.1", "", "POST");
+    CHECK(admitted.status() == 200);
+    CHECK(admitted.has("X-Auth-User"));
+    const Message limited = asked.ingress(cart, "192.0.2.1", "", "POST");
+    CHECK(limited.status() == 403);
+    CHECK(limited.field("X-Tidegate-Status") == "429");
+    CHECK(limited.has("Retry-After"));
+    // With `auth-method` the question has another method, a field more, and still no body.
+    const Message posted =
+        asked.ingress(cart, "192.0.2.2", "X-Original-URI: /cart/5?a=b\r\n", "POST", "POST");
+    CHECK(posted.status() == 200);
+    // A port is no part of the host that a route names.
+    CHECK(asked.ingress("http://shop.example:8080/cart/5", "192.0.2.3", "", "POST").status() ==
+          200);
+    // Of the question itself nothing chooses the route.
+    for (const std::string url : {"https://shop.example/", "https://else.example/cart/5"}) {
+        CAPTURE(url);
+        const Message lost = asked.ingress(url, "192.0.2.4", "", "POST");
+        CHECK(lost.status() == 403);
+        CHECK(lost.field("X-Tidegate-Status") == "404");
+    }
+    CHECK(asked.ingress(cart, "192.0.2.4").field("X-Tidegate-Status") == "404");
+    asked.ingress("https://shop.example/cart/6", "192.0.2.5", "", "POST");
+    const auto line = logged(asked.tidegate(), "/cart/6");
+    CHECK(line.at("host") == "shop.example");
+    CHECK(line.at("method") == "POST");
+    CHECK(line.at("client") == "192.0.2.5");
+}
+
 TEST_CASE("forward_auth: routes see the method, path and host of the original request") {
     const Asked asked("forwarded",
                       "policies: {few: {key: [ip], limits: [1/h]}, many: {key: [ip], limits: "
@@ -157,6 +203,32 @@ TEST_CASE("forward_auth: a question without exactly one original request is refu
     CHECK(answer.field("X-Tidegate-Status") == "400");
     // Fields of another dialect are the client's own.
     CHECK(nginx.nginx("/a", "192.0.2.1", uri + uri).status() == 200);
+    const std::string problem = asked.ask(method + host).body;
+    CHECK(problem.find("X-Forwarded-Uri is missing") != std::string::npos);
+}
+
+TEST_CASE("forward_auth: an unusable URL of ingress-nginx is refused, and the log says why") {
+    const Asked asked("ingress-nginx", "limits: [99/h]\n");
+    // A client of HTTP/1.0 may send no Host.
+    for (const std::string url : {"http:///cart", "/cart", "http://user@shop.example/cart",
+                                  "http://shop.example/cart#top", "ftp://shop.example/cart"}) {
+        CAPTURE(url);
+        const Message refused = asked.ingress(url, "192.0.2.1");
+        CHECK(refused.status() == 403);
+        CHECK(refused.field("X-Tidegate-Status") == "400");
+    }
+    const std::string said = "does not state one original request, and was refused: X-Original-URL";
+    CHECK_SOON(asked.tidegate().errors().find(said) != std::string::npos);
+    const std::string good = "https://shop.example/cart";
+    for (const std::string& more :
+         {"X-Original-URL: " + good + "\r\n", "X_Original_URL: " + good + "\r\n",
+          std::string("Connection: x-original-url\r\n")}) {
+        CAPTURE(more);
+        CHECK(asked.ingress(good, "192.0.2.1", more).field("X-Tidegate-Status") == "400");
+    }
+    CHECK(asked.ingress(good, "192.0.2.1").status() == 200);
+    CHECK(asked.ask("X-Original-Method: GET\r\nX-Original-URI: /cart\r\n")
+              .field("X-Tidegate-Status") == "400");
 }
 
 TEST_CASE("forward_auth: a method that the proxy refuses is refused, in every dialect") {
@@ -169,6 +241,9 @@ TEST_CASE("forward_auth: a method that the proxy refuses is refused, in every di
             nginx.ask("X-Original-URI: /\r\nX-Original-Method: " + method + "\r\n");
         CHECK(refused.status() == 403);
         CHECK(refused.field("X-Tidegate-Status") == "501");
+        const Asked ingress("ingress-nginx");
+        CHECK(ingress.ingress("http://a/", "192.0.2.1", "", method).field("X-Tidegate-Status") ==
+              "501");
     }
     const Asked envoy("envoy");
     CHECK(envoy.ask("", "/", "TRACE").status() == 501);
@@ -342,6 +417,15 @@ TEST_CASE("forward_auth: a question about a request with an override is refused,
     CHECK(Asked("nginx", routes)
               .nginx("/b?c", "192.0.2.1", "X-Original-URL: https://app.test/b?c\r\n")
               .status() == 200);
+    const auto by_ingress = [&](const std::string& field) {
+        return Asked("ingress-nginx", routes)
+            .ingress("https://app.test/b?c", "192.0.2.1", field)
+            .status();
+    };
+    CHECK(by_ingress("") == 200);
+    CHECK(by_ingress("X-Rewrite-URL: https://app.test/b?c\r\n") == 200);
+    CHECK(by_ingress("X-Rewrite-URL: /a\r\n") == 403);
+    CHECK(by_ingress("X-HTTP-Method-Override: DELETE\r\n") == 403);
 }
 
 }  // namespace tidegate::test::forward_auth_test

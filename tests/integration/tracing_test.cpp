@@ -274,6 +274,21 @@ TEST_CASE("tracing: a question of a gateway has spans of the request and the dec
     CHECK(collector.spans("decide").at(0)["parentSpanId"] == request["spanId"]);
 }
 
+TEST_CASE("tracing: a question of ingress-nginx has the scheme of the original request") {
+    const Collector collector;
+    const std::uint16_t port = free_port();
+    const Tidegate tidegate("listen: [{address: \"127.0.0.1:" + std::to_string(port) +
+                            "\", face: forward_auth, dialect: ingress-nginx}]\nlimits: [1/h]\n" +
+                            collector.tracing());
+    RawClient(port).ask(
+        "GET /ask HTTP/1.1\r\nHost: tidegate\r\nX-Original-URL: https://app.test/orders\r\n"
+        "X-Original-Method: GET\r\nX-Forwarded-For: 198.51.100.1\r\n\r\n");
+    CHECK_SOON(!collector.spans("request").empty());
+    const json request = collector.spans("request").at(0);
+    CHECK(attribute(request, "url.scheme") == "https");
+    CHECK(attribute(request, "url.path") == "/orders");
+}
+
 TEST_CASE("tracing: a call of the check API has spans of the request and the decision") {
     const Collector collector;
     const CheckApi api(kCheckPolicies + collector.tracing());

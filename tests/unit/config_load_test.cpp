@@ -700,6 +700,10 @@ TEST_CASE("config: listeners that forward nothing need no upstream") {
     CHECK(listen.admits(parse_ip("10.1.2.3")));
     CHECK_FALSE(listen.admits(parse_ip("127.0.0.1")));
     CHECK(listen.admits(std::nullopt));
+    CHECK(read("listen: {address: \"127.0.0.1:8181\", face: forward_auth, dialect: "
+               "ingress-nginx}\nlimits: [5/h]\n")
+              ->listen.at(0)
+              .dialect == config::Dialect::ingress_nginx);
 
     const auto routed =
         read(gateway + "policies: {p: {key: [ip], limits: [5/h]}}\nroutes: [{policies: [p]}]\n");

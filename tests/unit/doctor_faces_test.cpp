@@ -102,12 +102,15 @@ TEST_CASE("faces: an address that no gateway writes is what a client wrote") {
         });
         return found == list.end() ? Severity::ok : found->severity;
     };
-    for (const std::string dialect : {"nginx", "forwarded", "envoy"}) {
+    for (const std::string dialect : {"nginx", "ingress-nginx", "forwarded", "envoy"}) {
         CHECK(severity(dialect, "x-forwarded-for") == Severity::ok);
     }
     CHECK(severity("nginx", "forwarded") == Severity::ok);
     CHECK(severity("forwarded", "forwarded") == Severity::warning);
     CHECK(severity("envoy", "forwarded") == Severity::warning);
+    CHECK(severity("ingress-nginx", "forwarded") == Severity::warning);
+    CHECK(severity("ingress-nginx", "cf-connecting-ip") == Severity::note);
+    CHECK(severity("ingress-nginx", "x-real-ip") == Severity::ok);
     CHECK(severity("forwarded", "cf-connecting-ip") == Severity::note);
     CHECK(severity("envoy", "x-real-ip") == Severity::note);
     CHECK(severity("envoy", "x-envoy-external-address") == Severity::ok);

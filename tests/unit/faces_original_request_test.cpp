@@ -54,6 +54,17 @@ std::string question(const std::vector<std::string>& fields, const std::string& 
 const std::vector<std::string> kForwarded{"X-Forwarded-Method: PUT", "X-Forwarded-Uri: /v1/a?b=c",
                                           "X-Forwarded-Host: app.test"};
 
+// What ingress-nginx asks with, about a URL.
+std::string asked_by_ingress(const std::string& url, const std::string& more = "") {
+    return question({"X-Request-ID: 1", "X-Original-URL: " + url, "X-Original-Method: POST",
+                     "X-Sent-From: nginx-ingress-controller"}) +
+           more;
+}
+
+bool names(std::string_view fault, std::string_view field) {
+    return fault.find(field) != fault.npos;
+}
+
 }  // namespace
 
 TEST_CASE("original request: nginx says method and target in fields, and the host as its own") {
@@ -76,6 +87,121 @@ TEST_CASE("original request: Traefik and Caddy say the host, too") {
     CHECK(read.facts.head.method == "PUT");
     CHECK(read.facts.host == "app.test");
     CHECK_FALSE(read.has("X-Forwarded-Host"));
+}
+
+TEST_CASE("original request: ingress-nginx says scheme, host and target in one URL") {
+    const Read read(Dialect::ingress_nginx, asked_by_ingress("https://shop.example/cart/5?a=b"));
+    CHECK(read.fault.empty());
+    CHECK(read.facts.head.method == "POST");
+    CHECK(read.facts.head.target == "/cart/5?a=b");
+    CHECK(read.facts.head.path == "/cart/5");
+    CHECK(read.facts.head.query == "?a=b");
+    CHECK(read.facts.host == "shop.example");  // and not that of the question
+    CHECK(read.facts.scheme == "https");
+    CHECK(read.has("X-Sent-From"));
+    CHECK_FALSE(read.has("X-Original-URL"));
+    CHECK_FALSE(read.has("X-Original-Method"));
+    struct Case {
+        std::string url;
+        std::string host;
+        std::string target;
+    };
+    for (const Case& one : {Case{"http://shop.example:8080/", "shop.example:8080", "/"},
+                            Case{"http://[2001:db8::1]:80/a", "[2001:db8::1]:80", "/a"},
+                            Case{"http://a/?to=https://b/c", "a", "/?to=https://b/c"},
+                            Case{"http://a//b/c", "a", "//b/c"},
+                            Case{"http://gateway.test/a", "gateway.test", "/a"}}) {
+        CAPTURE(one.url);
+        const Read other(Dialect::ingress_nginx, asked_by_ingress(one.url));
+        CHECK(other.fault.empty());
+        CHECK(other.facts.host == one.host);
+        CHECK(other.facts.head.target == one.target);
+        CHECK(other.facts.scheme == "http");
+    }
+}
+
+TEST_CASE(
+    "original request: a URL of ingress-nginx is absolute, and only scheme, host and target") {
+    // The Host of a client is in it as the client wrote it.
+    for (const std::string url : {"",
+                                  "/cart",
+                                  "shop.example/cart",
+                                  "//shop.example/cart",
+                                  "ftp://a/b",
+                                  "wss://a/b",
+                                  "HTTP://a/b",
+                                  "http:/a/b",
+                                  "http:a",
+                                  "https://",
+                                  "http:///cart",
+                                  "http://:80/",
+                                  "http://user@a/b",
+                                  "http://user:pass@a/b",
+                                  "http://a#b/c",
+                                  "http://a/b#c",
+                                  "http://a?/b",
+                                  "http://a",
+                                  "http://a?b=/c",
+                                  "http://a*",
+                                  "http://a:x/b",
+                                  "http://a b/c",
+                                  "http://a/b c",
+                                  "http://a,b/c",
+                                  "http://a%2fb/c",
+                                  "http://a\\b/c",
+                                  "http://a/\x80",
+                                  "http:// a/b"}) {
+        CAPTURE(url);
+        const Read read(Dialect::ingress_nginx, asked_by_ingress(url));
+        CHECK(names(read.fault, "X-Original-URL"));
+    }
+}
+
+TEST_CASE("original request: the URL of ingress-nginx comes once, and as it is spelled") {
+    const std::string url = "http://shop.example/cart";
+    const auto fault = [&](const std::string& field) {
+        const Read after(Dialect::ingress_nginx, asked_by_ingress(url, field + "\r\n"));
+        const Read alone(Dialect::ingress_nginx, question({"X-Original-Method: GET", field}));
+        CHECK(after.fault.empty() == alone.fault.empty());
+        return alone.fault;
+    };
+    for (const std::string other : {"X_Original_URL: http://a/b", "X-Original_Url: http://a/b",
+                                    "X.Original.URL: http://a/b", "X-Original~URL: http://a/b"}) {
+        CAPTURE(other);
+        CHECK(names(fault(other), "X-Original-URL"));
+    }
+    CHECK_FALSE(
+        Read(Dialect::ingress_nginx, asked_by_ingress(url, "x-original-url: " + url + "\r\n"))
+            .fault.empty());
+    CHECK(
+        Read(Dialect::ingress_nginx, question({"x-original-METHOD: GET", "x-ORIGINAL-url: " + url}))
+            .fault.empty());
+    // Fields of the other dialects are the client's.
+    CHECK(Read(Dialect::ingress_nginx,
+               asked_by_ingress(url, "X-Original-URI: /a\r\nX-Forwarded-Host: b\r\n"))
+              .fault.empty());
+    CHECK(Read(Dialect::nginx,
+               question({"X-Original-Method: GET", "X-Original-URI: /a", "X-Original-URL: " + url}))
+              .has("X-Original-URL"));
+}
+
+TEST_CASE("original request: a refused one says which field is missing or wrong") {
+    const auto fault = [](Dialect dialect, const std::vector<std::string>& fields) {
+        return Read(dialect, question(fields)).fault;
+    };
+    const std::string url = "X-Original-URL: http://a/b";
+    CHECK(names(fault(Dialect::nginx, {"X-Original-URI: /"}), "X-Original-Method"));
+    CHECK(names(fault(Dialect::nginx, {"X-Original-Method: GET"}), "X-Original-URI"));
+    CHECK(names(fault(Dialect::ingress_nginx, {url}), "X-Original-Method"));
+    CHECK(
+        names(fault(Dialect::ingress_nginx, {url, "X-Original-Method: G T"}), "X-Original-Method"));
+    CHECK(names(fault(Dialect::ingress_nginx, {"X-Original-Method: GET"}), "X-Original-URL"));
+    CHECK(names(
+        fault(Dialect::ingress_nginx, {"X-Original-Method: GET", "X-Original-URL: http:///cart"}),
+        "no host"));
+    CHECK(names(fault(Dialect::forwarded, {kForwarded[1], kForwarded[2]}), "X-Forwarded-Method"));
+    CHECK(names(fault(Dialect::forwarded, {kForwarded[0], kForwarded[2]}), "X-Forwarded-Uri"));
+    CHECK(names(fault(Dialect::forwarded, {kForwarded[0], kForwarded[1]}), "X-Forwarded-Host"));
 }
 
 TEST_CASE("original request: Envoy asks with the request itself, behind its prefix") {
@@ -183,15 +309,19 @@ TEST_CASE("original request: another spelling of a field is refused, alone or be
 }
 
 TEST_CASE("original request: a field that Connection names does not count as the gateway's") {
-    Read read(Dialect::nginx, question({"X-Original-Method: GET", "X-Original-URI: /a"}));
-    REQUIRE(read.fault.empty());
-    config::Listen listen;
-    listen.dialect = Dialect::nginx;
-    REQUIRE(http::parse_request_head(read.bytes, {8'192, 100, 8'192}, read.facts.head) ==
-            http::HeadFault::none);
-    read.facts.head.fields.back().id = http::FieldName::named_by_connection;
-    config::RequestBounds bounds;
-    CHECK_FALSE(read_original(listen, bounds, read.facts).empty());
+    const auto refuses = [](Dialect dialect, const std::string& target) {
+        Read read(dialect, question({"X-Original-Method: GET", target}));
+        REQUIRE(read.fault.empty());
+        config::Listen listen;
+        listen.dialect = dialect;
+        REQUIRE(http::parse_request_head(read.bytes, {8'192, 100, 8'192}, read.facts.head) ==
+                http::HeadFault::none);
+        read.facts.head.fields.back().id = http::FieldName::named_by_connection;
+        const config::RequestBounds bounds;
+        return !read_original(listen, bounds, read.facts).empty();
+    };
+    CHECK(refuses(Dialect::nginx, "X-Original-URI: /a"));
+    CHECK(refuses(Dialect::ingress_nginx, "X-Original-URL: http://a/b"));
 }
 
 TEST_CASE("original request: the fields of the client stay, in their order") {
@@ -213,6 +343,10 @@ TEST_CASE("original request: the longest target is the proxy's") {
     };
     CHECK(Read(Dialect::nginx, asked(longest)).fault.empty());
     CHECK_FALSE(Read(Dialect::nginx, asked(longest + "a")).fault.empty());
+    const std::string origin = "https://shop.example";
+    CHECK(Read(Dialect::ingress_nginx, asked_by_ingress(origin + longest)).fault.empty());
+    CHECK_FALSE(
+        Read(Dialect::ingress_nginx, asked_by_ingress(origin + longest + "a")).fault.empty());
 }
 
 }  // namespace tidegate::faces::original_request_test
