@@ -117,7 +117,8 @@ FileWork::~FileWork() {
         if (!shared_->is_done) {
             shared_->is_given_up = true;
             ++threads_given_up;
-            return thread_.detach();
+            thread_.detach();
+            return;
         }
     }
     thread_.join();

@@ -291,7 +291,9 @@ std::string whole_match(const routing::Match& match) {
     std::sort(headers.begin(), headers.end());
     for (auto& [name, value] : headers) parts.push_back(name + '=' + value);
     std::string whole;
-    for (const std::string& part : parts) whole += std::to_string(part.size()) + ':' + part;
+    for (const std::string& part : parts) {
+        whole.append(std::to_string(part.size())).append(":").append(part);
+    }
     return whole;
 }
 

@@ -20,7 +20,7 @@
 namespace tidegate::limit {
 
 // The largest file that is read; those of the database have at most some 4 KiB.
-inline constexpr std::size_t kTimeZoneBytesMax = 64 * 1024;
+inline constexpr std::size_t kTimeZoneBytesMax = 65'536;
 inline constexpr std::size_t kTimeZoneNameMax = 64;
 
 // Whether it may name a zone, and so a file below the folder of the database: letters, digits, `_`,

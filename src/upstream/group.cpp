@@ -85,7 +85,7 @@ std::shared_ptr<const TlsClient> Group::make_tls(const config::Upstream& setting
     return std::move(*made);
 }
 
-Group::Group(config::Upstream settings, std::size_t workers, const Group* former)
+Group::Group(const config::Upstream& settings, std::size_t workers, const Group* former)
     : Group(settings, workers, former, make_tls(settings)) {}
 
 Group::Group(config::Upstream settings, std::size_t workers, const Group* former,

@@ -39,7 +39,7 @@ class Group {
     Group(config::Upstream settings, std::size_t workers, const Group* former,
           std::shared_ptr<const TlsClient> tls);
     // The same, and makes that itself: throws like make_tls().
-    Group(config::Upstream settings, std::size_t workers, const Group* former);
+    Group(const config::Upstream& settings, std::size_t workers, const Group* former);
     // Null: no server speaks TLS. Reads the system's authorities, which may take long. Throws
     // std::runtime_error when `tls` of `settings` cannot be used. Any thread.
     static std::shared_ptr<const TlsClient> make_tls(const config::Upstream& settings);
