@@ -179,6 +179,27 @@ void read_schedule(Section& section, LimitSpec& spec, std::optional<MomentSource
     }
 }
 
+// Files beside the zones that name none of a place. What to write instead; empty: it is no such
+// file.
+std::string why_no_zone(std::string_view name) {
+    for (const std::string_view copies : {"posix/", "right/"}) {
+        if (!name.starts_with(copies)) continue;
+        const std::string_view rest = name.substr(copies.size());
+        std::string why = why_no_zone(rest);
+        if (!why.empty()) return why;
+        return "leave out " + quote(copies) + ": write " + quote(rest);
+    }
+    if (name == "localtime") {
+        return "`localtime` is the zone of the machine, and each may have another: write the name "
+               "of the zone that is meant, such as `Europe/Berlin`";
+    }
+    if (name == "posixrules" || name == "Factory") {
+        return quote(name) +
+               " is no zone of a place: write a name of the tz database such as `Europe/Berlin`";
+    }
+    return {};
+}
+
 // The zones below `folder`, for a suggestion. There are some 600; of others that do not fit into
 // the bound, none is suggested.
 std::vector<std::string> time_zones_in(const std::string& folder) {
@@ -191,7 +212,10 @@ std::vector<std::string> time_zones_in(const std::string& folder) {
          file.increment(ec), ++looked_at) {
         const std::string name = file->path().lexically_relative(folder).string();
         if (name == "right" || name == "posix") file.disable_recursion_pending();
-        if (limit::is_time_zone_name(name) && file->is_regular_file(ec)) names.push_back(name);
+        if (limit::is_time_zone_name(name) && why_no_zone(name).empty() &&
+            file->is_regular_file(ec)) {
+            names.push_back(name);
+        }
     }
     std::sort(names.begin(), names.end());
     return names;
@@ -216,6 +240,10 @@ void read_time_zone(const Value& value, LimitSpec& spec) {
     const auto name = value.text("the name of a time zone such as `Europe/Berlin`");
     if (!name) return;
     spec.time_zone = *name;
+    if (const std::string why = why_no_zone(*name); !why.empty()) {
+        value.fault(why);
+        return;
+    }
     Context& context = value.context();
     std::string folder = context.environment("TZDIR").value_or("");
     if (folder.empty()) folder = "/usr/share/zoneinfo";
