@@ -52,7 +52,9 @@ inline LimitAnswer answer_of_window(const LimitQuestion& question, const LimitNu
     answer.verdict =
         limit::verdict_of(question.limit, standing, question.now, quota, question.taken);
     answer.passes_now = standing.units + question.cost <= quota;
-    answer.verdict.denied = question.counted_denial ? standing.units > quota : !answer.passes_now;
+    // The script counts no further than the largest quota: there the denial left units == quota.
+    const bool is_over = standing.units > quota || standing.units == limit::kQuotaMax;
+    answer.verdict.denied = question.counted_denial ? is_over : !answer.passes_now;
     answer.retry = question.cost > quota ? limit::kNever : question.windows_admit_at - question.now;
     return answer;
 }

@@ -156,6 +156,29 @@ TEST_CASE("the largest quota is counted to its last unit") {
     });
 }
 
+TEST_CASE("where denied requests count, the largest quota is denied and stays so") {
+    over_every_store([](Subject& subject) {
+        for (const auto algorithm :
+             {limit::Algorithm::sliding_window, limit::Algorithm::fixed_window}) {
+            limit::LimitSpec spec;
+            spec.algorithm = algorithm;
+            spec.quota = limit::kQuotaMax;
+            spec.duration = 1h;
+            spec.count = limit::Count::all;
+            const auto some = policy("p", {made(spec)});
+            const std::string name = "user:" + std::to_string(static_cast<int>(algorithm));
+            REQUIRE(subject.charge(Ask(some, {name}, limit::kQuotaMax), kStart).admitted);
+            for (const std::int64_t cost : {std::int64_t{1}, std::int64_t{7}, limit::kQuotaMax}) {
+                const Verdict denied = subject.charge(Ask(some, {name}, cost), kStart + 1min);
+                CHECK_FALSE(denied.admitted);
+                CHECK(denied.limits[0].denied);
+                CHECK(denied.limits[0].remaining == 0);
+                CHECK(denied.retry_after > 0us);
+            }
+        }
+    });
+}
+
 TEST_CASE("retry_after is exact: one microsecond earlier is denied, then it passes") {
     over_every_store([](Subject& subject) {
         std::mt19937_64 random(20'231'114);

@@ -143,6 +143,13 @@ TEST_CASE("charge_reply: where denied requests count too, the state is that afte
                        units(1, kNow + 40)));
     CHECK_FALSE(both.verdict.limits[0].denied);
     CHECK(both.verdict.limits[1].denied);
+    // Units saturate, so of the largest quota there are never more.
+    spec.quota = limit::kQuotaMax;
+    Asked most({made(spec)});
+    REQUIRE(
+        most.reads(begun(kDenied, kNow + 40) + doubles(77) + units(limit::kQuotaMax, kNow + 20)));
+    CHECK(most.verdict.limits[0].denied);
+    CHECK(most.verdict.retry_after == 40us);
 }
 
 TEST_CASE("charge_reply: a bucket's time is stated to the microsecond") {
