@@ -1,7 +1,7 @@
 -- sliding_window, fixed_window and sliding_log: sub-buckets of units, as state.lua describes. `width` is
 -- the duration of a sub-bucket (0: the window begins with its first request), `span` is how long a sub-bucket
--- counts from its beginning. For a day, week or month the proxy, which knows calendars and time zones,
--- sends moments in their place: -`width` is when the present one ends, `span` when the next one does.
+-- counts from its beginning. For a week or month, or a day of a time zone, they are moments: -`width` is
+-- when the present one ends, `span` when the next one does; read_states.lua says who computes them.
 
 local function mark_format(record)
     if record.size == 12 then return '<I4d', 9007199254740992 end
@@ -11,12 +11,9 @@ end
 -- When a sub-bucket whose first units come now stops counting.
 local function end_of_new(now, width, span)
     if width >= 0 then return (width > 0 and now - now % width or now) + span end
-    if now < -width then return -width end
-    -- The clock of the proxy is behind this one: the next period has begun.
-    if now < span then return span end
-    -- By more than a period. That is not right to the hour, but the same for all requests.
-    local length = span + width
-    return now - (now - span) % length + length
+    -- The next period has begun where the proxy computed them and its clock is behind; that it is not over
+    -- either, read_states.lua has made sure.
+    return now < -width and -width or span
 end
 
 -- The first of `count` marks for which `reached(total, label)` holds, or count + 1; by bisection, as

@@ -105,7 +105,7 @@ ExactTime fullest(const Limit& limit) {
 void pack_terms(const Limit& limit, std::optional<Micros> clock, Packer& out) {
     out.put(static_cast<std::uint32_t>(limit.quota));
     if (limit.is_window()) {
-        const bool needs_time = sends_period(limit) && !clock;
+        const bool needs_time = limit.zone != nullptr && !clock;
         const ScriptWindow window =
             window_for_script(limit, needs_time ? process_now().wall : clock.value_or(Micros{0}));
         out.put_double(window.width);
@@ -242,11 +242,16 @@ void append_key(const ChargeItem& item, std::string_view prefix, std::string_vie
 }  // namespace
 
 ScriptWindow window_for_script(const Limit& limit, Micros at) {
-    if (sends_period(limit)) {
-        const Micros ends = limit::period_at(limit, at).ends;
-        return {-ends.count(), limit::period_at(limit, ends).ends.count()};
-    }
+    if (limit.zone != nullptr) return window_of_units(limit, at);
+    if (limit.anchor == limit::Anchor::utc_week) return {-1, 0};
+    if (limit.anchor == limit::Anchor::utc_month) return {-2, 0};
     return {limit.opens_itself() ? 0 : limit.precision.count(), limit::span_of(limit).count()};
+}
+
+ScriptWindow window_of_units(const Limit& limit, Micros at) {
+    if (!is_named_by_end(limit)) return window_for_script(limit, at);
+    const Micros ends = limit::period_at(limit, at).ends;
+    return {-ends.count(), limit::period_at(limit, ends).ends.count()};
 }
 
 bool can_share_command(const limit::Charge& charge) {

@@ -1,5 +1,5 @@
 // Commands that charge, as lua/charge.lua takes them, and its answers as verdicts. Pure, but that
-// the wall clock says which week or month it is, or day of a time zone.
+// the wall clock says which day, week or month of a time zone it is.
 // docs/scripts.md shows an example with its bytes.
 #pragma once
 
@@ -47,8 +47,8 @@ void append_mixed_command(std::span<const limit::Charge> charges, std::string_vi
                           std::optional<limit::Micros> clock, std::string& out);
 
 // The part of a command that lua/read_states.lua reads: the number of keys (reading_keys()), the
-// keys, and the policies, for so many requests. At most 255 items. `clock` says which week or
-// month, or day of a time zone, it is; without it, the wall clock of process_now() does.
+// keys, and the policies, for so many requests. At most 255 items. `clock` says which day, week or
+// month of a time zone it is; without it, the wall clock of process_now() does.
 void append_reading(std::span<const limit::ChargeItem> items, std::size_t keys,
                     std::size_t requests, std::string_view prefix,
                     std::optional<limit::Micros> clock, std::string& out);
@@ -60,19 +60,22 @@ void append_reading_keys(std::span<const limit::ChargeItem> items, std::string_v
 void append_charge_arguments(std::span<const limit::Charge> charges,
                              std::optional<limit::Micros> clock, std::string& out);
 
-// Whether the scripts are told when the limit's periods end. A day of UTC they find themselves: it
-// lies on the grid of its duration.
-inline bool sends_period(const limit::Limit& limit) {
+// Whether a refund or a report names a period of the limit by its end. A day of UTC it does not:
+// that lies on the grid of its duration.
+inline bool is_named_by_end(const limit::Limit& limit) {
     return limit.follows_calendar() && !limit.is_on_grid();
 }
 
-// A window, as lua/window.lua takes it, in microseconds. Of a period: when the one of `at` ends,
-// negative, and when the next one ends.
+// A window, in microseconds.
 struct ScriptWindow {
     std::int64_t width;
     std::int64_t span;
 };
+// As lua/read_states.lua takes it. Only of a limit with a time zone `at` matters: when its period
+// of then ends, negative, and when the next one ends.
 ScriptWindow window_for_script(const limit::Limit& limit, limit::Micros at);
+// The window in which units were taken at `at`, as lua/give_back.lua takes it.
+ScriptWindow window_of_units(const limit::Limit& limit, limit::Micros at);
 
 // Reads the script's reply (one bulk string) into a verdict for each charge. False if it is no
 // reply to them; the verdicts are then unspecified.

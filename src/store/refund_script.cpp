@@ -57,7 +57,7 @@ void append_limit(const Limit& limit, const limit::Refund& refund, std::string& 
         append_double(cost, out);
         append_double(0, out);
     } else {
-        const ScriptWindow window = window_for_script(limit, refund.receipt->at);
+        const ScriptWindow window = window_of_units(limit, refund.receipt->at);
         append_double(window.width, out);
         append_double(window.span, out);
         append_double(cost, out);

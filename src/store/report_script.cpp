@@ -43,7 +43,7 @@ void append_bucket(const LocalTaken::OfLimit& taken, const Limit& limit, Micros 
 // What names a sub-bucket to the script. It compares the steady clock with that of Redis, so that
 // it knows days of UTC, too, by when they began; other periods it knows by their end.
 Micros name_of(const LocalTaken::Portion& portion, const Limit& limit, const limit::Now& now) {
-    if (sends_period(limit)) return limit::period_at(limit, portion.began).ends;
+    if (is_named_by_end(limit)) return limit::period_at(limit, portion.began).ends;
     return limit.follows_calendar() ? now.steady_at(portion.began) : portion.began;
 }
 

@@ -1,14 +1,17 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "limit/time_zone.hpp"
 #include "store/charge_script.hpp"
 #include "store/scripts.hpp"
 #include "store_asking.hpp"
+#include "tzif.hpp"
 
 namespace tidegate::store::charge_script_test {
 namespace {
@@ -214,10 +217,14 @@ TEST_CASE("charge_script: a window is described by quota, sub-bucket and span") 
     fixed.anchor = limit::Anchor::utc_day;
     CHECK(told_of(made(fixed)).terms == terms(4'294'967'295, kDay, kDay));
     fixed.anchor = limit::Anchor::utc_week;
-    // When the week ends, and the next.
-    CHECK(told_of(made(fixed)).terms ==
-          terms(4'294'967'295, -1'709'510'400'000'000, 1'710'115'200'000'000));
+    CHECK(told_of(made(fixed)).terms == terms(4'294'967'295, -1, 0));
     fixed.anchor = limit::Anchor::utc_month;
+    CHECK(told_of(made(fixed)).terms == terms(4'294'967'295, -2, 0));
+    // When the zone's month ends, and the next.
+    fixed.anchor = limit::Anchor::month;
+    fixed.time_zone = "Test/Zone";
+    fixed.zone = std::make_shared<const limit::TimeZone>(
+        *limit::TimeZone::parse(test::Tzif{.offsets = {0}, .rule = "UTC0"}.bytes()));
     CHECK(told_of(made(fixed)).terms ==
           terms(4'294'967'295, -1'709'251'200'000'000, 1'711'929'600'000'000));
     const Limit limit = window(0, 1s);
