@@ -135,7 +135,8 @@ std::optional<double> cpu_quota(const std::string& root) {
         if (!path) continue;
         // From the group itself up to the one that is mounted.
         for (std::string rest = below(mount.root, *path);;) {
-            const std::string folder = root + mount.point + rest;
+            std::string folder = root;
+            folder.append(mount.point).append(rest);
             const auto quota = mount.version == Version::v1 ? quota_v1(folder) : quota_v2(folder);
             if (quota) least = std::min(least.value_or(*quota), *quota);
             if (rest.empty()) break;

@@ -154,7 +154,7 @@ struct Reloader::MadeTls {
 };
 
 Task<Reloader::MadeTls> Reloader::make_tls(std::string what,
-                                           std::shared_ptr<const config::Config> next) {
+                                           const std::shared_ptr<const config::Config>& next) {
     auto make = [next, before = current_->tls, certified = certified_,
                  positions = upstreams_.new_positions(*next)] {
         MadeTls made{.listeners = make_listener_tls(*next, before, steady_now()),

@@ -105,7 +105,7 @@ class Reloader {
     // Gives the files of Unix sockets the permissions of `next`. What is wrong; empty: nothing.
     Task<std::string> set_socket_files(const config::Config& next);
     struct MadeTls;
-    Task<MadeTls> make_tls(std::string what, std::shared_ptr<const config::Config> next);
+    Task<MadeTls> make_tls(std::string what, const std::shared_ptr<const config::Config>& next);
     Faults faults_of(const config::Config& next) const;
     Task<std::shared_ptr<const ConfigSnapshot>> prepare(std::shared_ptr<const config::Config> next,
                                                         Faults& faults);

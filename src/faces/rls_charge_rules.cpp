@@ -23,9 +23,9 @@ std::string identifier_of(const std::vector<std::pair<std::string, std::string>>
         if (key.size() <= kNameBytesMax && key.find('=') == std::string::npos) {
             identity::append_named_identifier("descriptor", key, values[i], part);
         } else {
-            const std::string value(without_outer_blanks(values[i]));
-            identity::append_identifier("pair", std::to_string(key.size()) + ":" + key + value,
-                                        part);
+            std::string pair = std::to_string(key.size());
+            pair.append(":").append(key).append(without_outer_blanks(values[i]));
+            identity::append_identifier("pair", pair, part);
         }
     }
     if (parts.size() == 1) return std::move(parts.front());
