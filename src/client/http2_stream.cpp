@@ -166,7 +166,7 @@ void Http2Stream::count_body_for(const std::optional<IpAddress>& client) {
     }
 }
 
-bool Http2Stream::is_owed_room() const {
+bool Http2Stream::lacks_room() const {
     return is_waiting() || (!is_closed() && !link_->server.may_send(*stream_));
 }
 

@@ -53,7 +53,7 @@ class Http2Stream final : public StreamBase, public Http2StreamHook, private Bod
     http::Fields& trailers();
     BodyInput read_body(Wakeup& wakeup);
     void count_body_for(const std::optional<IpAddress>& client);
-    bool is_owed_room() const;
+    bool lacks_room() const;
 
     // The client.
 

@@ -89,9 +89,11 @@ class Stream {
     void count_body_for(const std::optional<IpAddress>& client) {
         if (http2_) http2_->count_body_for(client);
     }
-    // The client may not send more of the body, as it has no room for that yet: the time in which
-    // it has to does not run. When it has room again, the wakeup of read_body() may not be woken.
-    bool is_owed_room() const { return http2_ != nullptr && http2_->is_owed_room(); }
+    // The client may not send more of the body: the proxy has given it no room yet, or the bodies
+    // of its other requests take up the room of the connection. So it is not silent by its own
+    // choice, but may have seen to it. When it has room again, the wakeup of read_body() may not be
+    // woken.
+    bool lacks_room() const { return http2_ != nullptr && http2_->lacks_room(); }
     // How much more of the body may go through a pipe, past take_body(). If that is not 0,
     // read_body() takes a pipe. `more` with an empty pipe: splicing was refused.
     std::uint64_t spliceable() const { return http1_ ? http1_->spliceable() : 0; }

@@ -1,5 +1,8 @@
 #include "proxy/read_body.hpp"
 
+#include <algorithm>
+#include <chrono>
+
 namespace tidegate::proxy {
 
 namespace {
@@ -18,8 +21,9 @@ Task<Fault> grant_continue(Exchange& x) {
     co_return status == IoStatus::ok ? Fault::none : Fault::client_left;
 }
 
-// Sleeps until there is more.
-Task<Fault> more_of_body(Stream& client, std::chrono::milliseconds patience) {
+// Sleeps until there is more. The time of the sleeper, `request_body`, begins again for a client
+// that has no room to send, until `last`.
+Task<Fault> more_of_body(Stream& client, std::chrono::milliseconds patience, SteadyTime last) {
     Sleeper& sleeper = client.sleeper();
     for (;;) {
         switch (client.read_body(sleeper.wakeup())) {
@@ -33,8 +37,9 @@ Task<Fault> more_of_body(Stream& client, std::chrono::milliseconds patience) {
                 break;
         }
         if (sleeper.expired()) {
-            if (!client.is_owed_room()) co_return Fault::body_timeout;
-            sleeper.allow(patience);
+            const auto left = std::chrono::ceil<std::chrono::milliseconds>(last - steady_now());
+            if (!client.lacks_room() || left.count() <= 0) co_return Fault::body_timeout;
+            sleeper.allow(std::min(patience, left));
         }
         co_await sleeper.sleep();
     }
@@ -49,7 +54,11 @@ Task<Fault> read_body(Exchange& x, std::uint64_t bytes_max, std::string* out) {
     const Fault refused = co_await grant_continue(x);
     if (refused != Fault::none) co_return refused;
     const auto& bounds = x.config().limits_on_requests;
-    client.sleeper().allow(x.config().timeouts.request_body);
+    const config::Timeouts& timeouts = x.config().timeouts;
+    const bool is_bounded = timeouts.request_body_total.count() > 0;
+    const SteadyTime last =
+        is_bounded ? steady_now() + timeouts.request_body_total : SteadyTime::max();
+    client.sleeper().allow(timeouts.request_body);
     Fault fault = Fault::none;
     while (fault == Fault::none && !client.is_body_done()) {
         const http::BodyBatch batch = client.take_body({bounds.header_bytes, bounds.headers});
@@ -62,7 +71,7 @@ Task<Fault> read_body(Exchange& x, std::uint64_t bytes_max, std::string* out) {
         const bool needs_more = batch.count == 0 && !batch.done;
         client.drop_body(batch);
         if (fault == Fault::none && needs_more) {
-            fault = co_await more_of_body(client, x.config().timeouts.request_body);
+            fault = co_await more_of_body(client, timeouts.request_body, last);
         }
     }
     client.sleeper().allow_forever();

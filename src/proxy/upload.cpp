@@ -13,7 +13,8 @@ using http::BodyKind;
 
 namespace {
 
-// How often an upload whose client has no room to send looks whether it has some.
+// How often an upload whose client has no room to send looks whether it has some: room that the
+// budget of bodies grants wakes it, room of the connection does not.
 constexpr std::chrono::milliseconds kRoomLook{1'000};
 
 std::chrono::milliseconds response_timeout_of(const Exchange& x) {
@@ -272,16 +273,18 @@ Task<Fault> Upload::more_of_body(Sleeper& sleeper, SplicePipe* pipe) {
             case client::BodyInput::nothing:
                 break;
         }
-        if (may_send_ && client_.is_owed_room()) {
-            if (rate_.is_waiting()) rate_.end_wait(steady_now());
+        if (may_send_ && client_.lacks_room()) {
+            // What a conversation was silent before is none of this.
+            if (is_conversing && rate_.is_waiting()) rate_.end_wait(steady_now());
             is_conversing = false;
-            sleeper.allow(kRoomLook);
+            if (!wait_for_room(sleeper)) co_return Fault::body_timeout;
         } else if (is_conversation() && !is_conversing) {
             // Perhaps since it sleeps here.
             is_conversing = true;
+            if (rate_.is_held_back()) rate_.end_wait(steady_now());
             sleeper.allow(x_.decision.route->stream_idle);
-        } else if (may_send_ && !rate_.is_waiting() && !is_conversing) {
-            if (!begin_wait(sleeper)) co_return Fault::body_timeout;
+        } else if (may_send_ && !is_conversing && (!rate_.is_waiting() || rate_.is_held_back())) {
+            if (!wait_for_client(sleeper)) co_return Fault::body_timeout;
         } else if (sleeper.expired()) {
             co_return may_send_ ? Fault::body_timeout : Fault::upstream_timeout;
         }
@@ -298,11 +301,29 @@ bool Upload::is_conversation() const {
     return x_.relay.is_grpc && x_.relay.reached >= Reached::answer;
 }
 
+// The client cannot send: it is not its silence that is bounded, only all of the time that the body
+// takes; of a conversation, the time without room. The upload makes room for requests of others as
+// any that waits for its client. False when the time is over.
+bool Upload::wait_for_room(Sleeper& sleeper) {
+    const SteadyTime time = steady_now();
+    if (!rate_.is_waiting()) rate_.begin_wait(time, x_.relay.bytes_received);
+    rate_.hold_back();
+    const std::chrono::milliseconds total = x_.config().timeouts.request_body_total;
+    std::chrono::nanoseconds left = kRoomLook;
+    if (total.count() > 0) {
+        const auto spent = is_conversation() ? rate_.held_back(time) : rate_.waited(time);
+        left = std::min(left, total - spent);
+    }
+    sleeper.allow(std::chrono::ceil<std::chrono::milliseconds>(left));
+    return left.count() > 0;
+}
+
 // False when the client is too slow.
-bool Upload::begin_wait(Sleeper& sleeper) {
+bool Upload::wait_for_client(Sleeper& sleeper) {
     const config::Timeouts& timeouts = x_.config().timeouts;
     const SteadyTime time = steady_now();
-    rate_.begin_wait(time, x_.relay.bytes_received);
+    if (!rate_.is_waiting()) rate_.begin_wait(time, x_.relay.bytes_received);
+    rate_.let_go(time);
     const auto left =
         rate_.time_left({timeouts.request_body, x_.config().limits_on_requests.body_rate,
                          timeouts.request_body_total},

@@ -26,7 +26,7 @@ inline constexpr std::uint64_t kHeldBytesMax = std::uint64_t{128} * 1024 * 1024;
 
 class Upload {
   public:
-    // `rate` waits while the upstream waits for the client.
+    // `rate` waits while the upstream waits for the client, which may have no room to send.
     Upload(WorkerContext& worker, Exchange& exchange, upstream::TransferRate& rate);
 
     Upload(const Upload&) = delete;
@@ -90,7 +90,8 @@ class Upload {
     Task<IoStatus> send_rest();
     // Into `pipe` if there is one, else into the stream's buffer.
     Task<ask::Fault> more_of_body(Sleeper& sleeper, SplicePipe* pipe = nullptr);
-    bool begin_wait(Sleeper& sleeper);
+    bool wait_for_room(Sleeper& sleeper);
+    bool wait_for_client(Sleeper& sleeper);
     bool is_conversation() const;
     ask::Fault why_unsent();
 

@@ -22,8 +22,10 @@ nanoseconds time_of(std::uint64_t bytes, std::uint64_t rate) {
 }  // namespace
 
 milliseconds TransferRate::time_left(const TransferBounds& bounds, SteadyTime now) const {
+    const nanoseconds held = held_back(now);
     nanoseconds left = bounds.idle;
-    if (bounds.rate_min > 0) left = std::min(left, bounds.idle - lag(bounds.rate_min, now));
+    if (is_waiting_) left -= (now - since_) - (held - held_back_before_);
+    if (bounds.rate_min > 0) left = std::min(left, bounds.idle - lag(bounds.rate_min, now) + held);
     if (bounds.total > milliseconds{0}) left = std::min(left, bounds.total - waited(now));
     return std::chrono::ceil<milliseconds>(left);
 }

@@ -1,4 +1,5 @@
 // Clients of HTTP/2 that take their answers as slowly as they can, and what that takes from others.
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -239,6 +240,69 @@ TEST_CASE("http2 pace: a few addresses with slow answers keep no upstream from o
     for (int i = 0; i < 4; ++i) CHECK(http_get(proxy.port()).status() == 200);
     CHECK_SOON(proxy.tidegate().metric(
                    "tidegate_request_faults_total{fault=\"client: slow, made room\"}") >= 1);
+}
+
+TEST_CASE("http2 pace: uploads without room to send make room for others, and end in time") {
+    const std::string greedy = "127.0.0.9";
+    std::atomic<bool> is_over{false};
+    const Upstream stuck([&](Conversation& conversation) {
+        Message request;
+        if (conversation.read_head(request)) await_quietly([&] { return is_over.load(); });
+    });
+    const Upstream upstream(ok());
+    // What takes the room: another body of their connection, or those of other connections.
+    for (const bool is_own_connection : {true, false}) {
+        CAPTURE(is_own_connection);
+        Http2Proxy proxy(
+            "http2: {buffered: 98304, stream_window: 65535, connection_window: 65535}\n"
+            "timeouts: {request_body: 500ms, request_body_total: 5s}\n"
+            "upstreams: {api: {servers: [" +
+            upstream.url() + "], max_connections: 4, queue: off}, stuck: {servers: [" +
+            stuck.url() +
+            "]}}\nroutes:\n  - {match: {path: /stuck}, upstream: stuck, policies: []}\n"
+            "  - {upstream: api, policies: []}\n");
+        // One of them fills the window of its connection, two of them `buffered`.
+        std::vector<std::unique_ptr<H2Client>> fillers;
+        for (int i = 0; i < (is_own_connection ? 1 : 2); ++i) {
+            fillers.push_back(std::make_unique<H2Client>(proxy.port(), H2Options{}, greedy));
+            H2Client& filler = *fillers.back();
+            const int stream = filler.begin({.method = "POST",
+                                             .path = "/stuck",
+                                             .body = std::string(12'000'000, 'x'),
+                                             .stays_open = true});
+            std::size_t unsent = 0;
+            do {
+                unsent = filler.unsent(stream);
+                filler.run_for(milliseconds{300});
+            } while (filler.unsent(stream) < unsent);
+            REQUIRE(unsent > 0);
+        }
+        H2Client own(proxy.port(), {}, greedy);
+        H2Client& client = is_own_connection ? *fillers[0] : own;
+        std::vector<int> uploads;
+        for (int i = 0; i < 4; ++i) {
+            uploads.push_back(client.begin({.method = "POST", .body = "x", .stays_open = true}));
+        }
+        client.run_for(milliseconds{1'500});
+        const auto count_ended = [&] {
+            return std::count_if(uploads.begin(), uploads.end(), [&](int stream) {
+                return client.so_far(stream).has_head() || client.progress(stream).is_closed;
+            });
+        };
+        CHECK(count_ended() == 0);
+        CHECK(H2Client(proxy.port(), {}, greedy).get().status() == 503);
+        for (int i = 0; i < 3; ++i) CHECK(http_get(proxy.port()).status() == 200);
+        CHECK(client.run_until([&] { return count_ended() == 1; }));
+        CHECK_SOON(proxy.tidegate().metric(
+                       "tidegate_request_faults_total{fault=\"client: slow body, made room\"}") ==
+                   1);
+        // request_body_total is over.
+        CHECK(client.run_until([&] { return count_ended() == 4; }));
+        for (const int stream : uploads) CHECK(client.so_far(stream).status() == 408);
+        CHECK_SOON(proxy.tidegate().metric(
+                       "tidegate_request_faults_total{fault=\"client: slow body\"}") == 3);
+    }
+    is_over = true;
 }
 
 TEST_CASE("http2 pace: an address that fills `buffered` leaves room for others, and time to all") {

@@ -74,6 +74,42 @@ TEST_CASE("transfer_rate: time between waits does not count") {
     CHECK(rate.lag(1, kStart + 2h + 3s) == 8s);
 }
 
+TEST_CASE("transfer_rate: a client that is held back is not silent, but behind, and has `total`") {
+    TransferRate rate;
+    rate.begin_wait(kStart, 240);
+    rate.let_go(kStart + 10s);  // has room
+    rate.hold_back();
+    CHECK(rate.is_waiting());
+    CHECK(rate.held_back(kStart + 40s) == 30s);
+    CHECK(rate.waited(kStart + 40s) == 40s);
+    CHECK(rate.lag(1'024, kStart + 40s) > 39s);
+    rate.let_go(kStart + 40s);
+    CHECK(rate.time_left(kBounds, kStart + 40s) == 20s);
+    CHECK(rate.time_left({30s, 240, 45s}, kStart + 40s) == 5s);
+    CHECK(rate.time_left(kBounds, kStart + 60s) == 0s);
+    // The next silence is another one, and the pace is that of the time with room.
+    rate.end_wait(kStart + 60s);
+    rate.begin_wait(kStart + 60s, 240);
+    CHECK(rate.time_left({30s, 0, 1h}, kStart + 60s) == 30s);
+    CHECK(rate.time_left(kBounds, kStart + 60s) == 1s);
+    // The end of a wait lets the client go.
+    rate.hold_back();
+    rate.end_wait(kStart + 70s);
+    CHECK_FALSE(rate.is_held_back());
+    CHECK(rate.held_back(kStart + 1h) == 40s);
+    CHECK(rate.waited(kStart + 1h) == 70s);
+}
+
+TEST_CASE("transfer_rate: a wait at whose end the client has no room was no silence") {
+    TransferRate rate;
+    rate.begin_wait(kStart, 0);
+    CHECK(rate.time_left(kBounds, kStart + 30s) == 0s);
+    rate.hold_back();
+    rate.let_go(kStart + 31s);
+    CHECK(rate.time_left(kBounds, kStart + 31s) == 30s);
+    CHECK(rate.time_left({30s, 240, 31s}, kStart + 31s) == 0s);
+}
+
 TEST_CASE("transfer_rate: no number of bytes makes the sums overflow") {
     TransferRate rate;
     rate.begin_wait(kStart, UINT64_MAX);
