@@ -104,7 +104,8 @@ Fault Upload::begin() {
     std::optional<std::uint64_t> whole_body;
     const std::uint64_t held_max =
         client_.framing().expects_continue ? 0 : x_.decision.route->buffer;
-    if (batch.done && client_.trailers().empty() && batch.content_bytes <= held_max) {
+    if (held_max > 0 && batch.done && client_.trailers().empty() &&
+        batch.content_bytes <= held_max) {
         whole_body = batch.content_bytes;
     }
     write_request_head(x_, x_.upstream->stream.server().authority(), whole_body);
