@@ -48,22 +48,6 @@ std::string_view kind_name(Kind kind) {
     return {};
 }
 
-// The claims of a token may be those of a tenant, whose users share them.
-bool names_client(const limit::KeyPart& part, const config::Config& config) {
-    switch (part.kind) {
-        case Kind::ip:
-        case Kind::user:
-        case Kind::cookie:
-            return true;
-        case Kind::header: {
-            const auto& fields = config.credential_fields;
-            return part.secret || std::binary_search(fields.begin(), fields.end(), part.name);
-        }
-        default:
-            return part.secret;
-    }
-}
-
 }  // namespace
 
 std::string counted_query_value(std::string value) {
@@ -122,7 +106,7 @@ IdentifierMaker::Made IdentifierMaker::make(const limit::Key& key) {
         const Made made = make_choice(choice);
         if (made == Made::missing) continue;
         is_of_client_ = std::any_of(choice.begin(), choice.end(),
-                                    [&](const Part& part) { return names_client(part, config_); });
+                                    [](const Part& part) { return part.names_client(); });
         return made;
     }
     return Made::missing;

@@ -16,8 +16,11 @@ std::int64_t seconds_up(limit::Micros time) {
     return time.count() / kSecond + (time.count() % kSecond != 0 ? 1 : 0);
 }
 
-RateLimitItem item_of(const Ruleset& rules, const limit::ChargeItem& item, std::size_t position,
-                      const limit::LimitVerdict& verdict) {
+// Inlined where each request passes: the compiler would not, as there are two callers.
+[[gnu::always_inline]] inline RateLimitItem item_of(const Ruleset& rules,
+                                                    const limit::ChargeItem& item,
+                                                    std::size_t position,
+                                                    const limit::LimitVerdict& verdict) {
     const limit::Limit& limit = item.limits()[position];
     const auto& texts = rules.policy_texts.of(item, position);
     // A burst may be more than what a window gives back; the fields that the client gets are in

@@ -45,6 +45,17 @@ bool looks_secret(std::string_view name) {
                        [&](std::string_view part) { return lower.find(part) != lower.npos; });
 }
 
+// Its value is a credential, whatever it is called.
+bool holds_credential(std::string_view name, const Config& config) {
+    return std::any_of(config.user_methods.begin(), config.user_methods.end(),
+                       [&](const identity::UserMethod& method) {
+                           const auto* jwt = std::get_if<identity::JwtMethod>(&method.how);
+                           const auto* key = std::get_if<identity::ApiKeyMethod>(&method.how);
+                           return (jwt != nullptr && jwt->cookie.empty() && jwt->field == name) ||
+                                  (key != nullptr && key->field == name);
+                       });
+}
+
 // Fields in which a trusted peer names the user to Tidegate, or Tidegate to the upstream.
 bool names_user(std::string_view name, const Config& config) {
     const auto same = [&](const std::string& other) {
@@ -169,7 +180,7 @@ class KeyReader {
         if (const std::string fault = fault_of_field(name, config_); !fault.empty()) {
             return wrong("`header:" + name + "` cannot be a key: " + fault);
         }
-        const bool secret = looks_secret(name);
+        const bool secret = looks_secret(name) || holds_credential(name, config_);
         return KeyPart{Kind::header, std::move(name), secret};
     }
 

@@ -83,18 +83,25 @@ std::string_view first_item(std::string_view list) {
 
 // The port that a host names, without its colon; empty: none.
 std::string_view port_of(std::string_view host) {
+    const std::size_t first = host.find(':');
+    if (first == host.npos) return {};
     const std::size_t colon = host.rfind(':');
-    if (colon == host.npos) return {};
     const std::string_view port = host.substr(colon + 1);
     // Else the colon is a part of an IPv6 address.
-    const bool ends_name = host.front() == '[' ? host[colon - 1] == ']' : host.find(':') == colon;
+    const bool ends_name = host.front() == '[' ? host[colon - 1] == ']' : first == colon;
     return ends_name && parse_number<std::uint16_t>(port) ? port : std::string_view{};
 }
 
-// Of URLs that name none; 0: not known.
+constexpr std::uint16_t kHttp = 80;
+constexpr std::uint16_t kHttps = 443;
+
+// Of URLs that name none. Requires `http` or `https`.
+std::uint16_t usual_port_of(std::string_view scheme) {
+    return scheme == "https" ? kHttps : kHttp;
+}
+
+// The same of what a peer says; 0: not known.
 std::uint16_t usual_port(std::string_view proto) {
-    constexpr std::uint16_t kHttp = 80;
-    constexpr std::uint16_t kHttps = 443;
     if (equal_ignoring_case(proto, "http") || equal_ignoring_case(proto, "ws")) return kHttp;
     return equal_ignoring_case(proto, "https") || equal_ignoring_case(proto, "wss") ? kHttps : 0;
 }
@@ -157,7 +164,8 @@ ClientUrl client_url_of(const ForwardingInput& input) {
         url.known_port = input.local_port;
     } else {
         // A URL without a port has that of its scheme.
-        url.known_port = usual_port(is_our_proto ? input.scheme : first_item(url.proto));
+        url.known_port =
+            is_our_proto ? usual_port_of(input.scheme) : usual_port(first_item(url.proto));
     }
     return url;
 }

@@ -31,6 +31,9 @@ struct KeyPart {
     bool secret = false;      // of a field, parameter or cookie: only a hash of its value is shown
     std::uint16_t claim = 0;  // of a claim: the position among the claims of the configuration
 
+    // One client's own: its address, its user or its credential. The claims of a token may be
+    // those of a tenant, whose users share them.
+    bool names_client() const { return kind == Kind::ip || kind == Kind::user || secret; }
     bool operator==(const KeyPart&) const = default;
 };
 

@@ -24,8 +24,10 @@ Task<Fault> Forwarding::run() {
     if (bad_upgrade != Fault::none) co_return bad_upgrade;
     if (needs_http2() && !pool_.settings().has_http2()) co_return Fault::upstream_no_grpc;
     if (x_.facts.is_http2 && x_.facts.peer.trusted) client_.count_body_for(active_.key());
-    // With its request, or while the store decided.
-    if (client_has_left_unsent()) co_return Fault::client_left;
+    // With its request, or while the store decided. No upload runs yet that could tell.
+    const bool has_left = client_.is_body_done() ? client_.has_left(sleeper_.wakeup())
+                                                 : client_.has_hung_up(sleeper_.wakeup());
+    if (has_left) co_return Fault::client_left;
     const bool idempotent = is_idempotent(x_.facts.head.method);
     if (upload_.needs_hold(idempotent || pool_.may_refuse_unprocessed())) {
         const Fault fault = co_await upload_.hold();
