@@ -18,7 +18,7 @@ struct Facts {
     http::RequestHead head;
     std::string_view host;             // the authority of the target, else the Host field
     std::uint64_t body_bytes = 0;      // that the head announces; 0 also for a chunked body
-    bool has_body = false;             // of known length or not, as far as the caller is told
+    bool has_body = false;             // of known length or not, as far as the caller knows
     std::string request_id;            // the caller's name for the request
     identity::Peer peer;               // the other end of the connection
     std::uint16_t local_port = 0;      // that the client connected to

@@ -21,7 +21,7 @@ namespace tidegate {
 
 // One call of the file system may take so long.
 inline constexpr std::chrono::seconds kFilePatience{5};
-// After this, an operator is told what the program waits for.
+// After this, the program logs which path it waits for.
 inline constexpr std::chrono::seconds kFileNotice{1};
 
 // A path has not answered in time; what() names it.

@@ -463,7 +463,7 @@ std::optional<std::string> process_environment(std::string_view name);
 
 // Reads `path`; `-` is standard input. Paths inside the file are relative to its folder, in
 // standard input to the working directory. Blocks: for start and reload. A path that does not
-// answer is a fault (with_file_patience()); `notice` is told of it before.
+// answer is a fault (with_file_patience()); `notice` gets a text about it before.
 Loaded load_file(const std::string& path, Environment environment = process_environment,
                  Occasion occasion = Occasion::start, const FileNotice& notice = {});
 // The same for text in memory; messages show `name` as the file.

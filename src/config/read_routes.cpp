@@ -318,7 +318,7 @@ std::string name_by_match(const routing::Match& match) {
     return name;
 }
 
-// Unnamed routes with one match are told apart by their order; requests meet the first of them.
+// A number tells unnamed routes with one match apart, in their order; requests meet the first.
 std::string name_of(Section& section, const routing::Match& match, RouteNames& names) {
     const auto written = section.find("name");
     const Value value = written.value_or(section.value());

@@ -42,7 +42,7 @@ class SmallNumbers {
     std::uint64_t bits_ = 0;
 };
 
-// The fields in which a gateway states the original request, and what it is told if one is wrong.
+// The fields in which a gateway states the original request, and the answer where one is wrong.
 // An empty text: something else states it.
 struct FieldsOfDialect {
     constexpr FieldsOfDialect(HostIn host, const std::array<FieldName, kFields>& known,

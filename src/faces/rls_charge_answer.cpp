@@ -73,7 +73,7 @@ void RlsCharge::read_limits(const Counted& counted, const ask::Decision& decisio
         // The store was only asked: it would refuse what is more than there is left.
         const bool lacks_units = decision.charge.cost == 0 && verdict.remaining < counted.cost;
         if ((verdict.denied || lacks_units) && !item.policy->shadow) status.is_over = true;
-        // Envoy makes fields of its own of what is told here.
+        // Envoy makes fields of its own of these figures.
         if (!verdict.is_current || (has_any && remaining >= status.remaining)) return;
         has_any = true;
         const bool has_name = counted.rule != nullptr && !counted.rule->name.empty();
