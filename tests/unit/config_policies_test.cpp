@@ -166,6 +166,23 @@ TEST_CASE("config: fields and parameters that hold secrets are known by their na
     }
 }
 
+TEST_CASE("config: a field in which identity.user reads a token is a secret, whatever its name") {
+    const std::string policies =
+        "policies: {p: {key: [\"header:x-ticket\", \"header:x-tenant\"], limits: [1/s]}}\n"
+        "routes: [{policies: [p]}]\n";
+    const std::string user =
+        "identity: {user: [{jwt: {header: X-Ticket, jwks: \"https://idp.example/keys\", "
+        "algorithms: [ES256], issuer: \"https://idp.example\", audience: api}}]}\n";
+    const auto is_secret = [&](const std::string& yaml, std::size_t key) {
+        const auto config = read(kBegin + yaml + policies);
+        // Where tokens are checked, guesses have a policy, too.
+        return config->routes[0].policies[0]->key.at(key).choices[0][0].secret;
+    };
+    CHECK_FALSE(is_secret("", 0));
+    CHECK(is_secret(user, 0));
+    CHECK_FALSE(is_secret(user, 1));
+}
+
 TEST_CASE("config: policies and tiers number their lists of limits one by one") {
     const auto config =
         read(kBegin +
