@@ -289,7 +289,9 @@ std::string whole_match(const routing::Match& match) {
     parts.insert(parts.begin(), {match.path, match.host});
     auto headers = match.headers;
     std::sort(headers.begin(), headers.end());
-    for (auto& [name, value] : headers) parts.push_back(name + '=' + value);
+    for (auto& [name, value] : headers) {
+        parts.push_back(std::string(name).append("=").append(value));
+    }
     std::string whole;
     for (const std::string& part : parts) {
         whole.append(std::to_string(part.size())).append(":").append(part);

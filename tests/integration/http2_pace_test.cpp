@@ -333,6 +333,20 @@ TEST_CASE("http2 pace: an address that fills `buffered` leaves room for others, 
                                                      .body = std::string(8'000'000, 'x'),
                                                      .stays_open = true}));
     }
+    const auto unsent = [&] {
+        std::size_t bytes = 0;
+        for (const int i : {0, 1}) {
+            for (const int stream : streams[i]) bytes += stuck[i].unsent(stream);
+        }
+        return bytes;
+    };
+    // What the kernels on the way to the upstream do not take stays with the worker.
+    for (std::size_t before = 0; before != unsent();) {
+        before = unsent();
+        for (int turn = 0; turn < 10; ++turn) {
+            for (H2Client& client : stuck) client.run_for(milliseconds{50});
+        }
+    }
     std::atomic<bool> is_over{false};
     std::vector<std::thread> senders;
     for (H2Client& client : stuck) {
@@ -340,8 +354,6 @@ TEST_CASE("http2 pace: an address that fills `buffered` leaves room for others, 
             while (!is_over) client.run_for(milliseconds{100});
         });
     }
-    // What the kernels on the way to the upstream do not take stays with the worker.
-    std::this_thread::sleep_for(milliseconds{2'000});
     // The upstream takes what comes of this one, and its client gets no room for more.
     H2Client owed(proxy.port(), {}, greedy);
     const int waiting =

@@ -47,7 +47,8 @@ std::string answer_to_slots(const Words& words) {
 
 // A limiter on a Redis that answers charges with `server.evalsha`.
 struct Rig : test::RedisFixture {
-    explicit Rig(std::size_t max_in_flight = 100) : RedisFixture(all_scripts(), max_in_flight) {
+    explicit Rig(std::size_t max_in_flight = 100, std::chrono::milliseconds timeout = 60ms)
+        : RedisFixture(all_scripts(), max_in_flight, timeout) {
         limiter.emplace(
             memory, Limiter::RedisParts{.store = {client, "tg:"}, .replicas = &replicas}, metrics);
     }
@@ -171,13 +172,13 @@ TEST_CASE("limiter: each way to fail is counted under its name and falls back on
 
 TEST_CASE(
     "limiter: a caller in a hurry is decided without a store that hangs, and hurts no other") {
-    Rig rig;
+    Rig rig(100, 10s);
     rig.run();
     rig.await_up(true);
     rig.server.evalsha = [](const Words&) { return ""; };
     const auto open = policy("open", 5, OnStoreFailure::allow);
     const auto asked = std::chrono::steady_clock::now();
-    rig.decision.needed_by = asked + 5ms;
+    rig.decision.needed_by = asked + 100ms;
     for (int i = 0; i < 8; ++i) CHECK(rig.decide({&open}) == Result::admitted);
     CHECK(rig.decision.store_failed);
     CHECK(rig.counted("timeout", 8));
