@@ -103,7 +103,7 @@ std::string key_text(const limit::Key& key) {
 
 IdentifierMaker::Made IdentifierMaker::make(const limit::Key& key) {
     for (const Choice& choice : key.choices) {
-        const Made made = make_choice(choice);
+        const Made made = choice.size() == 1 ? make_part(choice.front()) : make_joined(choice);
         if (made == Made::missing) continue;
         is_of_client_ = std::any_of(choice.begin(), choice.end(),
                                     [](const Part& part) { return part.names_client(); });
@@ -116,10 +116,6 @@ void IdentifierMaker::make_shared(const limit::Key& key) {
     is_of_client_ = false;
     keep(write(
         [&](std::string& out) { identity::append_identifier("shared", key_text(key), out); }));
-}
-
-IdentifierMaker::Made IdentifierMaker::make_choice(const Choice& choice) {
-    return choice.size() == 1 ? make_part(choice.front()) : make_joined(choice);
 }
 
 IdentifierMaker::Made IdentifierMaker::make_part(const Part& part) {

@@ -70,7 +70,6 @@ class IdentifierMaker {
     using Part = limit::KeyPart;
     using Choice = std::vector<Part>;
 
-    Made make_choice(const Choice& choice);
     Made make_part(const Part& part);
     Made make_stated(const Part& part);
     Made make_capture(const Part& part);

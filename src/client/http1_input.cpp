@@ -113,8 +113,8 @@ BodyInput Http1Input::read_body(std::uint64_t bytes_max, SplicePipe& pipe, Wakeu
     return BodyInput::nothing;
 }
 
-bool Http1Input::has_left(bool half_close, Wakeup& wakeup) {
-    if (has_hung_up(half_close, wakeup)) return true;
+bool Http1Input::has_left_by_now(bool half_close) {
+    if (sees_hang_up(half_close)) return true;
     if (connection_->readable()) {
         const bool had_ended = connection_->has_ended();
         read_ahead();
@@ -127,6 +127,10 @@ bool Http1Input::has_left(bool half_close, Wakeup& wakeup) {
 
 bool Http1Input::has_hung_up(bool half_close, Wakeup& wakeup) {
     connection_->watch_read(&wakeup);
+    return sees_hang_up(half_close);
+}
+
+bool Http1Input::sees_hang_up(bool half_close) const {
     return connection_->is_broken() || (!half_close && connection_->has_hung_up());
 }
 

@@ -56,7 +56,11 @@ class Http1Input {
     // close_notify of TLS (RFC 8446 section 6.1), even behind bytes that were not read. With
     // `half_close` only a reset does: the client may have finished sending and wait for its answer.
     // Reads ahead where something has come. Requires that the body was taken to its end.
-    bool has_left(bool half_close, Wakeup& wakeup);
+    bool has_left(bool half_close, Wakeup& wakeup) {
+        connection_->watch_read(&wakeup);
+        const bool has_news = connection_->readable() || connection_->has_hung_up();
+        return has_news && has_left_by_now(half_close);
+    }
     // The same without reading, so that a close_notify without a FIN is not noticed: for as long as
     // some of the body may be unread.
     bool has_hung_up(bool half_close, Wakeup& wakeup);
@@ -79,6 +83,8 @@ class Http1Input {
     bool has_read_ahead() const {
         return buffer_.size() > head_bytes_ + body_bytes_ || !body_buffer_.empty();
     }
+    bool has_left_by_now(bool half_close);
+    bool sees_hang_up(bool half_close) const;
     void read_ahead();
 
     ConnectionPtr connection_;

@@ -100,6 +100,8 @@ std::string_view status_title(int status) {
 
 // Written by hand, for each denied request gets one.
 void append_problem(const Problem& problem, std::string& out) {
+    constexpr std::size_t kUsualBytes = 512;
+    out.reserve(out.size() + kUsualBytes);
     const bool quota = problem.type == ProblemType::quota_exceeded;
     out += R"({"type":)";
     append_json_string(quota ? kQuotaExceededUri : "about:blank", out);

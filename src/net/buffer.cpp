@@ -63,8 +63,7 @@ void Buffer::make_room(std::size_t capacity) {
     begin_ = 0;
 }
 
-void Buffer::release() {
-    if (block_ == nullptr) return;
+void Buffer::give_back() {
     pool_->give(block_, capacity_);
     block_ = nullptr;
     capacity_ = begin_ = end_ = 0;

@@ -52,10 +52,14 @@ class Buffer {
     // Moves what is there to the front, into a block of at least `capacity`. Views go stale.
     void make_room(std::size_t capacity);
     // Gives the block back.
-    void release();
+    void release() {
+        if (block_ != nullptr) give_back();
+    }
     void swap(Buffer& other) noexcept;
 
   private:
+    void give_back();
+
     BufferPool* pool_;
     char* block_ = nullptr;
     std::size_t capacity_ = 0;

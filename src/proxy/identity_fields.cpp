@@ -11,6 +11,11 @@ bool any_like(const std::vector<std::string>& names, std::string_view name) {
                        [&](const std::string& one) { return http::equal_as_variable(one, name); });
 }
 
+// All longer names share a bit.
+std::uint64_t length_bit(std::string_view name) {
+    return std::uint64_t{1} << std::min<std::size_t>(name.size(), 63);
+}
+
 bool has(const std::vector<std::string>& names, std::string_view name) {
     return std::any_of(names.begin(), names.end(), [&](const std::string& one) {
         return http::equal_ignoring_case(one, name);
@@ -36,9 +41,13 @@ IdentityFields::IdentityFields(const config::Config& config)
     add(config.forward_as.user, ours_);
     add(config.forward_as.tier, ours_);
     add(config.forward_as.client_ip, ours_);
+    for (const auto& names : {believed_, ours_}) {
+        for (const std::string& name : names) lengths_ |= length_bit(name);
+    }
 }
 
 bool IdentityFields::include(std::string_view name) const {
+    if ((lengths_ & length_bit(name)) == 0) return false;
     return any_like(believed_, name) || any_like(ours_, name);
 }
 

@@ -2,6 +2,7 @@
 // that the proxy sets for the upstream. Immutable; any thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,7 @@ class IdentityFields {
   private:
     std::vector<std::string> believed_;  // of trusted peers; the proxy passes them on
     std::vector<std::string> ours_;      // only the proxy sets them
+    std::uint64_t lengths_ = 0;  // a bit for each length of theirs: most fields have another
     std::vector<std::string> credentials_;
 };
 
