@@ -4,12 +4,24 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "admin/message_reader.hpp"
+#include "base/quote.hpp"
+#include "base/strict_json.hpp"
+#include "cli/admin_text.hpp"
+#include "cli/commands.hpp"
+#include "cli/config_file.hpp"
 #include "config/address.hpp"
+#include "config/config.hpp"
+#include "config/error_message.hpp"
+#include "config/file_text.hpp"
+#include "config/load_admin.hpp"
 #include "net/asio.hpp"
 #include "net/timed_socket.hpp"
 
@@ -99,6 +111,124 @@ std::string percent_encoded(std::string_view text) {
         }
     }
     return out;
+}
+
+namespace {
+
+constexpr const char* kDefaultAdmin = "127.0.0.1:9901";
+
+config::ErrorMessage faulty_token_file(const std::string& file, std::string_view reason) {
+    return {fmt::format("tidegate: --token-file: {}: {}", quote(file), reason)};
+}
+
+Result<FoundAdmin, std::string> admin_on_command_line(const AdminArguments& arguments) {
+    FoundAdmin place{{*config::parse_listen_address(arguments.admin), {}, {}},
+                     "name a file that holds it with --token-file",
+                     "give the address that is in `admin`"};
+    if (arguments.token_file.empty()) return place;
+    place.token_advice = fmt::format("{} holds another token", quote(arguments.token_file));
+    auto file = config::read_named_file(arguments.token_file);
+    if (!file) return faulty_token_file(arguments.token_file, file.error());
+    place.token = std::move(file->text);
+    place.token.erase(place.token.find_last_not_of(" \t\r\n") + 1);
+    if (place.token.empty()) return faulty_token_file(arguments.token_file, "the file is empty");
+    return place;
+}
+
+std::string advice_about_token(const FoundAdmin& place, const std::string& where) {
+    return place.token.empty()
+               ? fmt::format("{} has no `admin.token`; name the file of the running proxy with -c",
+                             where)
+               : fmt::format(
+                     "`admin.token` in {} is not the token of the running proxy; if you changed "
+                     "it, reload the proxy (HUP)",
+                     where);
+}
+
+}  // namespace
+
+void add_admin_options(CLI::App& command, AdminArguments& arguments) {
+    CLI::Option* const file =
+        command
+            .add_option("-c,--config", arguments.file,
+                        fmt::format("The configuration (default {})", kDefaultFile))
+            ->option_text("FILE");
+    CLI::Option* const admin =
+        command.add_option("--admin", arguments.admin, "The admin address, without configuration")
+            ->option_text("ADDRESS")
+            ->check(objection_to_address)
+            ->excludes(file);
+    command.add_option("--token-file", arguments.token_file, "A file with the admin token")
+        ->option_text("FILE")
+        ->needs(admin);
+}
+
+Result<FoundAdmin, std::string> find_admin(const AdminArguments& arguments) {
+    if (!arguments.admin.empty()) return admin_on_command_line(arguments);
+    if (arguments.file.empty() && !has_default_file()) {
+        FoundAdmin place{{*config::parse_listen_address(kDefaultAdmin),
+                          {},
+                          fmt::format(" (the default; there is no {} here)", kDefaultFile)},
+                         {},
+                         "name the configuration of the running proxy with -c"};
+        place.token_advice = advice_about_token(place, "the built-in quickstart");
+        return place;
+    }
+    const std::string file = arguments.file.empty() ? kDefaultFile : arguments.file;
+    config::LoadedAdmin loaded = config::load_admin(file);
+    if (!loaded.errors.empty()) {
+        config::Loaded refused;
+        refused.errors = std::move(loaded.errors);
+        return report(refused) + summary(refused);
+    }
+    if (!loaded.admin) return "the configuration " + quote(file) + " has `admin: off`";
+    FoundAdmin place{{loaded.admin->address, loaded.admin->token, {}},
+                     {},
+                     fmt::format("start a Tidegate with {}, or name the configuration of the "
+                                 "running one with -c",
+                                 quote(file))};
+    place.token_advice = advice_about_token(place, quote(file));
+    return place;
+}
+
+bool is_admin_problem(const AdminReply& reply) {
+    const auto problem = parse_json_object(reply.body);
+    if (!problem) return false;
+    const JsonValue* const type = find_member(*problem, "type");
+    const JsonValue* const status = find_member(*problem, "status");
+    return type != nullptr && *type == "about:blank" && status != nullptr &&
+           *status == reply.status && find_member(*problem, "request_id") == nullptr;
+}
+
+std::string stranger_text(const FoundAdmin& place, const AdminReply& reply) {
+    return fmt::format("{} answers {}, and is not Tidegate's admin listener: {}",
+                       place.address.to_string(), reply.status, place.address_advice);
+}
+
+std::string refusal_text(const FoundAdmin& place, const AdminReply& reply) {
+    if (!is_admin_problem(reply)) return stranger_text(place, reply);
+    if (reply.status == 401) {
+        return fmt::format("the admin listener on {} wants a token: {}", place.address.to_string(),
+                           place.token_advice);
+    }
+    std::string detail = problem_detail(reply.body);
+    if (!detail.empty()) return detail;
+    return fmt::format("the admin listener answers {}", reply.status);
+}
+
+int complain_of_refusal(const FoundAdmin& place, const AdminReply& reply) {
+    const bool is_wrong_use = reply.status == 400 && is_admin_problem(reply);
+    const int code = is_wrong_use ? exit_code::kWrongUse : exit_code::kNoAnswer;
+    return complain(code, refusal_text(place, reply));
+}
+
+Result<AdminReply, int> ask_or_complain(const FoundAdmin& place, bool post, std::string_view target,
+                                        std::chrono::milliseconds patience) {
+    using boost::system::in_place_error;
+    auto reply = ask_admin(place, post, target, patience);
+    if (!reply) return {in_place_error, complain(exit_code::kNoAnswer, reply.error())};
+    if (reply->status != 200) return {in_place_error, complain_of_refusal(place, *reply)};
+    return std::move(*reply);
 }
 
 }  // namespace tidegate::cli

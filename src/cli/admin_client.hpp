@@ -1,4 +1,5 @@
-// Asks the admin listener of a running proxy.
+// How commands find the admin listener of a running proxy: in its configuration, or on the command
+// line.
 #pragma once
 
 #include <chrono>
@@ -7,6 +8,10 @@
 
 #include "base/result.hpp"
 #include "config/config.hpp"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace tidegate::cli {
 
@@ -29,5 +34,41 @@ Result<AdminReply, std::string> ask_admin(const AdminPlace& place, bool post,
 
 // `text` as the value of a parameter of a query (RFC 3986 section 2.1).
 std::string percent_encoded(std::string_view text);
+
+struct AdminArguments {
+    std::string file;        // empty: tidegate.yaml, or what a proxy has without configuration
+    std::string admin;       // empty: as the configuration has it
+    std::string token_file;  // goes with `admin`; empty: no token
+};
+
+// Adds `-c`, `--admin` and `--token-file` to `command`; `arguments` lives as long.
+void add_admin_options(CLI::App& command, AdminArguments& arguments);
+
+struct FoundAdmin : AdminPlace {
+    std::string token_advice;    // what to do when the proxy wants another token
+    std::string address_advice;  // what to do when another server answers there
+};
+
+// Of the configuration only `admin` is read: faults elsewhere in it do not matter. The error says
+// why there is no such listener.
+Result<FoundAdmin, std::string> find_admin(const AdminArguments& arguments);
+
+// Whether a refusal is the admin listener's. Refusals on the proxy's own port are problem details,
+// too, but name the request.
+bool is_admin_problem(const AdminReply& reply);
+
+// That another server than the admin listener has answered.
+std::string stranger_text(const FoundAdmin& place, const AdminReply& reply);
+
+// Why the listener did not do what was asked for, in words; `reply` is not 200.
+std::string refusal_text(const FoundAdmin& place, const AdminReply& reply);
+
+// Complains of `reply`, which is not 200. Returns exit_code::kWrongUse or kNoAnswer.
+int complain_of_refusal(const FoundAdmin& place, const AdminReply& reply);
+
+// Asks the listener (see ask_admin()), and complains when it does not answer 200. The error is the
+// exit code then: exit_code::kWrongUse or kNoAnswer.
+Result<AdminReply, int> ask_or_complain(const FoundAdmin& place, bool post, std::string_view target,
+                                        std::chrono::milliseconds patience);
 
 }  // namespace tidegate::cli

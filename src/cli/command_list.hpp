@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace CLI {
@@ -42,5 +43,20 @@ struct ListedCommand {
 
 // The program itself first, then its commands in the order of `--help`, each before those below it.
 std::vector<ListedCommand> list_commands(const CLI::App& app);
+
+// For bash 4 and later, with or without the package bash-completion.
+std::string bash_completion(const std::vector<ListedCommand>& commands);
+
+// To be found as `_tidegate` in a folder of zsh's `fpath`, or to be sourced after `compinit`.
+std::string zsh_completion(const std::vector<ListedCommand>& commands);
+
+// For fish 3 and later.
+std::string fish_completion(const std::vector<ListedCommand>& commands);
+
+std::string man_page(const std::vector<ListedCommand>& commands, std::string_view version);
+
+// `text` as a paragraph of roff: what stands between backquotes is bold, and no character is taken
+// for a command.
+std::string roff_text(std::string_view text);
 
 }  // namespace tidegate::cli

@@ -1,34 +1,25 @@
 #include "cli/commands.hpp"
 
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "cli/activity_command.hpp"
-#include "cli/check_command.hpp"
+#include "base/quote.hpp"
 #include "cli/command_list.hpp"
-#include "cli/completion.hpp"
-#include "cli/doctor_command.hpp"
-#include "cli/echo.hpp"
-#include "cli/explain_command.hpp"
-#include "cli/inspect_command.hpp"
-#include "cli/keys_command.hpp"
-#include "cli/man_page.hpp"
-#include "cli/reload_command.hpp"
-#include "cli/run_command.hpp"
-#include "cli/usage.hpp"
 #include "config/address.hpp"
 #include "config/schema_text.hpp"
+#include "config/suggest.hpp"
 
 namespace tidegate::cli {
 
 namespace {
-
-constexpr int kExitUsage = 2;
 
 constexpr const char* kExamples = R"(Examples:
   tidegate quickstart                 a proxy on port 8080 with a low limit, in
@@ -43,12 +34,6 @@ constexpr const char* kExamples = R"(Examples:
   tidegate inspect user:alice         what is counted for this user now
 
 `tidegate COMMAND --help` says more about a command.)";
-
-constexpr const char* kEchoFooter =
-    R"(Answers every request with what it received, as JSON. In the query:
-  ?status=404    that status
-  ?delay=100ms   wait before answering (at most 60s)
-  ?bytes=1MiB    a body of that size (at most 1GiB))";
 
 constexpr const char* kCompletionFooter =
     R"(Prints a script that completes command lines of Tidegate. For this user:
@@ -73,118 +58,147 @@ the configuration:
 
   # yaml-language-server: $schema=tidegate.schema.json)";
 
-struct Arguments {
-    QuickstartArguments quickstart;
-    RunArguments run;
-    CheckArguments check;
-    std::string echo_listen = kEchoAddress;
-    ExplainArguments explain;
-    InspectArguments inspect;
-    InspectArguments reset;
-    ActivityArguments top;
-    ActivityArguments denials;
-    DoctorArguments doctor;
-    AdminArguments reload;
-    AdminArguments health;
-    KeysArguments keys;
-    std::string shell;       // of `completion`
-    std::string help_about;  // empty: the program
-};
-
-// Made from text that was checked: the default, or what the parser's check let pass.
-config::Address echo_address(const std::string& text) {
-    return *config::parse_listen_address(text);
+std::vector<std::string> command_names(const CLI::App& app) {
+    std::vector<std::string> names;
+    for (const CLI::App* const command : app.get_subcommands({})) {
+        names.push_back(command->get_name());
+    }
+    return names;
 }
 
-CLI::App* describe_echo(CLI::App& app, std::string& listen) {
-    CLI::App* const echo = app.add_subcommand("echo", "Run a small upstream for tests");
-    echo->add_option("--listen", listen, fmt::format("Where to listen (default {})", kEchoAddress))
-        ->option_text("ADDRESS")
-        ->check(objection_to_address);
-    echo->footer(kEchoFooter);
-    return echo;
+std::vector<std::string> option_names(const CLI::App& command) {
+    std::vector<std::string> names;
+    for (const CLI::Option* const option : command.get_options()) {
+        for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+        for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+    }
+    return names;
 }
 
-CLI::App* describe_completion(CLI::App& app, std::string& shell) {
-    CLI::App* const command = app.add_subcommand("completion", "Print the completions of a shell");
-    command->add_option("SHELL", shell, "The shell: bash, zsh or fish")
-        ->option_text(" ")
-        ->required()
-        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-    command->footer(kCompletionFooter);
-    return command;
+std::vector<std::string_view> views_of(const std::vector<std::string>& names) {
+    return {names.begin(), names.end()};
 }
 
-CLI::App* describe_man(CLI::App& app) {
-    CLI::App* const command = app.add_subcommand("man", "Print the manual page");
-    command->footer(kManFooter);
-    return command;
+// The command that was being parsed: the innermost that was named.
+const CLI::App& innermost(const CLI::App& app) {
+    const CLI::App* at = &app;
+    while (!at->get_subcommands().empty()) at = at->get_subcommands().back();
+    return *at;
 }
 
-CLI::App* describe_schema(CLI::App& app) {
-    CLI::App* const command =
-        app.add_subcommand("schema", "Print the JSON Schema of the configuration");
-    command->footer(kSchemaFooter);
-    return command;
+// `tidegate keys new`.
+std::string full_name(const CLI::App& command) {
+    const CLI::App* const parent = command.get_parent();
+    if (parent == nullptr) return command.get_name();
+    return full_name(*parent) + " " + command.get_name();
 }
 
-struct Commands {
-    CLI::App* quickstart;
-    CLI::App* run;
-    CLI::App* check;
-    CLI::App* reload;
-    CLI::App* health;
-    CLI::App* explain;
-    CLI::App* inspect;
-    CLI::App* reset;
-    CLI::App* top;
-    CLI::App* denials;
-    CLI::App* doctor;
-    CLI::App* keys_new;
-    CLI::App* echo;
-    CLI::App* schema;
-    CLI::App* completion;
-    CLI::App* man;
-    CLI::App* version;
-    CLI::App* help;
-};
+bool looks_like_file(std::string_view text) {
+    return text.find('/') != text.npos || text.ends_with(".yaml") || text.ends_with(".yml") ||
+           text.ends_with(".json");
+}
 
-// In the order in which help lists them.
-Commands describe(CLI::App& app, Arguments& arguments) {
-    app.name("tidegate");
-    app.description("Tidegate, a rate-limiting reverse proxy.");
-    app.set_version_flag("-v,-V,--version", "tidegate " TIDEGATE_VERSION, "Show the version");
-    app.set_help_flag("-h,--help", "Show this help");
-    app.require_subcommand(0, 1);
+// About the first of the words that no option and no argument takes.
+std::string unexpected_word(const CLI::App& command, const std::string& word) {
+    if (!word.starts_with('-') || word == "-") {
+        return fmt::format("{} takes no further argument {}", quote(full_name(command)),
+                           quote(word));
+    }
+    const std::string name = word.substr(0, word.find('='));
+    const std::vector<std::string> names = option_names(command);
+    const std::string_view meant = config::nearest(name, views_of(names));
+    return fmt::format("{} has no option {}; {}options are {}", quote(full_name(command)),
+                       quote(name),
+                       meant.empty() ? std::string() : "did you mean " + quote(meant) + "? Its ",
+                       config::one_of(views_of(names)));
+}
 
-    Commands commands{};
-    commands.quickstart = describe_quickstart(app, arguments.quickstart);
-    commands.run = describe_run(app, arguments.run);
-    commands.check = describe_check(app, arguments.check);
-    commands.reload = describe_reload(app, arguments.reload);
-    commands.health = describe_health(app, arguments.health);
-    commands.explain = describe_explain(app, kDefaultFile, arguments.explain);
-    commands.inspect = describe_inspect(app, arguments.inspect);
-    commands.reset = describe_reset(app, arguments.reset);
-    commands.top = describe_top(app, arguments.top);
-    commands.denials = describe_denials(app, arguments.denials);
-    commands.doctor = describe_doctor(app, kDefaultFile, arguments.doctor);
-    commands.keys_new = describe_keys(app, arguments.keys);
-    commands.echo = describe_echo(app, arguments.echo_listen);
-    commands.schema = describe_schema(app);
-    commands.completion = describe_completion(app, arguments.shell);
-    commands.man = describe_man(app);
-    commands.version = app.add_subcommand("version", "Show the version");
-    commands.help = app.add_subcommand("help", "Show this help, or that of a command");
-    commands.help->add_option("COMMAND", arguments.help_about, "The command")->option_text(" ");
-    // Last: commands inherit the footer that the program has when they are added.
-    app.footer(kExamples);
-    return commands;
+// About an option that came without its value, which is what `error` says.
+std::string missing_value(const CLI::App& command, std::string_view error) {
+    for (const CLI::Option* const option : command.get_options()) {
+        const std::string name = option->get_name();
+        if (name.empty() || !error.starts_with(name + ":")) continue;
+        const bool is_short = !option->get_snames().empty();
+        const std::string shown = is_short ? "-" + option->get_snames().front() : name;
+        if (option->get_option_text() == "FILE") {
+            return fmt::format("{} needs a file: {}", quote(shown),
+                               quote(shown + " tidegate.yaml"));
+        }
+        return fmt::format("{} needs a value: {}", quote(shown),
+                           quote(shown + " " + option->get_option_text()));
+    }
+    return std::string(error);
+}
+
+// About the first argument that the command needs and that is not there.
+std::optional<std::string> missing_argument(const CLI::App& command) {
+    const auto example_of = [](const std::string& name) {
+        return name == "IDENTIFIER" ? "user:alice" : name == "SHELL" ? "bash" : "alice";
+    };
+    for (const CLI::Option* const option : command.get_options()) {
+        if (!option->get_positional() || !option->get_required() || option->count() != 0) continue;
+        const std::string name = option->get_name(true);
+        return fmt::format("{} is required: {}", name,
+                           quote(full_name(command) + " " + example_of(name)));
+    }
+    return std::nullopt;
+}
+
+// The command of `app` with that name; null if there is none.
+const CLI::App* find_command(const CLI::App& app, const std::string& name) {
+    const auto found =
+        app.get_subcommands([&](const CLI::App* command) { return command->get_name() == name; });
+    return found.empty() ? nullptr : found.front();
+}
+
+// What is wrong with `name` as the first word after `tidegate`; nothing if it is a command of
+// `app`.
+std::optional<std::string> objection_to_command(const CLI::App& app, const std::string& name) {
+    const std::vector<std::string> names = command_names(app);
+    const std::string list = "The commands are " + config::one_of(views_of(names));
+    if (name == "-c" || name.starts_with("--config") || looks_like_file(name)) {
+        const std::string file = name.starts_with('-') ? "FILE" : name;
+        return fmt::format("name a command first: {} or {}. {}", quote("tidegate run " + file),
+                           quote("tidegate check " + file), list);
+    }
+    if (name.starts_with('-')) return std::nullopt;  // an option of the program itself, or none
+    if (find_command(app, name) != nullptr) return std::nullopt;
+    const std::string_view meant = config::nearest(name, views_of(names));
+    return fmt::format("there is no command {}{} {}", quote(name),
+                       meant.empty() ? "." : "; did you mean " + quote(meant) + "?", list);
+}
+
+// In one or two sentences, what is wrong with a command line that `app` could not parse.
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
+    const CLI::App& command = innermost(app);
+    const std::string more = fmt::format(". See {}", quote(full_name(command) + " --help"));
+    // Not get_name(): with some errors that is the name of the command.
+    const auto kind = static_cast<CLI::ExitCodes>(error.get_exit_code());
+    const std::vector<std::string> inner = command_names(command);
+    const std::vector<std::string> left = app.remaining(true);
+    if (kind == CLI::ExitCodes::RequiredError && !inner.empty()) {
+        if (!left.empty() && !left.front().starts_with('-')) {
+            return fmt::format("{} has no command {}: it has {}", quote(full_name(command)),
+                               quote(left.front()), config::one_of(views_of(inner))) +
+                   more;
+        }
+        return fmt::format("{} needs one of its commands: {}", quote(full_name(command)),
+                           config::one_of(views_of(inner))) +
+               more;
+    }
+    if (kind == CLI::ExitCodes::RequiredError || kind == CLI::ExitCodes::ExtrasError) {
+        if (!left.empty()) return unexpected_word(command, left.front()) + more;
+        if (const auto argument = missing_argument(command)) return *argument + more;
+    }
+    if (kind == CLI::ExitCodes::ArgumentMismatch) {
+        return missing_value(command, error.what()) + more;
+    }
+    return displayable(error.what()) + more;
 }
 
 int wrong_use(const std::string& what) {
     fmt::print(stderr, "tidegate: {}\n", what);
-    return kExitUsage;
+    return exit_code::kWrongUse;
 }
 
 int show_help(const CLI::App& app, const std::string& about) {
@@ -192,13 +206,13 @@ int show_help(const CLI::App& app, const std::string& about) {
         // Not app.help(), which would be that of `help`.
         fmt::print(
             "{}", app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal));
-        return 0;
+        return exit_code::kDone;
     }
     if (const auto objection = objection_to_command(app, about)) return wrong_use(*objection);
     const CLI::App* const command = find_command(app, about);
     if (command == nullptr) return wrong_use(fmt::format("there is no command `{}`", about));
     fmt::print("{}", command->help(app.get_name()));
-    return 0;
+    return exit_code::kDone;
 }
 
 int print_completion(const CLI::App& app, const std::string& shell) {
@@ -206,47 +220,87 @@ int print_completion(const CLI::App& app, const std::string& shell) {
     fmt::print("{}", shell == "bash"  ? bash_completion(commands)
                      : shell == "zsh" ? zsh_completion(commands)
                                       : fish_completion(commands));
-    return 0;
+    return exit_code::kDone;
 }
 
-int run_command(const CLI::App& app, const Commands& commands, const Arguments& arguments) {
-    if (commands.quickstart->parsed()) return run_quickstart(arguments.quickstart);
-    if (commands.run->parsed()) return run_proxy(arguments.run);
-    if (commands.check->parsed()) return check_configuration(arguments.check);
-    if (commands.reload->parsed()) return run_reload(arguments.reload);
-    if (commands.health->parsed()) return run_health(arguments.health);
-    if (commands.explain->parsed()) return run_explain(arguments.explain);
-    if (commands.inspect->parsed()) return run_inspect(arguments.inspect);
-    if (commands.reset->parsed()) return run_reset(arguments.reset);
-    if (commands.top->parsed()) return run_top(arguments.top);
-    if (commands.denials->parsed()) return run_denials(arguments.denials);
-    if (commands.doctor->parsed()) return run_doctor(arguments.doctor);
-    if (commands.keys_new->parsed()) return make_key(arguments.keys);
-    if (commands.echo->parsed()) return run_echo(echo_address(arguments.echo_listen));
-    if (commands.schema->parsed()) {
-        fmt::print("{}", config::schema_text());
-        return 0;
-    }
-    if (commands.completion->parsed()) return print_completion(app, arguments.shell);
-    if (commands.man->parsed()) {
-        fmt::print("{}", man_page(list_commands(app), TIDEGATE_VERSION));
-        return 0;
-    }
-    if (commands.help->parsed()) return show_help(app, arguments.help_about);
-    if (commands.version->parsed()) {
-        fmt::print("tidegate {}\n", TIDEGATE_VERSION);
-        return 0;
-    }
-    fmt::print(stderr, "{}", app.help());
-    return kExitUsage;
+Command schema_command(CLI::App& app) {
+    CLI::App* const command =
+        app.add_subcommand("schema", "Print the JSON Schema of the configuration");
+    command->footer(kSchemaFooter);
+    return {command, [] {
+                fmt::print("{}", config::schema_text());
+                return exit_code::kDone;
+            }};
+}
+
+Command completion_command(CLI::App& app) {
+    const auto shell = std::make_shared<std::string>();
+    CLI::App* const command = app.add_subcommand("completion", "Print the completions of a shell");
+    command->add_option("SHELL", *shell, "The shell: bash, zsh or fish")
+        ->option_text(" ")
+        ->required()
+        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+    command->footer(kCompletionFooter);
+    return {command, [&app, shell] { return print_completion(app, *shell); }};
+}
+
+Command man_command(CLI::App& app) {
+    CLI::App* const command = app.add_subcommand("man", "Print the manual page");
+    command->footer(kManFooter);
+    return {command, [&app] {
+                fmt::print("{}", man_page(list_commands(app), TIDEGATE_VERSION));
+                return exit_code::kDone;
+            }};
+}
+
+Command version_command(CLI::App& app) {
+    return {app.add_subcommand("version", "Show the version"), [] {
+                fmt::print("tidegate {}\n", TIDEGATE_VERSION);
+                return exit_code::kDone;
+            }};
+}
+
+Command help_command(CLI::App& app) {
+    const auto about = std::make_shared<std::string>();  // empty: the program
+    CLI::App* const command = app.add_subcommand("help", "Show this help, or that of a command");
+    command->add_option("COMMAND", *about, "The command")->option_text(" ");
+    return {command, [&app, about] { return show_help(app, *about); }};
+}
+
+// In the order in which help lists them.
+std::vector<Command> add_commands(CLI::App& app) {
+    app.name("tidegate");
+    app.description("Tidegate, a rate-limiting reverse proxy.");
+    app.set_version_flag("-v,-V,--version", "tidegate " TIDEGATE_VERSION, "Show the version");
+    app.set_help_flag("-h,--help", "Show this help");
+    app.require_subcommand(0, 1);
+    std::vector<Command> commands{
+        quickstart_command(app), run_command(app),     check_command(app),      reload_command(app),
+        health_command(app),     explain_command(app), inspect_command(app),    reset_command(app),
+        top_command(app),        denials_command(app), doctor_command(app),     keys_command(app),
+        echo_command(app),       schema_command(app),  completion_command(app), man_command(app),
+        version_command(app),    help_command(app),
+    };
+    // Last: commands inherit the footer that the program has when they are added.
+    app.footer(kExamples);
+    return commands;
 }
 
 }  // namespace
 
+int complain(int code, std::string_view what) {
+    fmt::print(stderr, "{}\n", what);
+    return code;
+}
+
+std::string objection_to_address(const std::string& text) {
+    const auto address = config::parse_listen_address(text);
+    return address ? std::string() : address.error();
+}
+
 int run_command_line(int argc, const char* const* argv) {
     CLI::App app;
-    Arguments arguments;
-    const Commands commands = describe(app, arguments);
+    const std::vector<Command> commands = add_commands(app);
     if (argc > 1) {
         if (const auto objection = objection_to_command(app, argv[1])) return wrong_use(*objection);
     }
@@ -258,7 +312,11 @@ int run_command_line(int argc, const char* const* argv) {
     } catch (const CLI::ParseError& error) {
         return wrong_use(usage_error(app, error));
     }
-    return run_command(app, commands, arguments);
+    for (const Command& command : commands) {
+        if (command.app->parsed()) return command.run();
+    }
+    fmt::print(stderr, "{}", app.help());
+    return exit_code::kWrongUse;
 }
 
 }  // namespace tidegate::cli

@@ -1,16 +1,18 @@
-#include "cli/doctor_command.hpp"
-
+// `tidegate doctor`.
+#include <chrono>
 #include <cstdio>
 #include <exception>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/units.hpp"
 #include "cli/admin_client.hpp"
-#include "cli/admin_place.hpp"
+#include "cli/commands.hpp"
 #include "cli/config_file.hpp"
-#include "cli/config_report.hpp"
 #include "config/config.hpp"
 #include "doctor/doctor.hpp"
 #include "doctor/report.hpp"
@@ -20,6 +22,13 @@ namespace tidegate::cli {
 namespace {
 
 using std::chrono::milliseconds;
+
+struct DoctorArguments {
+    std::string file = kDefaultFile;
+    std::string time = format_duration(doctor::kDefaultTime);
+    std::vector<std::string> gateway_files;
+    bool as_json = false;
+};
 
 constexpr std::chrono::milliseconds kTimeMin{100};
 constexpr std::chrono::minutes kTimeMax{10};
@@ -75,33 +84,8 @@ int examine(const DoctorArguments& arguments) {
     return doctor::exit_code(found.list());
 }
 
-}  // namespace
-
-CLI::App* describe_doctor(CLI::App& app, const std::string& default_file,
-                          DoctorArguments& arguments) {
-    arguments.file = default_file;
-    arguments.time = format_duration(doctor::kDefaultTime);
-    CLI::App* const command = app.add_subcommand(
-        "doctor", "Check everything a configuration depends on, and say what to do");
-    command
-        ->add_option("-c,--config", arguments.file,
-                     fmt::format("The configuration (default {})", default_file))
-        ->option_text("FILE");
-    command
-        ->add_option("--within", arguments.time,
-                     fmt::format("The longest it may take (default {})", arguments.time))
-        ->option_text("TIME")
-        ->check(objection_to_time);
-    command
-        ->add_option("--gateway", arguments.gateway_files,
-                     "A file of nginx or Caddy that asks this Tidegate; repeatable")
-        ->option_text("FILE")
-        ->allow_extra_args(false);
-    command->add_flag("--json", arguments.as_json, "Print an object for programs");
-    command->footer(kDoctorFooter);
-    return command;
-}
-
+// Looks at everything and prints what was found. Returns the exit code: 0 when all is well, 1 with
+// warnings, 3 with faults or when it cannot look. Throws nothing.
 int run_doctor(const DoctorArguments& arguments) {
     try {
         return examine(arguments);
@@ -110,6 +94,31 @@ int run_doctor(const DoctorArguments& arguments) {
         fmt::print(stderr, "tidegate doctor: the check failed: {}\n", error.what());
         return doctor::kExitFaults;
     }
+}
+
+}  // namespace
+
+Command doctor_command(CLI::App& app) {
+    const auto arguments = std::make_shared<DoctorArguments>();
+    CLI::App* const command = app.add_subcommand(
+        "doctor", "Check everything a configuration depends on, and say what to do");
+    command
+        ->add_option("-c,--config", arguments->file,
+                     fmt::format("The configuration (default {})", arguments->file))
+        ->option_text("FILE");
+    command
+        ->add_option("--within", arguments->time,
+                     fmt::format("The longest it may take (default {})", arguments->time))
+        ->option_text("TIME")
+        ->check(objection_to_time);
+    command
+        ->add_option("--gateway", arguments->gateway_files,
+                     "A file of nginx or Caddy that asks this Tidegate; repeatable")
+        ->option_text("FILE")
+        ->allow_extra_args(false);
+    command->add_flag("--json", arguments->as_json, "Print an object for programs");
+    command->footer(kDoctorFooter);
+    return {command, [arguments] { return run_doctor(*arguments); }};
 }
 
 }  // namespace tidegate::cli

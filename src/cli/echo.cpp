@@ -2,17 +2,37 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 
+#include <CLI/CLI.hpp>
 #include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/ip/v6_only.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "admin/message_reader.hpp"
 #include "base/block_signals.hpp"
-#include "cli/echo_listener.hpp"
-#include "cli/echo_session.hpp"
+#include "base/json_text.hpp"
+#include "base/quote.hpp"
+#include "base/units.hpp"
+#include "base/utf8.hpp"
+#include "cli/commands.hpp"
+#include "config/address.hpp"
+#include "config/config.hpp"
+#include "http/problem.hpp"
 #include "net/asio.hpp"
 #include "net/timed_socket.hpp"
 #include "telemetry/log.hpp"
@@ -20,6 +40,345 @@
 namespace tidegate::cli {
 
 namespace {
+
+std::optional<std::string> read_status(std::string_view value, EchoOptions& options) {
+    const std::optional<std::int64_t> status = parse_decimal(value);
+    if (!status || *status < 200 || *status > 599) {
+        return "status is " + quote(value) + ", but must be a number from 200 to 599";
+    }
+    options.status = static_cast<int>(*status);
+    return std::nullopt;
+}
+
+std::optional<std::string> read_delay(std::string_view value, EchoOptions& options) {
+    const auto delay = parse_duration(value);
+    if (!delay) return "delay: " + delay.error();
+    if (*delay > kEchoDelayMax) return "delay is " + quote(value) + ", but at most 60s is possible";
+    options.delay = *delay;
+    return std::nullopt;
+}
+
+std::optional<std::string> read_bytes(std::string_view value, EchoOptions& options) {
+    const auto bytes = parse_size(value);
+    if (!bytes) return "bytes: " + bytes.error();
+    if (*bytes > kEchoBytesMax)
+        return "bytes is " + quote(value) + ", but at most 1GiB is possible";
+    options.bytes = *bytes;
+    return std::nullopt;
+}
+
+std::optional<std::string> read_parameter(std::string_view parameter, EchoOptions& options) {
+    const std::size_t equals = parameter.find('=');
+    if (equals == std::string_view::npos) return std::nullopt;
+    const std::string_view name = parameter.substr(0, equals);
+    const std::string_view value = parameter.substr(equals + 1);
+    if (name == "status") return read_status(value, options);
+    if (name == "delay") return read_delay(value, options);
+    if (name == "bytes") return read_bytes(value, options);
+    return std::nullopt;
+}
+
+}  // namespace
+
+Result<EchoOptions, std::string> read_echo_options(std::string_view target) {
+    EchoOptions options;
+    std::size_t at = target.find('?');
+    while (at != std::string_view::npos) {
+        const std::size_t begin = at + 1;
+        at = target.find('&', begin);
+        const std::size_t length = at == std::string_view::npos ? at : at - begin;
+        std::optional<std::string> fault = read_parameter(target.substr(begin, length), options);
+        if (fault) return *std::move(fault);
+    }
+    return options;
+}
+
+namespace {
+
+class EchoListener {
+  public:
+    // Binds and listens. Throws std::system_error naming the address. A Unix socket whose owner is
+    // gone is replaced.
+    EchoListener(const Executor& executor, const config::Address& address);
+    // Removes the Unix socket's name.
+    ~EchoListener();
+    EchoListener(const EchoListener&) = delete;
+    EchoListener& operator=(const EchoListener&) = delete;
+
+    Acceptor& acceptor() { return acceptor_; }
+    const config::Address& address() const { return address_; }
+
+  private:
+    Acceptor acceptor_;
+    config::Address address_;
+};
+
+using Endpoint = StreamProtocol::endpoint;
+
+[[noreturn]] void fail(const config::Address& address, error_code ec) {
+    throw std::system_error(ec, "echo: cannot listen on " + address.to_string());
+}
+
+Endpoint checked_endpoint_of(const config::Address& address) {
+    if (address.is_unix()) {
+        const asio::local::stream_protocol::endpoint longest;
+        if (address.unix_path.size() + sizeof(sa_family_t) >= longest.capacity()) {
+            fail(address, asio::error::name_too_long);
+        }
+        return asio::local::stream_protocol::endpoint(address.unix_path);
+    }
+    error_code ec;
+    const auto ip = asio::ip::make_address(address.host, ec);
+    if (ec) fail(address, ec);
+    return asio::ip::tcp::endpoint(ip, address.port);
+}
+
+// A name in the file system outlives a server that was killed; no server answers there any more.
+bool is_left_behind(const Executor& executor, const Endpoint& endpoint) {
+    StreamSocket probe(executor, endpoint.protocol());
+    error_code ec;
+    probe.connect(endpoint, ec);
+    return ec == asio::error::connection_refused;
+}
+
+error_code bind_and_listen(Acceptor& acceptor, const Endpoint& endpoint) {
+    error_code ec;
+    acceptor.open(endpoint.protocol(), ec);
+    // Every address is that of IPv4, too.
+    if (!ec && endpoint.protocol().family() == AF_INET6) {
+        acceptor.set_option(asio::ip::v6_only(false), ec);
+    }
+    if (!ec) acceptor.set_option(asio::socket_base::reuse_address(true), ec);
+    if (!ec) acceptor.bind(endpoint, ec);
+    if (!ec) acceptor.listen(asio::socket_base::max_listen_connections, ec);
+    return ec;
+}
+
+std::uint16_t port_of(const Acceptor& acceptor) {
+    const Endpoint local = acceptor.local_endpoint();
+    asio::ip::tcp::endpoint tcp;
+    tcp.resize(local.size());
+    std::memcpy(tcp.data(), local.data(), local.size());
+    return tcp.port();
+}
+
+EchoListener::EchoListener(const Executor& executor, const config::Address& address)
+    : acceptor_(executor), address_(address) {
+    const Endpoint endpoint = checked_endpoint_of(address);
+    error_code ec = bind_and_listen(acceptor_, endpoint);
+    if (ec == asio::error::address_family_not_supported && address.host == config::kEveryAddress) {
+        address_.host = "0.0.0.0";
+        ec = bind_and_listen(acceptor_, checked_endpoint_of(address_));
+    }
+    if (ec == asio::error::address_in_use && address.is_unix() &&
+        is_left_behind(executor, endpoint)) {
+        ::unlink(address.unix_path.c_str());
+        acceptor_.close();
+        ec = bind_and_listen(acceptor_, endpoint);
+    }
+    if (ec) fail(address, ec);
+    if (!address.is_unix()) address_.port = port_of(acceptor_);
+}
+
+EchoListener::~EchoListener() {
+    if (address_.is_unix()) ::unlink(address_.unix_path.c_str());
+}
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kHeadBytesMax = std::size_t{64} * 1024;
+constexpr std::size_t kBodyShownMax = 4'096;
+constexpr std::size_t kFillerBytes = 16'384;
+// Longer than a proxy keeps idle connections: it should be the one that closes.
+constexpr auto kClientPatience = 75s;
+constexpr auto kLingerPatience = 1s;
+
+// The description of a request's body once it has been read.
+struct ReadBody {
+    std::uint64_t bytes = 0;
+    std::string beginning;  // kBodyShownMax and no more
+};
+
+// Written by hand except for the values, so that a field takes one line.
+std::string echo_of(const http::RequestHead& head, const ReadBody& body) {
+    std::string fields;
+    for (const auto& field : head.fields) {
+        fields += fmt::format("{}\n    [{}, {}]", fields.empty() ? "" : ",", json_text(field.name),
+                              json_text(field.value));
+    }
+    std::string echo = fmt::format(
+        "{{\n  \"method\": {},\n  \"target\": {},\n  \"version\": \"HTTP/1.{}\",\n"
+        "  \"headers\": [{}\n  ],\n  \"body_bytes\": {}",
+        json_text(head.method), json_text(head.target), head.minor_version, fields, body.bytes);
+    if (body.bytes <= kBodyShownMax && is_utf8(body.beginning)) {
+        echo += ",\n  \"body\": " + json_text(body.beginning);
+    }
+    return echo + "\n}\n";
+}
+
+std::string fault_of(int status, const std::string& detail) {
+    return json_text({{"status", status}, {"detail", detail}}) + "\n";
+}
+
+struct Answer {
+    int status = 200;
+    std::string_view content_type = "application/json";
+    std::string body;
+    std::uint64_t filler_bytes = 0;  // what follows `body`
+
+    // RFC 9110 sections 15.3.5 and 15.4.5.
+    bool has_body() const { return status != 204 && status != 304; }
+};
+
+std::string head_of(const Answer& answer, int minor_version, bool keep_alive) {
+    std::string head =
+        fmt::format("HTTP/1.1 {} {}\r\n", answer.status, http::status_title(answer.status));
+    if (answer.has_body()) {
+        head += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", answer.content_type,
+                            answer.body.size() + answer.filler_bytes);
+    }
+    if (!keep_alive) head += "Connection: close\r\n";
+    if (keep_alive && minor_version == 0) head += "Connection: keep-alive\r\n";
+    return head + "\r\n";
+}
+
+Answer bad_request(const std::string& detail) {
+    Answer answer;
+    answer.status = 400;
+    answer.body = fault_of(400, detail);
+    return answer;
+}
+
+Answer answer_to(const http::RequestHead& head, const ReadBody& body, const EchoOptions& wishes) {
+    Answer answer;
+    answer.status = wishes.status;
+    if (wishes.bytes) {
+        answer.content_type = "text/plain";
+        answer.filler_bytes = *wishes.bytes;
+    } else if (head.target == "/healthz") {
+        answer.body = "{\"status\":\"ok\"}\n";
+    } else {
+        answer.body = echo_of(head, body);
+    }
+    return answer;
+}
+
+class Session {
+  public:
+    explicit Session(std::shared_ptr<TimedSocket> socket) : socket_(std::move(socket)) {}
+
+    // One request and its answer; false when it was the last.
+    Task<bool> serve_one();
+
+  private:
+    // False: the fault of the reader says why there is no more of it.
+    Task<bool> read_body(ReadBody& body);
+    Task<Answer> answer_when_due(const http::RequestHead& head, const ReadBody& body);
+    // Answers, and ends the connection: what follows on it is unclear.
+    Task<bool> refuse(std::string detail);
+    // As the fault of the reader says; nothing can be sent on a connection that has failed.
+    Task<bool> refuse_unreadable();
+    Task<bool> send(const Answer& answer, int minor_version, bool keep_alive, bool head_only);
+    Task<error_code> send_filler(std::uint64_t left);
+
+    std::shared_ptr<TimedSocket> socket_;
+    admin::MessageReader reader_{*socket_, kHeadBytesMax};
+};
+
+Task<bool> Session::serve_one() {
+    socket_->expect_within(kClientPatience);
+    http::RequestHead head;
+    const bool is_read = co_await reader_.read_head(head);
+    if (!is_read) co_return co_await refuse_unreadable();
+    http::Framing framing;
+    if (http::local_request_framing(head, framing) != http::FramingFault::none) {
+        co_return co_await refuse("the length of the body is unclear");
+    }
+    if (head.minor_version == 1 &&
+        http::equal_ignoring_case(http::single_value(head.fields, "expect"), "100-continue")) {
+        const error_code ec = co_await socket_->write("HTTP/1.1 100 Continue\r\n\r\n");
+        if (ec) co_return false;
+    }
+    ReadBody body;
+    reader_.begin_body(framing);
+    const bool is_whole = co_await read_body(body);
+    if (!is_whole) co_return co_await refuse_unreadable();
+
+    const Answer answer = co_await answer_when_due(head, body);
+    co_return co_await send(answer, head.minor_version, framing.keep_alive, head.method == "HEAD");
+}
+
+Task<bool> Session::read_body(ReadBody& body) {
+    http::BodyBatch batch;
+    while (!batch.done) {
+        socket_->expect_within(kClientPatience);
+        batch = co_await reader_.read_body();
+        if (batch.bad) co_return false;
+        body.bytes += batch.content_bytes;
+        for (const std::string_view piece : batch.view()) {
+            body.beginning += piece.substr(0, kBodyShownMax - body.beginning.size());
+        }
+    }
+    co_return true;
+}
+
+Task<Answer> Session::answer_when_due(const http::RequestHead& head, const ReadBody& body) {
+    const auto wishes = read_echo_options(head.target);
+    if (!wishes) co_return bad_request(wishes.error());
+    if (wishes->delay > 0us) {
+        socket_->expect_within(kClientPatience + wishes->delay);
+        Timer timer(socket_->socket().get_executor(), wishes->delay);
+        co_await timer.async_wait(as_values);
+    }
+    co_return answer_to(head, body, *wishes);
+}
+
+Task<bool> Session::refuse(std::string detail) {
+    const Answer answer = bad_request(detail);
+    co_await send(answer, 1, false, false);
+    co_await socket_->close_gently(kLingerPatience);
+    co_return false;
+}
+
+Task<bool> Session::refuse_unreadable() {
+    if (reader_.fault().ec) co_return false;
+    co_return co_await refuse(std::string(describe(reader_.fault())));
+}
+
+Task<bool> Session::send(const Answer& answer, int minor_version, bool keep_alive, bool head_only) {
+    const std::string head = head_of(answer, minor_version, keep_alive);
+    const bool with_body = !head_only && answer.has_body();
+    const std::string_view body = with_body ? std::string_view(answer.body) : std::string_view();
+    socket_->expect_within(kClientPatience);
+    error_code ec = co_await socket_->write(head, body);
+    if (!ec && with_body) ec = co_await send_filler(answer.filler_bytes);
+    co_return !ec && keep_alive;
+}
+
+Task<error_code> Session::send_filler(std::uint64_t left) {
+    static const std::string filler(kFillerBytes, 'x');
+    while (left != 0) {
+        const std::size_t size = std::min<std::uint64_t>(left, filler.size());
+        socket_->expect_within(kClientPatience);
+        const error_code ec = co_await socket_->write({filler.data(), size});
+        if (ec) co_return ec;
+        left -= size;
+    }
+    co_return error_code{};
+}
+
+// Answers requests until either side is done. Memory is bounded whatever the peer sends: a head of
+// at most 64 KiB, one piece of a body.
+Task<> serve_echo(std::shared_ptr<TimedSocket> socket) {
+    try {
+        Session session(socket);
+        while (co_await session.serve_one()) {
+        }
+    } catch (const std::exception& error) {
+        telemetry::log(telemetry::Level::error, "echo: {}", error.what());
+    }
+    socket->close();
+}
 
 constexpr std::size_t kConnectionsMax = 1024;
 constexpr std::chrono::milliseconds kAcceptPause{100};
@@ -95,6 +454,15 @@ const config::Address& EchoServer::address() const {
     return impl_->listener.address();
 }
 
+namespace {
+
+constexpr const char* kEchoFooter =
+    R"(Answers every request with what it received, as JSON. In the query:
+  ?status=404    that status
+  ?delay=100ms   wait before answering (at most 60s)
+  ?bytes=1MiB    a body of that size (at most 1GiB))";
+
+// Serves until INT or TERM comes. Returns the exit code.
 int run_echo(const config::Address& address) {
     // Blocked before the server's thread is made, which inherits it: the signal waits for us.
     sigset_t stop;
@@ -108,6 +476,19 @@ int run_echo(const config::Address& address) {
     int signal = 0;
     sigwait(&stop, &signal);
     return 0;
+}
+
+}  // namespace
+
+Command echo_command(CLI::App& app) {
+    const auto listen = std::make_shared<std::string>(kEchoAddress);
+    CLI::App* const echo = app.add_subcommand("echo", "Run a small upstream for tests");
+    echo->add_option("--listen", *listen, fmt::format("Where to listen (default {})", kEchoAddress))
+        ->option_text("ADDRESS")
+        ->check(objection_to_address);
+    echo->footer(kEchoFooter);
+    // Made from text that was checked: the default, or what the parser's check let pass.
+    return {echo, [listen] { return run_echo(*config::parse_listen_address(*listen)); }};
 }
 
 }  // namespace tidegate::cli

@@ -6,11 +6,35 @@
 // than the echo; `/healthz` answers 200.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 
+#include "base/result.hpp"
 #include "config/config.hpp"
 
 namespace tidegate::cli {
+
+// Where `run --echo`, the quickstart and `tidegate echo` listen, if not told otherwise.
+inline constexpr const char* kEchoAddress = "127.0.0.1:9000";
+
+// The bounds on what a request asks for in its query.
+inline constexpr std::chrono::seconds kEchoDelayMax{60};
+inline constexpr std::uint64_t kEchoBytesMax = std::uint64_t{1} << 30;
+
+// What a request asks for in its query.
+struct EchoOptions {
+    int status = 200;                    // `status=404`: 200..599
+    std::chrono::microseconds delay{0};  // `delay=100ms`: before the answer begins
+    std::optional<std::uint64_t> bytes;  // `bytes=1000`, `bytes=1MiB`: a body of that size instead
+};
+
+// Reads the query of `target`; it ignores parameters with other names. An error is a sentence that
+// says what to write.
+Result<EchoOptions, std::string> read_echo_options(std::string_view target);
 
 // Runs on a thread of its own, which takes no signals.
 class EchoServer {
@@ -29,8 +53,5 @@ class EchoServer {
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };
-
-// `tidegate echo`: serves until INT or TERM comes. Returns the exit code.
-int run_echo(const config::Address& address);
 
 }  // namespace tidegate::cli

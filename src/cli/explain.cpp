@@ -3,21 +3,282 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
+#include <vector>
 
+#include "ask/charge_list.hpp"
+#include "ask/charge_notes.hpp"
+#include "ask/decision.hpp"
+#include "ask/facts.hpp"
+#include "ask/identifiers.hpp"
+#include "ask/identify.hpp"
+#include "ask/policy_texts.hpp"
 #include "ask/route.hpp"
+#include "ask/ruleset.hpp"
 #include "base/ascii.hpp"
-#include "cli/explain_request.hpp"
+#include "faces/check_question.hpp"
 #include "faces/original_request.hpp"
 #include "h2/fields.hpp"
 #include "http/field.hpp"
 #include "http/head.hpp"
+#include "identity/authenticator.hpp"
+#include "identity/certificate_user.hpp"
+#include "identity/client_ip.hpp"
+#include "identity/credentials.hpp"
+#include "identity/htpasswd.hpp"
+#include "identity/user_tiers.hpp"
 #include "routing/path_prefix.hpp"
 
 namespace tidegate::cli {
 
 namespace {
+
+// The request that is explained.
+struct ExplainedRequest {
+    explicit ExplainedRequest(std::shared_ptr<const config::Config> config)
+        : rules(std::move(config)) {}
+
+    const config::Config& config() const { return *rules.config; }
+
+    ask::Ruleset rules;
+    ask::Facts facts;
+    ask::Decision decision;
+};
+
+using identity::Authentication;
+using Method = Explanation::Method;
+
+bool is_absent(const http::Fields& fields, std::string_view name) {
+    return std::none_of(fields.begin(), fields.end(), [&](const http::Field& field) {
+        return http::equal_as_variable(field.name, name);
+    });
+}
+
+void explain_client(const ExplainedRequest& request, Explanation& out) {
+    const identity::ClientIpSettings& settings = request.config().client_ip;
+    out.chain_field = identity::field_of(settings);
+    std::vector<identity::Hop> hops;
+    const http::Fields& fields = request.facts.head.fields;
+    const auto client = identity::client_address(request.facts.peer, fields, settings, &hops);
+    // Without the field that holds one address there is a hop without text: no hop at all.
+    if (hops.size() == 1 && hops.front().text.empty() && is_absent(fields, out.chain_field)) {
+        hops.clear();
+    }
+    for (const identity::Hop& hop : hops) {
+        out.hops.push_back(
+            {std::string(hop.text), hop.address ? hop.address->to_string() : "", hop.kind});
+    }
+    if (client) out.client = client->to_string();
+}
+
+// A method in the words of the configuration, with the place of its credential.
+struct Text {
+    std::string operator()(const identity::JwtMethod& method) const {
+        return method.cookie.empty() ? "jwt in " + method.field : "jwt in cookie " + method.cookie;
+    }
+    std::string operator()(const identity::ApiKeyMethod& method) const {
+        return "api_key in " + method.field;
+    }
+    std::string operator()(const identity::BasicMethod&) const { return "basic in authorization"; }
+    std::string operator()(const identity::CookieMethod& method) const {
+        return "cookie " + method.name;
+    }
+    std::string operator()(const identity::HeaderMethod& method) const {
+        return "header " + method.field;
+    }
+    std::string operator()(const identity::CertificateMethod& method) const {
+        return "client_certificate " + std::string(identity::to_string(method.subject));
+    }
+};
+
+Method::Outcome outcome_of(const Authentication& authentication) {
+    switch (authentication.result) {
+        case Authentication::Result::user:
+            return Method::Outcome::valid;
+        case Authentication::Result::refused:
+            return Method::Outcome::refused;
+        case Authentication::Result::ambiguous:
+            return Method::Outcome::ambiguous;
+        case Authentication::Result::unchecked:
+        case Authentication::Result::key_missing:
+        case Authentication::Result::unavailable:
+            return Method::Outcome::unavailable;
+        case Authentication::Result::anonymous:
+            break;
+    }
+    return Method::Outcome::absent;
+}
+
+// Methods before the one that decided found nothing; the authenticator did not try those after it.
+void explain_methods(const ExplainedRequest& request, Explanation& out) {
+    const Authentication& authentication = *request.decision.authentication;
+    const auto& methods = request.config().user_methods;
+    for (std::size_t i = 0; i < methods.size(); ++i) {
+        Method method{std::visit(Text{}, methods[i].how)};
+        const bool decided = authentication.result != Authentication::Result::anonymous;
+        if (decided && i == authentication.method) {
+            method.outcome = outcome_of(authentication);
+            method.fault = identity::to_string(authentication.fault);
+        } else if (decided && i > authentication.method) {
+            method.outcome = Method::Outcome::not_tried;
+        } else if (std::holds_alternative<identity::HeaderMethod>(methods[i].how) &&
+                   !request.facts.peer.trusted) {
+            method.outcome = Method::Outcome::disbelieved;
+        }
+        out.methods.push_back(std::move(method));
+    }
+}
+
+void explain_user(const ExplainedRequest& request, Explanation& out) {
+    const ask::Decision& decision = request.decision;
+    const bool refused = decision.authentication->result == Authentication::Result::refused;
+    out.goes_on_anonymous = refused && request.config().anonymous_on_invalid;
+    if (!decision.user) return;
+    const bool listed = !identity::tier_of(decision.user, request.config().user_tiers).empty();
+    out.user = {std::string(*decision.user), std::string(decision.tier), listed};
+}
+
+void explain_guess(ExplainedRequest& request, Explanation& out) {
+    ask::Decision& decision = request.decision;
+    if (!ask::list_failed_credentials(request.config(), request.facts, decision)) return;
+    for (const limit::ChargeItem& item : decision.charge.items) {
+        out.guess.emplace_back(item.identifier);
+    }
+    ask::clear_charge(decision);
+}
+
+void check_token(ExplainedRequest& request, const FetchKeys& fetch_keys) {
+    identity::Authenticator& authenticator = *request.rules.authenticator;
+    Authentication& authentication = *request.decision.authentication;
+    const auto& how = authenticator.methods()[authentication.method].how;
+    const auto& source = std::get<identity::JwtMethod>(how).keys;
+    if (source->keys() == nullptr) fetch_keys(source);
+    authenticator.check_token(authentication, request.facts.began_at);
+    // Keys were fetched just now: there is no such key.
+    if (authentication.result == Authentication::Result::key_missing && source->keys() != nullptr) {
+        identity::Authenticator::refuse_missing_key(authentication);
+    }
+}
+
+void check_password(ExplainedRequest& request) {
+    Authentication& authentication = *request.decision.authentication;
+    identity::Authenticator& authenticator = *request.rules.authenticator;
+    identity::BasicLogin login;
+    authentication.fault = login.read(authentication.credential);
+    if (authentication.fault != identity::CredentialFault::none) {
+        authentication.result = Authentication::Result::refused;
+        return;
+    }
+    const bool is_right =
+        authenticator.password_method(authentication).users->verify(login.user(), login.password());
+    authenticator.conclude_password(authentication, login.user(), is_right, request.facts.began_at);
+}
+
+// Identifies the client and checks its credential, which may end in a fault.
+void explain_identity(ExplainedRequest& request, const FetchKeys& fetch_keys, Explanation& out) {
+    ask::Decision& decision = request.decision;
+    ask::identify(request.rules, request.facts, decision);
+    out.is_identified = true;
+    explain_client(request, out);
+    if (decision.is_preflight) return;
+    if (ask::needs_proof(decision)) {
+        explain_guess(request, out);
+        if (decision.authentication->result == Authentication::Result::unchecked) {
+            if (request.rules.authenticator->is_token(*decision.authentication)) {
+                check_token(request, fetch_keys);
+            } else {
+                check_password(request);
+            }
+        }
+        ask::conclude_identity(request.config(), decision);
+    }
+    explain_methods(request, out);
+    explain_user(request, out);
+}
+
+using ask::ChargeNotes;
+using ask::CostFault;
+
+Explanation::Key key_of(const ask::Decision& decision, const ChargeNotes::Key& note) {
+    Explanation::Key key{ask::key_text(*note.key), note.outcome, {}};
+    for (const ask::IdentifierSpan span : note.spans) {
+        key.identifiers.push_back(decision.identifiers.substr(span.begin, span.size));
+    }
+    return key;
+}
+
+// Whether a policy in shadow has no items because its schedule does not allow the request's moment.
+// A policy that is enforced would refuse the request.
+bool is_left_out(const ask::Decision& decision, const ChargeNotes::Policy& note) {
+    const auto& items = decision.charge.items;
+    return decision.goes_on() && note.outcome == ChargeNotes::Outcome::counted &&
+           note.policy->shadow &&
+           std::none_of(items.begin(), items.end(),
+                        [&](const limit::ChargeItem& item) { return item.policy == note.policy; });
+}
+
+Explanation::Policy policy_of(const ExplainedRequest& request, const ChargeNotes::Policy& note) {
+    Explanation::Policy policy{.name = note.policy->name,
+                               .outcome = note.outcome,
+                               .shadow = note.policy->shadow,
+                               .left_out = is_left_out(request.decision, note),
+                               .lacks_address = ask::lacks_address(*note.policy, request.decision),
+                               .tier = note.tier != nullptr ? note.tier->name : ""};
+    using Outcome = ChargeNotes::Outcome;
+    if (note.outcome == Outcome::exempt || note.outcome == Outcome::denied) {
+        const bool is_exempt = note.outcome == Outcome::exempt;
+        const identity::ClientList& list = is_exempt ? note.policy->exempt : note.policy->deny;
+        policy.listed_as = list.entry_for(ask::client_of(request.config(), request.decision));
+    }
+    for (const ChargeNotes::Key& key : note.keys)
+        policy.keys.push_back(key_of(request.decision, key));
+    const limit::ChargeItem item{note.policy, {}, note.tier};
+    for (std::size_t i = 0; i < item.limits().size(); ++i) {
+        policy.limits.push_back({request.rules.policy_texts.of(item, i).name, item.limits()[i]});
+    }
+    return policy;
+}
+
+std::string_view why_of_cost(const ChargeNotes& notes, std::optional<CostFault> ignored) {
+    if (!ignored) return notes.cost_stated ? "stated by the request" : "of the route";
+    switch (*ignored) {
+        case CostFault::untrusted:
+            return "of the route: what the request states is not believed from this peer";
+        case CostFault::unreadable:
+            return "of the route: what the request states is not one whole number";
+        case CostFault::out_of_range:
+            return "of the route: what the request states is out of bounds";
+    }
+    return {};
+}
+
+// Tells what is listed in the decision, and how it came to that; the cost still lacks its reason.
+void explain_notes(const ExplainedRequest& request, const ChargeNotes& notes, Explanation& out) {
+    for (const ChargeNotes::Policy& note : notes.policies) {
+        out.policies.push_back(policy_of(request, note));
+    }
+    const store::LimitDecision& charge = request.decision.charge;
+    if (!request.decision.goes_on() || charge.items.empty()) return;
+    out.cost = {charge.cost, {}};
+    out.identifiers = charge.items.size();
+    for (const limit::ChargeItem& item : charge.items) out.limits += item.limits().size();
+}
+
+// Lists what the policies of the route count, which may end in a fault. Requires a route.
+void explain_charges(ExplainedRequest& request, Explanation& out) {
+    ask::Decision& decision = request.decision;
+    ChargeNotes notes;
+    ask::list_charges(request.config(), request.facts, decision, &notes);
+    explain_notes(request, notes, out);
+    if (!out.cost) return;
+    out.cost->why =
+        decision.is_preflight ? "of a preflight" : why_of_cost(notes, decision.cost_ignored);
+}
 
 using ask::Fault;
 
@@ -170,8 +431,7 @@ void read_question(ExplainedRequest& request, const config::Listen& listen) {
     ask::check_method(request.facts.head.method, request.decision);
 }
 
-}  // namespace
-
+// Says which peer the connection has.
 void explain_peer(const ExplainedRequest& request, Explanation& out) {
     const identity::Peer& peer = request.facts.peer;
     out.is_gateway = peer.is_gateway;
@@ -183,6 +443,9 @@ void explain_peer(const ExplainedRequest& request, Explanation& out) {
     out.trusted_network = found->address.to_string() + "/" + std::to_string(found->prefix);
 }
 
+// The steps of the engine, as far as the request goes, which has passed check_framing(). Identity
+// is explained also for a request without a route, which the engine does not identify; the answer
+// to it stays the same.
 void explain_steps(ExplainedRequest& request, const FetchKeys& fetch_keys, Explanation& out) {
     ask::Decision& decision = request.decision;
     out.method = request.facts.head.method;
@@ -199,12 +462,15 @@ void explain_steps(ExplainedRequest& request, const FetchKeys& fetch_keys, Expla
     if (decision.goes_on()) explain_charges(request, out);
 }
 
+// Tells why the request goes no further, if it does not.
 void explain_fault(const ask::Decision& decision, Explanation& out) {
     if (decision.goes_on()) return;
     const ask::FaultTraits& fault = ask::traits(decision.fault);
     out.refusal = fault.status;
     out.refusal_reason = decision.fault_detail.empty() ? fault.detail : decision.fault_detail;
 }
+
+}  // namespace
 
 Explanation explain(std::shared_ptr<const config::Config> config, const Question& question,
                     const FetchKeys& fetch_keys) {
@@ -241,6 +507,106 @@ Explanation explain(std::shared_ptr<const config::Config> config, const Question
     }
     explain_fault(request.decision, out);
     return out;
+}
+
+namespace {
+
+using Form = faces::CheckCall::Form;
+
+constexpr int kBadCall = 400;
+
+// The charges of an item point into it.
+struct ExplainedItem {
+    explicit ExplainedItem(std::shared_ptr<const config::Config> config)
+        : request(std::move(config)) {}
+
+    faces::CheckQuestion asked;
+    ExplainedRequest request;
+};
+
+std::string explain_policy_item(const faces::CheckItem& item, ExplainedItem& explained,
+                                Explanation& out) {
+    ExplainedRequest& request = explained.request;
+    ask::ChargeNotes notes;
+    std::string fault =
+        faces::list_policy_item(item, request.config(), explained.asked, request.decision, &notes);
+    if (fault.empty()) explain_notes(request, notes, out);
+    return fault;
+}
+
+std::string explain_request_item(const faces::CheckItem& item, ExplainedItem& explained,
+                                 const FetchKeys& fetch_keys, Explanation& out) {
+    ExplainedRequest& request = explained.request;
+    faces::make_request_question(item, request.config(), explained.asked, request.decision);
+    request.facts = explained.asked.facts;
+    explain_peer(request, out);
+    explain_steps(request, fetch_keys, out);
+    if (!request.decision.goes_on()) return {};
+    std::string fault = faces::finish_request_item(item, request.decision);
+    if (out.cost) out.cost->units = request.decision.charge.cost;
+    return fault;
+}
+
+Explanation explain_item(const faces::CheckItem& item, ExplainedItem& explained,
+                         const FetchKeys& fetch_keys) {
+    Explanation out;
+    out.is_call = true;
+    const std::string fault = item.policy.empty()
+                                  ? explain_request_item(item, explained, fetch_keys, out)
+                                  : explain_policy_item(item, explained, out);
+    explain_fault(explained.request.decision, out);
+    if (!fault.empty()) {
+        out.refusal = kBadCall;
+        out.refusal_reason = fault;
+    }
+    if (out.refusal != 0) out.cost.reset();
+    if (out.cost && item.cost) out.cost->why = "stated by the call";
+    if (out.cost && out.cost->why.empty()) out.cost->why = "by default";
+    return out;
+}
+
+}  // namespace
+
+CallExplanation explain_call(const std::shared_ptr<const config::Config>& config,
+                             const CallQuestion& question, const FetchKeys& fetch_keys) {
+    CallExplanation explained_call;
+    const auto refuse = [&](int status, std::string reason) {
+        explained_call.refusal = status;
+        explained_call.refusal_reason = std::move(reason);
+    };
+    if (question.from && !question.listen.admits(question.from)) {
+        const ask::FaultTraits& fault = ask::traits(ask::Fault::peer_not_admitted);
+        refuse(fault.status, std::string(fault.detail));
+        return explained_call;
+    }
+    const auto call = faces::read_check_call(question.body, question.reserves);
+    if (!call) {
+        refuse(kBadCall, call.error());
+        return explained_call;
+    }
+    explained_call.form = call->form;
+    std::vector<std::unique_ptr<ExplainedItem>> explained;
+    store::LimitDecision whole;
+    for (std::size_t i = 0; i < call->items.size(); ++i) {
+        ExplainedItem& item = *explained.emplace_back(std::make_unique<ExplainedItem>(config));
+        const Explanation& one =
+            explained_call.items.emplace_back(explain_item(call->items[i], item, fetch_keys));
+        if (call->form == Form::each) continue;
+        const std::string place =
+            call->form == Form::all ? "all[" + std::to_string(i) + "]: " : std::string();
+        if (one.refusal != 0) {
+            refuse(one.refusal, place + one.refusal_reason);
+            return explained_call;
+        }
+        const std::string fault = faces::add_to_charge(item.request.decision.charge, whole);
+        if (!fault.empty()) {
+            refuse(kBadCall, place + fault);
+            return explained_call;
+        }
+    }
+    explained_call.identifiers = whole.items.size();
+    for (const limit::ChargeItem& item : whole.items) explained_call.limits += item.limits().size();
+    return explained_call;
 }
 
 }  // namespace tidegate::cli

@@ -1,9 +1,9 @@
-#include "cli/explain_command.hpp"
-
+// `tidegate explain`.
 #include <algorithm>
 #include <exception>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,11 +12,9 @@
 
 #include "app/jwks_fetcher.hpp"
 #include "base/quote.hpp"
+#include "cli/commands.hpp"
 #include "cli/config_file.hpp"
-#include "cli/config_report.hpp"
-#include "cli/exit_code.hpp"
-#include "cli/explain_check.hpp"
-#include "cli/usage.hpp"
+#include "cli/explain.hpp"
 #include "config/address.hpp"
 #include "config/error_message.hpp"
 #include "config/file_text.hpp"
@@ -26,6 +24,19 @@
 namespace tidegate::cli {
 
 namespace {
+
+struct ExplainArguments {
+    std::string file = kDefaultFile;
+    Question question;
+    std::string face{};         // empty: that of `listen`, or proxy
+    std::string listen{};       // the address of a listener; empty: the only one of the face
+    std::string body{};         // a file with the call of the check API; empty: none
+    std::string certificate{};  // a file with that of the client; empty: it has none
+    std::string host;           // empty: none given
+    std::string from;           // empty: the Unix socket
+    bool trusted_socket = false;
+    bool as_json = false;
+};
 
 constexpr const char* kExplainFooter =
     R"(The request is not sent, and no limit is charged. It is read as strictly as the
@@ -184,79 +195,8 @@ Result<ClientCertificate, std::string> read_certificate(const std::string& path)
     return read_client_certificate(*chain->front());
 }
 
-}  // namespace
-
-CLI::App* describe_explain(CLI::App& app, const std::string& default_file,
-                           ExplainArguments& arguments) {
-    arguments.file = default_file;
-    CLI::App* const explain =
-        app.add_subcommand("explain", "Show how the proxy decides a request, and why");
-    explain
-        ->add_option("-c,--config", arguments.file,
-                     fmt::format("The configuration (default {})", default_file))
-        ->option_text("FILE");
-    explain->add_option("--method", arguments.question.method, "Its method (default GET)")
-        ->option_text("METHOD")
-        ->check(objection_to_line_end);
-    explain->add_option("--path", arguments.question.target, "Its path and query (default /)")
-        ->option_text("PATH")
-        ->check(objection_to_line_end)
-        ->check(objection_to_path);
-    explain->add_option("--host", arguments.host, "Its host (default localhost)")
-        ->option_text("HOST")
-        ->check(objection_to_line_end);
-    explain->add_option("--header", arguments.question.fields, "One of its fields; repeatable")
-        ->option_text("'NAME: VALUE'")
-        ->allow_extra_args(false)
-        ->check(objection_to_line_end)
-        ->check(objection_to_field);
-    explain->add_flag("--http2", arguments.question.is_http2,
-                      "It comes over HTTP/2 instead of HTTP/1.1");
-    CLI::Option* const from =
-        explain
-            ->add_option("--from", arguments.from,
-                         "The address it comes from; with `proxy_protocol`, that of the header")
-            ->option_text("ADDRESS")
-            ->check(objection_to_peer);
-    explain
-        ->add_flag("--trusted-socket", arguments.trusted_socket,
-                   "It comes over a Unix socket with `trusted: on` instead")
-        ->excludes(from);
-    explain
-        ->add_option(
-            "--face", arguments.face,
-            "How Tidegate is asked: proxy (default); forward_auth, where the fields are those "
-            "that the gateway sends; envoy_grpc, where it is the request that Envoy asks about; or "
-            "check, with --body")
-        ->option_text("FACE")
-        ->check(CLI::IsMember({to_string(Face::proxy), to_string(Face::forward_auth),
-                               to_string(Face::envoy_grpc), to_string(Face::check)}));
-    explain
-        ->add_option("--listen", arguments.listen,
-                     "The address of the listener, if several have the face")
-        ->option_text("ADDRESS")
-        ->check(objection_to_address);
-    explain
-        ->add_option("--body", arguments.body,
-                     "The call of the check API, as JSON; `-` is standard input")
-        ->option_text("FILE");
-    explain
-        ->add_option("--certificate", arguments.certificate,
-                     "The client certificate that it shows, as PEM; taken as verified")
-        ->option_text("FILE");
-    explain->add_flag("--json", arguments.as_json, "Print an object for programs");
-    explain->footer(kExplainFooter);
-    explain->final_callback([&arguments] {
-        // The configuration of a listener says whether its peers have addresses.
-        const bool may_lack_peer =
-            !arguments.listen.empty() || arguments.face == to_string(Face::check);
-        if (!may_lack_peer && !arguments.trusted_socket && arguments.from.empty()) {
-            throw CLI::RequiredError("--from or --trusted-socket");
-        }
-    });
-    return explain;
-}
-
+// Prints the explanation. Returns the exit code: 1 when the configuration has a fault. What the
+// proxy would refuse is explained like anything else.
 int run_explain(const ExplainArguments& arguments) {
     const config::Loaded loaded = load_config(arguments.file);
     if (!loaded.config) {
@@ -303,6 +243,78 @@ int run_explain(const ExplainArguments& arguments) {
     if (!arguments.host.empty()) question.host = arguments.host;
     if (!arguments.from.empty()) question.from = parse_scoped_ip(arguments.from);
     return print_explanation(arguments, explain(loaded.config, question, fetch_keys));
+}
+
+}  // namespace
+
+Command explain_command(CLI::App& app) {
+    const auto arguments = std::make_shared<ExplainArguments>();
+    CLI::App* const explain =
+        app.add_subcommand("explain", "Show how the proxy decides a request, and why");
+    explain
+        ->add_option("-c,--config", arguments->file,
+                     fmt::format("The configuration (default {})", kDefaultFile))
+        ->option_text("FILE");
+    explain->add_option("--method", arguments->question.method, "Its method (default GET)")
+        ->option_text("METHOD")
+        ->check(objection_to_line_end);
+    explain->add_option("--path", arguments->question.target, "Its path and query (default /)")
+        ->option_text("PATH")
+        ->check(objection_to_line_end)
+        ->check(objection_to_path);
+    explain->add_option("--host", arguments->host, "Its host (default localhost)")
+        ->option_text("HOST")
+        ->check(objection_to_line_end);
+    explain->add_option("--header", arguments->question.fields, "One of its fields; repeatable")
+        ->option_text("'NAME: VALUE'")
+        ->allow_extra_args(false)
+        ->check(objection_to_line_end)
+        ->check(objection_to_field);
+    explain->add_flag("--http2", arguments->question.is_http2,
+                      "It comes over HTTP/2 instead of HTTP/1.1");
+    CLI::Option* const from =
+        explain
+            ->add_option("--from", arguments->from,
+                         "The address it comes from; with `proxy_protocol`, that of the header")
+            ->option_text("ADDRESS")
+            ->check(objection_to_peer);
+    explain
+        ->add_flag("--trusted-socket", arguments->trusted_socket,
+                   "It comes over a Unix socket with `trusted: on` instead")
+        ->excludes(from);
+    explain
+        ->add_option(
+            "--face", arguments->face,
+            "How Tidegate is asked: proxy (default); forward_auth, where the fields are those "
+            "that the gateway sends; envoy_grpc, where it is the request that Envoy asks about; or "
+            "check, with --body")
+        ->option_text("FACE")
+        ->check(CLI::IsMember({to_string(Face::proxy), to_string(Face::forward_auth),
+                               to_string(Face::envoy_grpc), to_string(Face::check)}));
+    explain
+        ->add_option("--listen", arguments->listen,
+                     "The address of the listener, if several have the face")
+        ->option_text("ADDRESS")
+        ->check(objection_to_address);
+    explain
+        ->add_option("--body", arguments->body,
+                     "The call of the check API, as JSON; `-` is standard input")
+        ->option_text("FILE");
+    explain
+        ->add_option("--certificate", arguments->certificate,
+                     "The client certificate that it shows, as PEM; taken as verified")
+        ->option_text("FILE");
+    explain->add_flag("--json", arguments->as_json, "Print an object for programs");
+    explain->footer(kExplainFooter);
+    explain->final_callback([arguments] {
+        // The configuration of a listener says whether its peers have addresses.
+        const bool may_lack_peer =
+            !arguments->listen.empty() || arguments->face == to_string(Face::check);
+        if (!may_lack_peer && !arguments->trusted_socket && arguments->from.empty()) {
+            throw CLI::RequiredError("--from or --trusted-socket");
+        }
+    });
+    return {explain, [arguments] { return run_explain(*arguments); }};
 }
 
 }  // namespace tidegate::cli

@@ -1,4 +1,3 @@
-// An explanation for people.
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -6,16 +5,156 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "base/quote.hpp"
 #include "base/units.hpp"
 #include "cli/explain.hpp"
-#include "cli/explain_check.hpp"
-#include "cli/explain_words.hpp"
 
 namespace tidegate::cli {
 
 namespace {
+
+struct Words {
+    std::string_view name;    // `trusted`, for programs
+    std::string_view reason;  // a clause, for people
+};
+
+using ask::ChargeNotes;
+
+Words words_of(identity::Hop::Kind kind) {
+    using Kind = identity::Hop::Kind;
+    switch (kind) {
+        case Kind::trusted:
+            return {"trusted", "trusted: the entry before it counts"};
+        case Kind::client:
+            return {"client", "not trusted: the entries before it do not count"};
+        case Kind::unreadable:
+            return {"unreadable", "not an address: the chain ends here"};
+        case Kind::unspecified:
+            return {"nobody", "not a client's address: the chain ends here"};
+    }
+    return {};
+}
+
+Words words_of(Explanation::Method::Outcome outcome) {
+    using Outcome = Explanation::Method::Outcome;
+    switch (outcome) {
+        case Outcome::absent:
+            return {"absent", "absent"};
+        case Outcome::disbelieved:
+            return {"disbelieved", "ignored: the peer is not trusted"};
+        case Outcome::valid:
+            return {"valid", "valid"};
+        case Outcome::refused:
+            return {"refused", "refused"};
+        case Outcome::ambiguous:
+            return {"ambiguous", "refused: the request has more than one"};
+        case Outcome::unavailable:
+            return {"unavailable", "cannot be checked: there are no keys"};
+        case Outcome::not_tried:
+            return {"not_tried", "not tried: an earlier method decided"};
+    }
+    return {};
+}
+
+Words words_of(routing::Mismatch mismatch) {
+    using routing::Mismatch;
+    switch (mismatch) {
+        case Mismatch::none:
+            return {"none", "takes it"};
+        case Mismatch::path:
+            return {"path", "the path does not match"};
+        case Mismatch::host:
+            return {"host", "the path matches; the host does not"};
+        case Mismatch::method:
+            return {"method", "the path matches; the method does not"};
+        case Mismatch::headers:
+            return {"headers", "the path matches; the headers do not"};
+    }
+    return {};
+}
+
+Words words_of(ChargeNotes::Outcome outcome) {
+    using Outcome = ChargeNotes::Outcome;
+    switch (outcome) {
+        case Outcome::counted:
+            return {"counted", "counts it"};
+        case Outcome::exempt:
+            return {"exempt", "does not count it: `exempt` names the client"};
+        case Outcome::unlimited:
+            return {"unlimited", "does not count it: the tier is unlimited"};
+        case Outcome::denied:
+            return {"denied", "refuses it: `deny` names the client"};
+        case Outcome::skipped:
+            return {"skipped",
+                    "does not count it: the request has no value to count by, and the policy has "
+                    "`on_missing: skip`"};
+        case Outcome::no_identifier:
+            return {"nobody", "cannot count it: the request has no value to count by"};
+        case Outcome::no_user:
+            return {"no_user",
+                    "cannot count it: the policy needs a user, and the request has none"};
+        case Outcome::unclear:
+            return {"unclear",
+                    "cannot count it: a value to count by can be read in more than one way"};
+    }
+    return {};
+}
+
+Words words_of(ChargeNotes::KeyOutcome outcome) {
+    using Outcome = ChargeNotes::KeyOutcome;
+    switch (outcome) {
+        case Outcome::counted:
+            return {"counted", "found"};
+        case Outcome::skipped:
+            return {"skipped", "missing: skipped"};
+        case Outcome::shared:
+            return {"shared", "missing: counted with all requests that lack it"};
+        case Outcome::rejected:
+            return {"rejected", "missing, and required"};
+        case Outcome::unclear:
+            return {"unclear", "can be read in more than one way"};
+    }
+    return {};
+}
+
+std::string window_of(const limit::Limit& limit) {
+    switch (limit.anchor) {
+        case limit::Anchor::utc_day:
+            return "a day of UTC";
+        case limit::Anchor::utc_week:
+            return "a week of UTC, from Monday on";
+        case limit::Anchor::utc_month:
+            return "a month of UTC";
+        case limit::Anchor::day:
+            return "a day of " + limit.time_zone;
+        case limit::Anchor::week:
+            return "a week of " + limit.time_zone + ", from Monday on";
+        case limit::Anchor::month:
+            return "a month of " + limit.time_zone;
+        default:
+            return format_duration(limit.duration);
+    }
+}
+
+// `10 in 1s, sliding_window, burst 20`
+std::string described(const limit::Limit& limit) {
+    std::string text = limit.is_concurrency()
+                           ? fmt::format("{} at once", limit.quota)
+                           : fmt::format("{} in {}", limit.quota, window_of(limit));
+    text += fmt::format(", {}", limit.traits().name);
+    if (limit.is_bucket()) text += fmt::format(", burst {}", limit.burst);
+    if (limit.strict) text += ", strict";
+    if (limit.count == limit::Count::all) text += ", counts refused requests too";
+    if (limit.count == limit::Count::by_status) {
+        std::vector<std::string> statuses;
+        for (const std::uint16_t one : limit.statuses) statuses.push_back(limit::status_text(one));
+        text += fmt::format(", counts answers with {}", fmt::join(statuses, ", "));
+    }
+    return text;
+}
 
 using ask::ChargeNotes;
 
@@ -267,6 +406,179 @@ std::string explanation_text(const Explanation& explanation) {
     for (const Explanation::Policy& policy : explanation.policies) add_policy(policy, facts);
     add_result(explanation, facts);
     return aligned(facts);
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Null for what is not there.
+Json optional_text(std::string_view text) {
+    return text.empty() ? Json(nullptr) : Json(text);
+}
+
+Json client_json(const Explanation& explanation) {
+    Json hops = Json::array();
+    for (const Explanation::Hop& hop : explanation.hops) {
+        hops.push_back({{"text", hop.text},
+                        {"address", optional_text(hop.address)},
+                        {"kind", words_of(hop.kind).name}});
+    }
+    return {{"address", optional_text(explanation.client.value_or(""))},
+            {"field", explanation.chain_field},
+            {"hops", hops}};
+}
+
+Json methods_json(const Explanation& explanation) {
+    Json methods = Json::array();
+    for (const Explanation::Method& method : explanation.methods) {
+        methods.push_back({{"method", method.text},
+                           {"outcome", words_of(method.outcome).name},
+                           {"fault", optional_text(method.fault)}});
+    }
+    return methods;
+}
+
+Json user_json(const Explanation& explanation) {
+    if (!explanation.user) return nullptr;
+    return {{"name", explanation.user->name}, {"tier", optional_text(explanation.user->tier)}};
+}
+
+Json timeouts_json(const Explanation& explanation) {
+    if (!explanation.route) return nullptr;
+    return {{"response_ms", explanation.response_timeout.count()},
+            {"stream_idle_ms", explanation.stream_idle.count()}};
+}
+
+Json route_json(const Explanation& explanation) {
+    Json passed = Json::array();
+    for (const Explanation::PassedRoute& route : explanation.passed) {
+        passed.push_back({{"name", route.name}, {"because", words_of(route.because).name}});
+    }
+    Json readings = Json::array();
+    for (const Explanation::Reading& reading : explanation.readings) {
+        readings.push_back({{"path", reading.path},
+                            {"route", optional_text(reading.route)},
+                            {"captures", reading.captures},
+                            {"ignoring_case", reading.ignoring_case}});
+    }
+    return {{"name", optional_text(explanation.route.value_or(""))},
+            {"upstream", optional_text(explanation.upstream)},
+            {"user_needed", explanation.need_of_user.is_needed},
+            {"passed", passed},
+            {"readings", readings},
+            {"upstream_path", optional_text(explanation.upstream_path)},
+            {"timeouts", timeouts_json(explanation)}};
+}
+
+Json limit_json(const Explanation::Limit& each) {
+    const limit::Limit& limit = each.limit;
+    Json json = {{"name", each.name}, {"algorithm", limit.traits().name}};
+    json["quota"] = limit.quota;
+    if (limit::has_period(limit.anchor)) json["anchor"] = limit::name_of(limit.anchor);
+    if (!limit.time_zone.empty()) json["time_zone"] = limit.time_zone;
+    if (limit.has_one_duration()) json["duration_us"] = limit.duration.count();
+    if (limit.burst != 0) json["burst"] = limit.burst;
+    return json;
+}
+
+Json policy_json(const Explanation::Policy& policy) {
+    Json keys = Json::array();
+    for (const Explanation::Key& key : policy.keys) {
+        keys.push_back({{"key", key.text},
+                        {"outcome", words_of(key.outcome).name},
+                        {"identifiers", key.identifiers}});
+    }
+    Json limits = Json::array();
+    for (const Explanation::Limit& limit : policy.limits) limits.push_back(limit_json(limit));
+    return {{"name", policy.name},
+            {"outcome", policy.left_out ? "left_out" : words_of(policy.outcome).name},
+            {"mode", policy.shadow ? "shadow" : "enforce"},
+            {"tier", optional_text(policy.tier)},
+            {"listed_as", optional_text(policy.listed_as)},
+            {"keys", keys},
+            {"limits", limits}};
+}
+
+Json result_json(const Explanation& explanation) {
+    if (explanation.refusal != 0) {
+        return {{"outcome", "refused"},
+                {"status", explanation.refusal},
+                {"reason", explanation.refusal_reason}};
+    }
+    return {{"outcome", explanation.cost ? "limited" : "unlimited"},
+            {"identifiers", explanation.identifiers},
+            {"limits", explanation.limits}};
+}
+
+Json whole_json(const Explanation& explanation) {
+    Json json;
+    if (!explanation.is_call || !explanation.method.empty()) {
+        json["request"] = {{"method", optional_text(explanation.method)},
+                           {"path", optional_text(explanation.path)},
+                           {"host", optional_text(explanation.host)}};
+        if (!explanation.is_call) json["request"]["protocol"] = name_of(explanation.version);
+        if (explanation.is_preflight) json["preflight"] = true;
+        json["peer"] = {{"address", optional_text(explanation.peer)},
+                        {"trusted", explanation.trusted},
+                        {"network", optional_text(explanation.trusted_network)}};
+    }
+    if (explanation.is_identified) {
+        json["client"] = client_json(explanation);
+        json["methods"] = methods_json(explanation);
+        json["guess"] = explanation.guess;
+        json["user"] = user_json(explanation);
+        json["route"] = route_json(explanation);
+    }
+    if (explanation.is_identified || explanation.is_call) {
+        json["policies"] = Json::array();
+        for (const Explanation::Policy& policy : explanation.policies) {
+            json["policies"].push_back(policy_json(policy));
+        }
+    }
+    if (explanation.cost)
+        json["cost"] = {{"units", explanation.cost->units}, {"why", explanation.cost->why}};
+    json["result"] = result_json(explanation);
+    return json;
+}
+
+Json call_json(const CallExplanation& explanation) {
+    using Form = faces::CheckCall::Form;
+    if (explanation.form == Form::one && explanation.items.size() == 1) {
+        return whole_json(explanation.items.front());
+    }
+    Json items = Json::array();
+    for (const Explanation& item : explanation.items) items.push_back(whole_json(item));
+    Json json;
+    if (explanation.form != Form::one) {
+        json[explanation.form == Form::all ? "all" : "each"] = std::move(items);
+    }
+    if (explanation.refusal != 0) {
+        json["result"] = {{"outcome", "refused"},
+                          {"status", explanation.refusal},
+                          {"reason", explanation.refusal_reason}};
+    } else if (explanation.form == Form::all) {
+        json["result"] = {{"outcome", explanation.identifiers != 0 ? "limited" : "unlimited"},
+                          {"identifiers", explanation.identifiers},
+                          {"limits", explanation.limits}};
+    } else {
+        json["result"] = {{"outcome", "answered"}};
+    }
+    return json;
+}
+
+std::string text_of_json(const Json& json) {
+    return json_text(json, {.indent = 2, .ascii = true}) + "\n";
+}
+
+}  // namespace
+
+std::string explanation_json(const Explanation& explanation) {
+    return text_of_json(whole_json(explanation));
+}
+
+std::string explanation_json(const CallExplanation& explanation) {
+    return text_of_json(call_json(explanation));
 }
 
 }  // namespace tidegate::cli

@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <memory>
 #include <system_error>
 
 #include <CLI/CLI.hpp>
@@ -14,7 +15,7 @@
 #include "base/ascii.hpp"
 #include "base/hex.hpp"
 #include "base/quote.hpp"
-#include "cli/exit_code.hpp"
+#include "cli/commands.hpp"
 #include "config/error_message.hpp"
 #include "identity/name_rules.hpp"
 #include "identity/sha256.hpp"
@@ -82,16 +83,16 @@ Result<KeyLine, std::string> key_line(std::string_view key, std::string_view use
     return line;
 }
 
-CLI::App* describe_keys(CLI::App& app, KeysArguments& arguments) {
-    CLI::App* const keys = app.add_subcommand("keys", "Make API keys");
-    keys->require_subcommand(1);
-    CLI::App* const command = keys->add_subcommand("new", "Make a key for a user");
-    command->add_option("USER", arguments.user, "Whose key it is")->option_text(" ")->required();
-    command->add_option("--tier", arguments.tier, "The tier of this key")->option_text("TIER");
-    command->footer(kKeysFooter);
-    return command;
-}
+namespace {
 
+struct KeysArguments {
+    std::string user;
+    std::string tier;  // empty: none
+};
+
+// Prints a new key once, on standard error, and the line for the file of keys on standard output.
+// Returns the exit code: 0, or 2 when there can be no such user or tier. Throws std::system_error
+// when the system gives no random bytes.
 int make_key(const KeysArguments& arguments) {
     const std::string key = new_key();
     const auto line = key_line(key, arguments.user, arguments.tier);
@@ -105,6 +106,19 @@ int make_key(const KeysArguments& arguments) {
     std::fflush(stderr);
     fmt::print("{}\n", line->text);
     return exit_code::kDone;
+}
+
+}  // namespace
+
+Command keys_command(CLI::App& app) {
+    const auto arguments = std::make_shared<KeysArguments>();
+    CLI::App* const keys = app.add_subcommand("keys", "Make API keys");
+    keys->require_subcommand(1);
+    CLI::App* const command = keys->add_subcommand("new", "Make a key for a user");
+    command->add_option("USER", arguments->user, "Whose key it is")->option_text(" ")->required();
+    command->add_option("--tier", arguments->tier, "The tier of this key")->option_text("TIER");
+    command->footer(kKeysFooter);
+    return {command, [arguments] { return make_key(*arguments); }};
 }
 
 }  // namespace tidegate::cli

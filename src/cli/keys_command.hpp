@@ -1,4 +1,4 @@
-// `tidegate keys new`: makes an API key.
+// The line for an API key that `tidegate keys new` prints.
 #pragma once
 
 #include <string>
@@ -6,24 +6,7 @@
 
 #include "base/result.hpp"
 
-namespace CLI {
-class App;
-}  // namespace CLI
-
 namespace tidegate::cli {
-
-struct KeysArguments {
-    std::string user;
-    std::string tier;  // empty: none
-};
-
-// Adds `keys` and its command `new` to `app`; `arguments` lives as long. Returns `new`.
-CLI::App* describe_keys(CLI::App& app, KeysArguments& arguments);
-
-// Prints a new key once, on standard error, and the line for the file of keys on standard output.
-// Returns the exit code: 0, or 2 when there can be no such user or tier. Throws std::system_error
-// when the system gives no random bytes.
-int make_key(const KeysArguments& arguments);
 
 // A line of a type of its own, as Result<std::string, std::string> would be ambiguous.
 struct KeyLine {

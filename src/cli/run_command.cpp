@@ -1,7 +1,7 @@
-#include "cli/run_command.hpp"
-
+// `tidegate run` and `tidegate quickstart`.
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 
 #include "app/run.hpp"
-#include "cli/config_report.hpp"
+#include "cli/commands.hpp"
+#include "cli/config_file.hpp"
 #include "cli/echo.hpp"
-#include "cli/exit_code.hpp"
 #include "cli/quickstart_certificate.hpp"
 #include "config/address.hpp"
 #include "config/config.hpp"
@@ -23,6 +23,17 @@
 namespace tidegate::cli {
 
 namespace {
+
+struct RunArguments {
+    ConfigArguments config;
+    bool with_echo = false;
+    bool is_watched = false;
+};
+
+struct QuickstartArguments {
+    std::string face;  // a name of base/face.hpp; empty: the proxy
+    bool with_tls = false;
+};
 
 constexpr int kFailure = 1;
 
@@ -122,44 +133,8 @@ int run_quickstart_over_tls() {
                fmt::format("curl -i --cacert {} https://127.0.0.1:8443/", kQuickstartCertificate));
 }
 
-}  // namespace
-
-CLI::App* describe_run(CLI::App& app, RunArguments& arguments) {
-    CLI::App* const command = app.add_subcommand("run", "Run the proxy");
-    add_config_file(*command, arguments.config);
-    command->add_flag("--echo", arguments.with_echo,
-                      fmt::format("Start an echo upstream on {} as well", kEchoAddress));
-    command->add_flag("--watch", arguments.is_watched,
-                      "Put changed files of the configuration in force at once, without HUP");
-    command->footer(kRunFooter);
-    return command;
-}
-
-CLI::App* describe_quickstart(CLI::App& app, QuickstartArguments& arguments) {
-    CLI::App* const command =
-        app.add_subcommand("quickstart", "Show Tidegate at work, on this machine only");
-    CLI::Option* const face =
-        command
-            ->add_option(
-                "--face", arguments.face,
-                "How it is asked: proxy (default); forward_auth, by a gateway; check, by a "
-                "program")
-            ->option_text("FACE")
-            ->check([](const std::string& text) {
-                return std::string(
-                    text != to_string(Face::envoy_grpc)
-                        ? ""
-                        : "there is none for envoy_grpc, which needs an Envoy: begin with "
-                          "config/recipes/behind-envoy-authz.yaml or behind-envoy-rls.yaml");
-            })
-            ->check(CLI::IsMember(
-                {to_string(Face::proxy), to_string(Face::forward_auth), to_string(Face::check)}));
-    command->add_flag("--tls", arguments.with_tls, "Speak TLS, with a certificate made for it")
-        ->excludes(face);
-    command->footer(kQuickstartFooter);
-    return command;
-}
-
+// Runs the proxy until it is stopped. Returns the exit code: 0, 1 when it could not start, 2 when
+// there is no configuration. Throws std::system_error when the echo upstream cannot listen.
 int run_proxy(const RunArguments& arguments) {
     const auto file = find_config_file(arguments.config, "run");
     if (!file) {
@@ -175,6 +150,7 @@ int run_proxy(const RunArguments& arguments) {
                is_input ? config::kShownStandardInput : file->path, arguments);
 }
 
+// Likewise.
 int run_quickstart(const QuickstartArguments& arguments) {
     const std::string& face = arguments.face;
     if (arguments.with_tls) return run_quickstart_over_tls();
@@ -190,6 +166,46 @@ int run_quickstart(const QuickstartArguments& arguments) {
                    "'{\"policy\":\"per-user\",\"identifiers\":{\"user\":\"alice\"}}'");
     }
     return run(config::quickstart(), "", kQuickstartWhat, {.config = {}, .with_echo = true});
+}
+
+}  // namespace
+
+Command run_command(CLI::App& app) {
+    const auto arguments = std::make_shared<RunArguments>();
+    CLI::App* const command = app.add_subcommand("run", "Run the proxy");
+    add_config_file(*command, arguments->config);
+    command->add_flag("--echo", arguments->with_echo,
+                      fmt::format("Start an echo upstream on {} as well", kEchoAddress));
+    command->add_flag("--watch", arguments->is_watched,
+                      "Put changed files of the configuration in force at once, without HUP");
+    command->footer(kRunFooter);
+    return {command, [arguments] { return run_proxy(*arguments); }};
+}
+
+Command quickstart_command(CLI::App& app) {
+    const auto arguments = std::make_shared<QuickstartArguments>();
+    CLI::App* const command =
+        app.add_subcommand("quickstart", "Show Tidegate at work, on this machine only");
+    CLI::Option* const face =
+        command
+            ->add_option(
+                "--face", arguments->face,
+                "How it is asked: proxy (default); forward_auth, by a gateway; check, by a "
+                "program")
+            ->option_text("FACE")
+            ->check([](const std::string& text) {
+                return std::string(
+                    text != to_string(Face::envoy_grpc)
+                        ? ""
+                        : "there is none for envoy_grpc, which needs an Envoy: begin with "
+                          "config/recipes/behind-envoy-authz.yaml or behind-envoy-rls.yaml");
+            })
+            ->check(CLI::IsMember(
+                {to_string(Face::proxy), to_string(Face::forward_auth), to_string(Face::check)}));
+    command->add_flag("--tls", arguments->with_tls, "Speak TLS, with a certificate made for it")
+        ->excludes(face);
+    command->footer(kQuickstartFooter);
+    return {command, [arguments] { return run_quickstart(*arguments); }};
 }
 
 }  // namespace tidegate::cli

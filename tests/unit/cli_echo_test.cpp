@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/echo.hpp"
-#include "cli/echo_options.hpp"
 #include "net/asio.hpp"
 
 namespace tidegate::cli::echo_test {

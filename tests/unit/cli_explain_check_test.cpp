@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/explain_check.hpp"
+#include "cli/explain.hpp"
 #include "identity/key_source.hpp"
 
 namespace tidegate::cli::explain_check_test {

@@ -6,9 +6,10 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/config_report.hpp"
+#include "cli/config_file.hpp"
 
-namespace tidegate::cli::config_report_test {
+namespace tidegate::cli::config_file_test {
+
 namespace {
 
 TEST_CASE("report: faults come before warnings, each with its place if it has one") {
@@ -103,4 +104,5 @@ TEST_CASE("report: a listener that has RSA keys only gets a note about their cos
 }
 
 }  // namespace
-}  // namespace tidegate::cli::config_report_test
+
+}  // namespace tidegate::cli::config_file_test

@@ -1,10 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <doctest/doctest.h>
 
-#include "cli/completion.hpp"
-#include "cli/man_page.hpp"
+#include "cli/command_list.hpp"
 
-namespace tidegate::cli::completion_test {
+namespace tidegate::cli::command_list_test {
 
 namespace {
 
@@ -84,4 +83,4 @@ TEST_CASE("man page: no text is taken for a command of roff") {
     CHECK(roff_text("'a\\b `--c`") == "\\&\\(aqa\\eb \\fB\\-\\-c\\fR");
 }
 
-}  // namespace tidegate::cli::completion_test
+}  // namespace tidegate::cli::command_list_test

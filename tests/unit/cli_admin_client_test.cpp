@@ -1,8 +1,14 @@
+#include <filesystem>
+#include <string>
+
+#include <CLI/CLI.hpp>
 #include <doctest/doctest.h>
 
-#include "cli/admin_place.hpp"
+#include "cli/admin_client.hpp"
+#include "cli/commands.hpp"
 
-namespace tidegate::cli::admin_place_test {
+namespace tidegate::cli::admin_client_test {
+
 namespace {
 
 FoundAdmin found(const AdminArguments& arguments) {
@@ -57,4 +63,16 @@ TEST_CASE("admin place: a refusal of the proxy or of another server names the wr
     }
 }
 
-}  // namespace tidegate::cli::admin_place_test
+TEST_CASE("inspect command: a fault of the token file never means that nothing is counted") {
+    // A folder can be opened, but not read.
+    const std::string folder = std::filesystem::temp_directory_path().string();
+    for (const auto& command_of : {inspect_command, reset_command}) {
+        CLI::App app;
+        const Command command = command_of(app);
+        app.parse(command.app->get_name() + " user:alice --admin 127.0.0.1:1 --token-file " +
+                  folder);
+        CHECK(command.run() == 2);
+    }
+}
+
+}  // namespace tidegate::cli::admin_client_test

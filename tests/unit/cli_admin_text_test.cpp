@@ -3,9 +3,10 @@
 #include <doctest/doctest.h>
 
 #include "cli/admin_client.hpp"
-#include "cli/inspect_text.hpp"
+#include "cli/admin_text.hpp"
 
-namespace tidegate::cli::inspect_text_test {
+namespace tidegate::cli::admin_text_test {
+
 namespace {
 
 std::string inspected(const std::string& limit, const std::string& more = "") {
@@ -164,4 +165,124 @@ TEST_CASE("upstreams_text: any other answer is refused") {
     }
 }
 
-}  // namespace tidegate::cli::inspect_text_test
+namespace {
+
+std::string top_of(const std::string& identifiers, const std::string& enabled = "true") {
+    return R"({"by":"denials","enabled":)" + enabled +
+           R"(,"names":1024,"seconds":87,"total":2000,"error_max":3,"identifiers":[)" +
+           identifiers + "]}";
+}
+
+std::string denial_of(const std::string& id, const std::string& identifier) {
+    return R"({"id":")" + id + R"(","time_ms":1764000600001,"request_id":"0f3c","identifier":")" +
+           identifier +
+           R"(","route":"search","policy":"p","limit":"p-1s","count":10,"quota":10,)"
+           R"("retry_after_seconds":1})";
+}
+
+std::string denials_of(const std::string& denials) {
+    return R"({"enabled":true,"left_out":0,"denials":[)" + denials + "]}";
+}
+
+bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+bool has_controls(const std::string& text) {
+    for (const char c : text) {
+        if (static_cast<unsigned char>(c) < ' ' && c != '\n') return true;
+    }
+    return false;
+}
+
+TEST_CASE("activity_text: top is a table of what is certain and what is possible") {
+    const auto top = top_text(top_of(R"({"identifier":"ip:203.0.113.7","count":500,"error":3})"));
+    REQUIRE(top);
+    CHECK(top->lists_any);
+    CHECK_MESSAGE(has(top->text, "denials of the last 87s, identifiers counted 2000 times"),
+                  top->text);
+    CHECK_MESSAGE(has(top->text, "       500         503  ip:203.0.113.7"), top->text);
+}
+
+TEST_CASE("activity_text: top says when there is nothing, and when nothing is kept") {
+    const auto none = top_text(top_of(""));
+    REQUIRE(none);
+    CHECK_FALSE(none->lists_any);
+    CHECK_FALSE(has(none->text, "AT LEAST"));
+    const auto off = top_text(top_of("", "false"));
+    REQUIRE(off);
+    CHECK(has(off->text, "`telemetry: {top: off}`"));
+}
+
+TEST_CASE("activity_text: denials are listed oldest first, each with its reason") {
+    const auto all =
+        denials_text(denials_of(denial_of("0-2", "ip:2") + "," + denial_of("0-1", "ip:1")));
+    REQUIRE(all);
+    REQUIRE(all->denials.size() == 2);
+    const std::string& line = all->denials[0].line;
+    CHECK(has(line, "ip:1 "));
+    for (const char* part :
+         {"2025-11-24T16:10:00.001Z", "p-1s", "10 of 10", "1s", "search", "0f3c"}) {
+        CHECK_MESSAGE(has(line, part), line);
+    }
+    CHECK(all->denials[0].id != all->denials[1].id);
+    CHECK(has(all->denials[1].json, R"("id":"0-2")"));
+}
+
+TEST_CASE("activity_text: names of clients do not command the terminal") {
+    const std::string hostile = R"(user:\u001b[2J\u0007\r\n\u0000\u009b31m\u202e)";
+    const auto top = top_text(top_of(R"({"identifier":")" + hostile + R"(","count":1,"error":0})"));
+    REQUIRE(top);
+    CHECK_FALSE(has_controls(top->text));
+    CHECK_FALSE(has(top->text, "\u009b"));
+    CHECK_FALSE(has(top->text, "\u202e"));
+    const auto denials = denials_text(denials_of(denial_of("0-1", hostile)));
+    REQUIRE(denials);
+    CHECK_FALSE(has_controls(denials->denials[0].line));
+    CHECK_FALSE(has(denials->denials[0].line, "\u202e"));
+    CHECK_FALSE(has_controls(denials->denials[0].json));
+}
+
+TEST_CASE("activity_text: any other answer is refused") {
+    for (const char* text : {"", "[]", "{}", R"({"enabled":true})",
+                             R"({"enabled":true,"denials":[{"id":1}],"identifiers":[1]})"}) {
+        CHECK_FALSE(top_text(text));
+        CHECK_FALSE(denials_text(text));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("reload command: what is in force, after the warnings") {
+    CHECK(reload_text("{\"result\":\"ok\",\"generation\":7}\n") == "configuration 7 is in force\n");
+    CHECK(reload_text(R"({"result":"ok","generation":2,"warnings":[)"
+                      R"({"file":"t.yaml","line":3,"column":1,"message":"odd"}]})") ==
+          "t.yaml:3:1: warning: odd\nconfiguration 2 is in force\n");
+}
+
+TEST_CASE("reload command: a refusal lists each fault, and what stays in force") {
+    CHECK(reload_text(R"({"result":"refused","generation":1,"errors":[)"
+                      R"({"file":"t.yaml","line":3,"column":9,"message":"one"},)"
+                      R"({"file":"t.yaml","message":"two"}]})") ==
+          "t.yaml:3:9: error: one\nt.yaml: error: two\n"
+          "2 errors: the proxy goes on with configuration 1\n");
+}
+
+TEST_CASE("reload command: an answer of another server is no answer") {
+    for (const char* body : {"", "ok", "[]", "{}", R"({"result":"ok"})", "{\"result\":"}) {
+        CHECK(reload_text(body).empty());
+    }
+}
+
+TEST_CASE("health command: only an answer of the admin listener has a readiness") {
+    CHECK(readiness_of(R"({"status":"ready","store":{"kind":"redis","state":"up"}})") == "ready");
+    CHECK(readiness_of(R"({"status":"draining"})") == "draining");
+    for (const char* body :
+         {"", "ok", "[]", "{}", R"({"status":429,"detail":"The request is over a limit."})",
+          R"({"status":"UP"})", R"({"status":"ok"})"}) {
+        CAPTURE(body);
+        CHECK(readiness_of(body).empty());
+    }
+}
+
+}  // namespace tidegate::cli::admin_text_test
