@@ -15,7 +15,7 @@
 #include "cli/config_file.hpp"
 #include "config/config.hpp"
 #include "doctor/doctor.hpp"
-#include "doctor/report.hpp"
+#include "doctor/finding.hpp"
 
 namespace tidegate::cli {
 

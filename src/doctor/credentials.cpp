@@ -1,5 +1,4 @@
-#include "doctor/credentials.hpp"
-
+// The keys of tokens that Tidegate fetches, and the certificates in its files.
 #include <chrono>
 #include <optional>
 #include <set>
@@ -11,9 +10,9 @@
 
 #include "app/jwks_fetcher.hpp"
 #include "app/key_fetch.hpp"
-#include "doctor/parallel.hpp"
+#include "doctor/examinations.hpp"
 #include "doctor/thresholds.hpp"
-#include "doctor/wait_for.hpp"
+#include "doctor/trial.hpp"
 #include "identity/jwk_set.hpp"
 #include "net/asio.hpp"
 #include "tls/certificate.hpp"

@@ -1,24 +1,71 @@
 #include "doctor/doctor.hpp"
 
 #include <functional>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "app/collector_client.hpp"
+#include "config/config.hpp"
 #include "config/file_text.hpp"
-#include "doctor/collector.hpp"
-#include "doctor/credentials.hpp"
+#include "doctor/examinations.hpp"
 #include "doctor/faces.hpp"
-#include "doctor/gateway_file.hpp"
-#include "doctor/listeners.hpp"
-#include "doctor/parallel.hpp"
-#include "doctor/redis_servers.hpp"
-#include "doctor/time_limit.hpp"
-#include "doctor/upstreams.hpp"
+#include "doctor/finding.hpp"
+#include "doctor/trial.hpp"
+#include "net/asio.hpp"
 
 namespace tidegate::doctor {
 
 namespace {
+
+constexpr std::string_view kCollectorCheck = "tracing.collector";
+const std::string kNoSpans = R"({"resourceSpans":[]})";
+
+// What to do about a status that is no success.
+std::string advice_about(int status) {
+    switch (status) {
+        case 401:
+        case 403:
+            return "write what it asks for as `tracing.headers`";
+        case 404:
+        case 405:
+            return "correct the path of `tracing.otlp`: most collectors have `/v1/traces`";
+        case 415:
+            return "let it take OTLP/HTTP in JSON";
+        default:
+            return "look into its log; until it takes them, spans are dropped and counted";
+    }
+}
+
+// Sends it a request without spans, which a collector answers as any other. Nothing is a fault:
+// requests are served without a collector, too.
+Findings examine_collector(const config::Config& config, const TimeLimit& time_limit) {
+    if (!config.tracing) return Findings();
+    const config::Tracing& settings = *config.tracing;
+    Findings findings("tracing");
+    const std::string collector = settings.otlp.shown();
+    asio::io_context io{1};
+    app::CollectorClient client(io.get_executor(), settings.otlp, settings.tls,
+                                settings.header_lines);
+    const auto answer = wait_for(io, client.post(kNoSpans, steady_now() + time_limit.for_step()));
+    client.close();
+    if (answer.is_success()) {
+        findings.ok(kCollectorCheck, collector + " takes spans");
+    } else if (answer.status != 0) {
+        findings.warning(kCollectorCheck, fmt::format("{} answers {}", collector, answer.status),
+                         advice_about(answer.status));
+    } else {
+        findings.warning(kCollectorCheck, fmt::format("{}: {}", collector, answer.fault),
+                         answer.is_late
+                             ? "look why it is slow: Tidegate gives up after 2 s, and drops spans"
+                             : "start the collector, or correct `tracing.otlp` or `tracing.tls`; "
+                               "until then spans are dropped");
+    }
+    return findings;
+}
 
 Findings examine_configuration(const config::Loaded& loaded, const std::string& summary) {
     Findings findings("configuration");

@@ -1,10 +1,12 @@
-// What was looked at, what it is like, and what to do about it.
+// What was looked at, what it is like, and what to do about it; and all of that as people and
+// programs read it.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -72,5 +74,15 @@ class Findings {
     std::string about_;
     std::vector<Finding> list_;
 };
+
+// A line a finding, what to do under it, and how many of each there are at the end.
+std::string report_text(std::span<const Finding> findings);
+
+// One object: `findings`, and how many of each severity.
+std::string report_json(std::span<const Finding> findings);
+
+inline constexpr int kExitFaults = 3;
+// 0: all well, notes aside; 1: warnings; 3: faults. 2 is for a wrong command line.
+int exit_code(std::span<const Finding> findings);
 
 }  // namespace tidegate::doctor

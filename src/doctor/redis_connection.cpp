@@ -1,19 +1,77 @@
 #include "doctor/redis_connection.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "doctor/server_errors.hpp"
-#include "doctor/shown_error.hpp"
+#include "base/quote.hpp"
 #include "doctor/thresholds.hpp"
-#include "doctor/wait_for.hpp"
+#include "doctor/trial.hpp"
 #include "redis/error_reply.hpp"
 #include "redis/resp.hpp"
 
 namespace tidegate::doctor {
+
+namespace {
+
+struct ServerError {
+    std::string_view code;
+    std::string_view what;
+    std::string_view advice;
+    std::string_view check = "redis.writes";
+};
+constexpr ServerError kServerErrors[] = {
+    {"OOM", "its memory is full: it refuses to count",
+     "raise maxmemory, or remove keys of other programs; an evicting policy would lose counts"},
+    {"MISCONF", "it refuses writes, because it cannot save its data to disk",
+     "see its log, and the space and permissions of its folder, or `stop-writes-on-bgsave-error "
+     "no`"},
+    {"NOREPLICAS", "it refuses writes, because too few replicas follow it",
+     "start them, or lower `min-replicas-to-write`"},
+    {"READONLY", "it is a replica: it refuses to count", "name the master in store.redis"},
+    {"CLUSTERDOWN", "its cluster is down, and it refuses all commands",
+     "see CLUSTER INFO; `cluster-require-full-coverage no` keeps what is covered served"},
+    {"MOVED", "its slots have moved to another node", "look again"},
+    {"ASK", "its slots are moving to another node", "try again when they have moved"},
+    {"TRYAGAIN", "its slots are moving to another node", "try again when they have moved"},
+    {"LOADING", "it is loading its data and cannot decide until it has",
+     "wait; if it takes long, see its log and the size of its data", "redis.answers"},
+    {"BUSY", "another script keeps it busy, so it answers no commands",
+     "run SCRIPT KILL (or FUNCTION KILL), and find the program that sent the script",
+     "redis.answers"},
+};
+
+}  // namespace
+
+bool report_server_error(const redis::RespValue& reply, Findings& findings) {
+    const auto* const found =
+        std::find_if(std::begin(kServerErrors), std::end(kServerErrors),
+                     [&](const ServerError& error) { return reply.is_error(error.code); });
+    if (found == std::end(kServerErrors)) return false;
+    findings.fault(found->check, std::string(found->what), std::string(found->advice));
+    return true;
+}
+
+std::string without_secret(std::string_view text, std::string_view secret) {
+    std::string shown;
+    while (!secret.empty()) {
+        const std::size_t at = text.find(secret);
+        if (at == text.npos) break;
+        shown.append(text.substr(0, at)).append("***");
+        text.remove_prefix(at + secret.size());
+    }
+    return shown.append(text);
+}
+
+std::string shown_error(std::string_view error, std::string_view password) {
+    return quote(without_secret(redis::without_arguments(error), password));
+}
 
 namespace {
 

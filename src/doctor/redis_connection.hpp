@@ -1,5 +1,5 @@
 // The doctor's connection to one Redis or one sentinel: a command at a time, each with a deadline.
-// Blocks. One thread.
+// Blocks. One thread. And what a server answers, made fit to be shown.
 #pragma once
 
 #include <initializer_list>
@@ -8,9 +8,8 @@
 #include <string_view>
 
 #include "config/config.hpp"
-#include "doctor/endpoints.hpp"
 #include "doctor/finding.hpp"
-#include "doctor/time_limit.hpp"
+#include "doctor/trial.hpp"
 #include "net/asio.hpp"
 #include "redis/resp_reader.hpp"
 #include "redis/server_connection.hpp"
@@ -71,5 +70,16 @@ class RedisConnection {
     std::string why_lost_;
     bool wants_certificate_ = false;  // the server ended the connection for want of one
 };
+
+// True: `reply` is such an error (the server is loading, busy, full and the like), and now a
+// finding.
+bool report_server_error(const redis::RespValue& reply, Findings& findings);
+
+// `text` with `***` for `secret`, wherever it occurs; nothing is hidden when that is empty.
+std::string without_secret(std::string_view text, std::string_view secret);
+
+// An error in quotes, without the password: old servers repeat the arguments of a command that they
+// do not know, and others any words they like; one of AUTH's arguments is the password.
+std::string shown_error(std::string_view error, std::string_view password);
 
 }  // namespace tidegate::doctor

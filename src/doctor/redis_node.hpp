@@ -4,17 +4,44 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/config.hpp"
 #include "doctor/finding.hpp"
 #include "doctor/redis_connection.hpp"
-#include "doctor/redis_info.hpp"
-#include "doctor/time_limit.hpp"
+#include "doctor/trial.hpp"
+#include "limit/limit.hpp"
 #include "redis/cluster_map.hpp"
 
 namespace tidegate::doctor {
+
+// What a Redis says of itself (INFO, CONFIG GET), and what it means for counts. Pure.
+class RedisInfo {
+  public:
+    // The answer to INFO; lines that are none of its own are passed over.
+    explicit RedisInfo(std::string_view text);
+
+    // Empty if it is not there.
+    std::string_view text(std::string_view name) const;
+    std::optional<std::uint64_t> number(std::string_view name) const;
+
+  private:
+    std::map<std::string, std::string, std::less<>> fields_;
+};
+
+// Whether counts may be thrown away, or refused, for want of memory.
+void check_memory(const RedisInfo& info, Findings& findings);
+
+// What a restart forgets. `save`: that of CONFIG GET; unset: not to be seen. `longest`: the longest
+// window of all limits; 0: there are none.
+void check_persistence(const RedisInfo& info, const std::optional<std::string>& save,
+                       limit::Micros longest, Findings& findings);
+
+void check_connections(const RedisInfo& info, Findings& findings);
 
 // A Redis, and how Tidegate uses it.
 struct RedisNode {
@@ -37,16 +64,5 @@ struct RedisNode {
 
 // Blocks until it has looked at everything, or the time is over.
 Findings check_node(const RedisNode& node);
-
-// Parts of it that have files of their own. They send nothing once the connection is lost.
-
-// A name for keys to write: `doctor:` and hexadecimal digits, which the node serves.
-std::string throw_away_name(const RedisNode& node);
-
-// Tries each command that Tidegate sends or calls by a script. False when decisions cannot work.
-bool check_rights(RedisConnection& connection, const RedisNode& node, Findings& findings);
-
-// Loads the scripts, charges every algorithm, and times decisions.
-void check_scripts(RedisConnection& connection, const RedisNode& node, Findings& findings);
 
 }  // namespace tidegate::doctor

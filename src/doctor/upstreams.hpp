@@ -1,15 +1,24 @@
-// Whether upstreams can be connected to, and whether their servers pass their health checks.
-// Blocks.
+// What the answers of servers to health checks mean. Pure.
 #pragma once
 
-#include "config/config.hpp"
+#include <chrono>
+#include <string>
+
+#include "config/upstream.hpp"
 #include "doctor/finding.hpp"
-#include "doctor/time_limit.hpp"
+#include "upstream/health_check.hpp"
 
 namespace tidegate::doctor {
 
-// Each server of each upstream, at each of its addresses. No request is sent but that of the
-// upstream's `health_check`, once.
-Findings examine_upstreams(const config::Config& config, const TimeLimit& time_limit);
+// `where` is the server, `host` what its check has as Host. `others_serve`: requests can go to
+// another server of the upstream.
+void judge_health(const config::Upstream& settings, const std::string& where,
+                  const std::string& host, const upstream::HealthAnswer& answer, bool others_serve,
+                  Findings& findings);
+
+// Whether a full queue can be served within its wait, if requests take as long as the fastest of
+// the checks, `took`.
+void judge_queue(const config::Upstream& settings, std::chrono::nanoseconds took,
+                 Findings& findings);
 
 }  // namespace tidegate::doctor

@@ -10,7 +10,7 @@
 #include <doctest/doctest.h>
 
 #include "app_tls_world.hpp"
-#include "doctor/credentials.hpp"
+#include "doctor/examinations.hpp"
 #include "tls_server.hpp"
 
 namespace tidegate::doctor::credentials_test {

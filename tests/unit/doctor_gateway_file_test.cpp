@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "doctor/gateway_file.hpp"
+#include "doctor/examinations.hpp"
 #include "places.hpp"
 
 namespace tidegate::doctor::gateway_file_test {

@@ -8,7 +8,7 @@
 
 #include "app_tls_world.hpp"
 #include "certificates.hpp"
-#include "doctor/listener_tls.hpp"
+#include "doctor/listeners.hpp"
 #include "tls/certificate_facts.hpp"
 #include "tls_server.hpp"
 

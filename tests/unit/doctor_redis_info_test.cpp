@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "doctor/redis_info.hpp"
+#include "doctor/redis_node.hpp"
 
 namespace tidegate::doctor::redis_info_test {
 

@@ -2,9 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include "doctor/shown_error.hpp"
+#include "doctor/redis_connection.hpp"
 
-namespace tidegate::doctor::shown_error_test {
+namespace tidegate::doctor::redis_connection_test {
 
 TEST_CASE("shown error: a password that an old server repeats is not shown") {
     CHECK(shown_error("ERR unknown command `AUTH`, with args beginning with: `secret`, ", "") ==
@@ -23,4 +23,4 @@ TEST_CASE("shown error: a password is not shown, however its server repeats it")
     CHECK(without_secret("", "any").empty());
 }
 
-}  // namespace tidegate::doctor::shown_error_test
+}  // namespace tidegate::doctor::redis_connection_test

@@ -3,9 +3,9 @@
 
 #include <doctest/doctest.h>
 
-#include "doctor/upstream_health.hpp"
+#include "doctor/upstreams.hpp"
 
-namespace tidegate::doctor::upstream_health_test {
+namespace tidegate::doctor::upstreams_test {
 
 namespace {
 
@@ -103,4 +103,4 @@ TEST_CASE("upstream_health: a queue is too long if its last request cannot be se
     CHECK(has(queue_of(128, 1, 5s).list().front().advice, "queue.max to 1,"));
 }
 
-}  // namespace tidegate::doctor::upstream_health_test
+}  // namespace tidegate::doctor::upstreams_test

@@ -1,4 +1,4 @@
-#include "doctor/report.hpp"
+#include "doctor/finding.hpp"
 
 #include <algorithm>
 #include <string_view>

@@ -4,9 +4,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "doctor/report.hpp"
+#include "doctor/finding.hpp"
 
-namespace tidegate::doctor::report_test {
+namespace tidegate::doctor::finding_test {
 
 namespace {
 
@@ -77,4 +77,4 @@ TEST_CASE(
     CHECK(left.list()[0].about == "it");
 }
 
-}  // namespace tidegate::doctor::report_test
+}  // namespace tidegate::doctor::finding_test

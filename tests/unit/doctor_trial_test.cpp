@@ -7,9 +7,9 @@
 
 #include <doctest/doctest.h>
 
-#include "doctor/parallel.hpp"
+#include "doctor/trial.hpp"
 
-namespace tidegate::doctor::parallel_test {
+namespace tidegate::doctor::trial_test {
 
 namespace {
 
@@ -66,4 +66,4 @@ TEST_CASE("parallel: without further threads every check still runs") {
     check_all(look_at(40), 40);
 }
 
-}  // namespace tidegate::doctor::parallel_test
+}  // namespace tidegate::doctor::trial_test
