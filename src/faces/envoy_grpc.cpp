@@ -10,9 +10,8 @@
 
 #include "ask/route.hpp"
 #include "base/ascii.hpp"
-#include "faces/authz_call.hpp"
+#include "faces/envoy_calls.hpp"
 #include "faces/identity_fields.hpp"
-#include "faces/rls_call.hpp"
 #include "http/field_lines.hpp"
 #include "http/grpc.hpp"
 #include "http/method.hpp"

@@ -1,14 +1,138 @@
 #include "faces/rls_charge.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
+#include <limits>
+#include <set>
 #include <utility>
 
 #include "ask/decided_limits.hpp"
 #include "ask/verdict.hpp"
+#include "base/utf8.hpp"
+#include "http/problem.hpp"
+#include "http/ratelimit_fields.hpp"
+#include "identity/identifier.hpp"
+#include "proxy/activity.hpp"
 #include "proxy/request.hpp"
 
 namespace tidegate::faces {
+
+namespace {
+
+// `descriptor:remote_address=203.0.113.7`; several pairs joined.
+std::string identifier_of(const std::vector<std::pair<std::string, std::string>>& entries,
+                          const std::vector<std::string_view>& values) {
+    constexpr std::size_t kNameBytesMax = 48;
+    std::vector<std::string> parts;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        const std::string& key = entries[i].first;
+        std::string& part = parts.emplace_back();
+        if (key.size() <= kNameBytesMax && key.find('=') == std::string::npos) {
+            identity::append_named_identifier("descriptor", key, values[i], part);
+        } else {
+            std::string pair = std::to_string(key.size());
+            pair.append(":").append(key).append(without_outer_blanks(values[i]));
+            identity::append_identifier("pair", pair, part);
+        }
+    }
+    if (parts.size() == 1) return std::move(parts.front());
+    const std::vector<std::string_view> views(parts.begin(), parts.end());
+    std::string joined;
+    identity::append_joined_identifier(views, joined);
+    return joined;
+}
+
+// Envoy's own keys of the address that a request came from.
+bool names_client(const RlsCall::Descriptor& descriptor) {
+    return std::any_of(descriptor.entries.begin(), descriptor.entries.end(), [](const auto& entry) {
+        return entry.first == "remote_address" || entry.first == "masked_remote_address";
+    });
+}
+
+}  // namespace
+
+const limit::Policy* RlsOverrides::find(const config::Config& config,
+                                        const RlsCall::Override& limit) {
+    const auto known = policies_.find({limit.unit, limit.requests});
+    if (known != policies_.end()) return known->second.get();
+    if (policies_.size() == kMax) return nullptr;
+    const limit::Policy& standard =
+        *config.rls->override_policies[static_cast<std::size_t>(limit.unit)];
+    limit::Policy policy = standard;
+    policy.limits.front().quota = limit.requests;
+    auto owned = std::make_unique<const limit::Policy>(std::move(policy));
+    return policies_.emplace(std::pair(limit.unit, limit.requests), std::move(owned))
+        .first->second.get();
+}
+
+// Finds the rule of each descriptor, and leaves out those whose limits another one replaces.
+std::string RlsCharge::list(RlsAnswer& answer) {
+    const config::Rls& rls = *x_.config().rls;
+    const rls::Level* const domain = rls.domains.find(call_.domain);
+    std::set<std::string_view> replaced;
+    std::vector<rls::Entry> entries;
+    std::vector<std::string_view> values;
+    for (std::size_t i = 0; i < call_.descriptors.size(); ++i) {
+        const RlsCall::Descriptor& descriptor = call_.descriptors[i];
+        entries.clear();
+        for (const auto& [key, value] : descriptor.entries) entries.push_back({key, value});
+        const rls::Rule* rule = nullptr;
+        if (domain != nullptr && descriptor.limit && rls.takes_overrides) {
+            values.clear();
+            for (const rls::Entry& entry : entries) values.push_back(entry.value);
+            const limit::Policy* const policy = overrides_->find(x_.config(), *descriptor.limit);
+            if (policy == nullptr) return "there are too many different limits in descriptors";
+            std::string fault = count(i, nullptr, policy, values);
+            if (!fault.empty()) return fault;
+            continue;
+        }
+        if (domain != nullptr) rule = rls::find_rule(*domain, entries, values);
+        if (rule == nullptr) {
+            answer.statuses[i].is_over = rls.denies_unmatched;
+            answer.is_over |= rls.denies_unmatched;
+            continue;
+        }
+        replaced.insert(rule->replaces.begin(), rule->replaces.end());
+        if (rule->is_unlimited) {
+            answer.statuses[i].remaining = std::numeric_limits<std::uint32_t>::max();
+        } else if (rule->policy != nullptr) {
+            std::string fault = count(i, rule, rule->policy, values);
+            if (!fault.empty()) return fault;
+        }
+    }
+    std::erase_if(counted_, [&](const Counted& one) {
+        return one.rule != nullptr && !one.rule->name.empty() && replaced.contains(one.rule->name);
+    });
+    return {};
+}
+
+std::string RlsCharge::count(std::size_t position, const rls::Rule* rule,
+                             const limit::Policy* policy,
+                             const std::vector<std::string_view>& values) {
+    const RlsCall::Descriptor& descriptor = call_.descriptors[position];
+    // Here, as most calls of some configurations count nothing.
+    if (identifiers_.empty()) {
+        identifiers_.reserve(call_.descriptors.size());
+        counted_.reserve(call_.descriptors.size());
+    }
+    std::string& identifier = identifiers_.emplace_back();
+    if (rule == nullptr) {
+        // A policy that all domains share.
+        identity::append_identifier("domain", call_.domain, identifier);
+        const std::string rest = identifier_of(descriptor.entries, values);
+        const std::string domain = std::exchange(identifier, {});
+        identity::append_joined_identifier(std::vector<std::string_view>{domain, rest}, identifier);
+    } else {
+        identifier = identifier_of(descriptor.entries, values);
+    }
+    counted_.push_back({position,
+                        rule,
+                        {policy, identifier, nullptr, names_client(descriptor)},
+                        descriptor.hits,
+                        rule != nullptr && rule->is_quota});
+    return {};
+}
 
 Task<std::string> RlsCharge::run(RlsAnswer& answer) {
     answer.statuses.resize(call_.descriptors.size());
@@ -175,6 +299,125 @@ Task<> RlsCharge::ask_what_is_left(ask::Decision& remembered, const Items& group
     }
     std::erase_if(remembered.ratelimit, [](const auto& item) { return !item.is_current; });
     read(*asked, unknown, answer);
+}
+
+namespace {
+
+using limit::Micros;
+
+// A window on the grid of the clock ends when the clock says, also while nothing is taken.
+Micros until_reset(const limit::Limit& limit, const limit::LimitVerdict& verdict) {
+    const bool is_on_grid =
+        limit.algorithm == limit::Algorithm::fixed_window && limit.anchor == limit::Anchor::clock;
+    if (verdict.next_unit != limit::kNever && (verdict.next_unit > Micros{0} || !is_on_grid)) {
+        return verdict.next_unit;
+    }
+    if (!is_on_grid) return limit.duration;
+    const auto now =
+        std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch());
+    return limit.duration - now % limit.duration;
+}
+
+std::vector<http::RateLimitItem> limits_shown_of(const ask::Decision& decision) {
+    std::vector<http::RateLimitItem> items = decision.ratelimit;
+    // The texts are those of a policy that represents all limits in calls.
+    for (http::RateLimitItem& item : items) {
+        if (item.name.starts_with(config::kRlsOverridePolicy)) item.texts = nullptr;
+    }
+    return items;
+}
+
+// The answer names a limit of two descriptors once. Where it is not known how much is left, it may
+// be nothing.
+void add_tightest(const http::RateLimitItem& item, std::vector<http::RateLimitItem>& items) {
+    const auto known = std::find_if(items.begin(), items.end(), [&](const auto& one) {
+        return one.name == item.name && one.quota == item.quota;
+    });
+    if (known == items.end()) {
+        items.push_back(item);
+    } else if (item.remaining < known->remaining ||
+               (item.remaining == known->remaining && !known->is_current)) {
+        *known = item;
+    }
+}
+
+}  // namespace
+
+void RlsCharge::read(const ask::Decision& decision, const Items& items, RlsAnswer& answer) const {
+    for (const Counted* one : items) {
+        read_limits(*one, decision, answer.statuses[one->position]);
+    }
+}
+
+void RlsCharge::read_limits(const Counted& counted, const ask::Decision& decision,
+                            RlsAnswer::Status& status) const {
+    bool has_any = false;
+    status.is_over = false;
+    ask::for_each_limit(decision.charge, [&](const limit::ChargeItem& item, std::size_t i,
+                                             const limit::LimitVerdict& verdict) {
+        if (item.policy != counted.item.policy || item.identifier != counted.item.identifier) {
+            return;
+        }
+        const limit::Limit& limit = item.limits()[i];
+        const std::int64_t remaining = std::min(verdict.remaining, limit.quota);
+        // The store was only asked: it would refuse what is more than there is left.
+        const bool lacks_units = decision.charge.cost == 0 && verdict.remaining < counted.cost;
+        if ((verdict.denied || lacks_units) && !item.policy->shadow) status.is_over = true;
+        // Envoy makes fields of its own of these figures.
+        if (!verdict.is_current || (has_any && remaining >= status.remaining)) return;
+        has_any = true;
+        const bool has_name = counted.rule != nullptr && !counted.rule->name.empty();
+        status.limit = {has_name ? std::string_view(counted.rule->name) : std::string_view(),
+                        limit.quota, rls::unit_of(limit.duration)};
+        status.remaining = remaining;
+        status.until_reset = until_reset(limit, verdict);
+    });
+}
+
+// Of the decisions beside that of the exchange, which is recorded.
+void RlsCharge::note_activity() const {
+    telemetry::Activity::Names* const names = worker_.activity.names();
+    if (names == nullptr) return;
+    for (const auto& decision : decisions_) {
+        // Without cost, the store only looked.
+        if (decision->charge.cost == 0) continue;
+        proxy::note_activity(*names, *x_.generation, *decision, x_.facts.request_id,
+                             std::chrono::steady_clock::now());
+    }
+}
+
+// The fields and the body for the client, and the facts that the record of the exchange gets.
+void RlsCharge::finish(RlsAnswer& answer) {
+    const config::Response& response = x_.config().response;
+    std::vector<http::RateLimitItem> items;
+    std::int64_t retry_after = 0;
+    const auto look = [&](const ask::Decision& decision) {
+        for (const http::RateLimitItem& one : limits_shown_of(decision)) add_tightest(one, items);
+        if (decision.fault != ask::Fault::limited) return;
+        retry_after = std::max(retry_after, ask::retry_after_seconds(decision.charge));
+    };
+    if (has_charged_) look(x_.decision);
+    for (const auto& decision : decisions_) look(*decision);
+    note_activity();
+    if (response.ratelimit_fields && !items.empty()) {
+        std::string policy;
+        std::string state;
+        http::append_ratelimit_policy(items, policy);
+        http::append_ratelimit(items, state);
+        answer.fields.emplace_back("RateLimit-Policy", std::move(policy));
+        if (!state.empty()) answer.fields.emplace_back("RateLimit", std::move(state));
+    }
+    x_.decision.fault = answer.is_over ? ask::Fault::limited : ask::Fault::none;
+    if (!answer.is_over) return;
+    if (response.retry_after_field && retry_after > 0) {
+        answer.fields.emplace_back("Retry-After", std::to_string(retry_after));
+    }
+    http::Problem problem;
+    problem.status = response.status;
+    problem.type = http::ProblemType::quota_exceeded;
+    problem.detail = ask::traits(ask::Fault::limited).detail;
+    if (retry_after > 0) problem.retry_after_seconds = retry_after;
+    http::append_problem(problem, answer.body);
 }
 
 }  // namespace tidegate::faces

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "faces/rls_call.hpp"
+#include "faces/envoy_calls.hpp"
 #include "net/task.hpp"
 #include "proxy/exchange.hpp"
 #include "proxy/worker_context.hpp"

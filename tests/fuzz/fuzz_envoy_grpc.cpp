@@ -6,8 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "faces/authz_call.hpp"
-#include "faces/rls_call.hpp"
+#include "faces/envoy_calls.hpp"
 #include "fuzz_check.hpp"
 #include "http/grpc.hpp"
 #include "limit/algorithm.hpp"

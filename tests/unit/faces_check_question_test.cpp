@@ -1,13 +1,13 @@
-// The answers of the check API, to the byte.
 #include <chrono>
 #include <string>
 
 #include <doctest/doctest.h>
 
-#include "faces/check_answer.hpp"
+#include "faces/check_question.hpp"
 #include "unit/ask_world.hpp"
 
-namespace tidegate::faces::check_answer_test {
+namespace tidegate::faces::check_question_test {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -109,4 +109,4 @@ TEST_CASE("check answer: a reservation that is settled with another cost") {
           R"(settled already, with the cost 7.","request_id":"id","cost":7})");
 }
 
-}  // namespace tidegate::faces::check_answer_test
+}  // namespace tidegate::faces::check_question_test

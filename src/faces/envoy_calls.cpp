@@ -1,5 +1,6 @@
-#include "faces/rls_call.hpp"
+#include "faces/envoy_calls.hpp"
 
+#include <external_auth.pb.h>
 #include <google/protobuf/arena.h>
 #include <ratelimit.pb.h>
 
@@ -7,9 +8,146 @@
 #include <array>
 #include <limits>
 
+#include "http/field_lines.hpp"
+#include "http/framing.hpp"
+#include "http/head.hpp"
 #include "limit/algorithm.hpp"
 
 namespace tidegate::faces {
+
+namespace {
+
+using envoy::AttributeContext;
+using envoy::CheckRequest;
+using envoy::CheckResponse;
+using HttpRequest = AttributeContext::HttpRequest;
+
+struct WrongAuthzCall {
+    std::string sentence;
+};
+
+// Of the connection that the request came on, or of its body, which does not come here.
+bool is_of_framing(std::string_view name) {
+    switch (http::field_name(name)) {
+        case http::FieldName::connection:
+        case http::FieldName::content_length:
+        case http::FieldName::expect:
+        case http::FieldName::host:
+        case http::FieldName::keep_alive:
+        case http::FieldName::proxy_connection:
+        case http::FieldName::te:
+        case http::FieldName::trailer:
+        case http::FieldName::transfer_encoding:
+        case http::FieldName::upgrade:
+            return true;
+        default:
+            return false;
+    }
+}
+
+// Whether a field of the request announces a body: any Transfer-Encoding, and any Content-Length
+// but a number of zeros.
+bool announces_body(std::string_view name, std::string_view value) {
+    const http::FieldName id = http::field_name(name);
+    if (id == http::FieldName::transfer_encoding) return true;
+    return id == http::FieldName::content_length &&
+           (value.empty() || value.find_first_not_of('0') != value.npos);
+}
+
+void append_client_field(std::string_view name, std::string_view value, AuthzCall& call) {
+    call.has_body = call.has_body || announces_body(name, value);
+    if (name.starts_with(':') || is_of_framing(name)) return;
+    if (!http::is_token(name)) throw WrongAuthzCall{"the name of a header is none"};
+    if (!http::is_field_value(value)) {
+        throw WrongAuthzCall{"the value of a header has bytes that no value has"};
+    }
+    http::append_field(name, value, call.head);
+}
+
+// A word of the request line: a character that would end it ends the call.
+std::string_view word_of(std::string_view text, const char* what) {
+    const bool is_word = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+        return static_cast<unsigned char>(c) > ' ' && c != '\x7f';
+    });
+    if (!is_word) throw WrongAuthzCall{std::string(what) + " of the request is missing or broken"};
+    return text;
+}
+
+// Sets the head, and whether there is a body. The target of a CONNECT is its host (RFC 9112 section
+// 3.2.3).
+void read_request(const HttpRequest& request, AuthzCall& call) {
+    if (!http::is_token(request.method())) {
+        throw WrongAuthzCall{"the method of the request is missing or broken"};
+    }
+    const std::string_view host = word_of(request.host(), "the host");
+    const std::string_view target =
+        request.method() == "CONNECT" ? host : word_of(request.path(), "the path");
+    call.head = request.method() + " ";
+    call.head.append(target).append(" HTTP/1.1\r\n");
+    http::append_field("Host", host, call.head);
+    call.has_body = request.size() > 0 || !request.body().empty() || !request.raw_body().empty();
+    for (const auto& [name, value] : request.headers()) append_client_field(name, value, call);
+    for (const auto& one : request.header_map().headers()) {
+        append_client_field(one.key(), one.raw_value().empty() ? one.value() : one.raw_value(),
+                            call);
+    }
+    call.head += "\r\n";
+}
+
+AuthzCall authz_call_of(std::string_view message) {
+    CheckRequest request;
+    if (!request.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
+        throw WrongAuthzCall{"the message is no CheckRequest"};
+    }
+    const AttributeContext& attributes = request.attributes();
+    if (!attributes.request().has_http()) {
+        throw WrongAuthzCall{"the call is about no request of HTTP (attributes.request.http)"};
+    }
+    const HttpRequest& http = attributes.request().http();
+    AuthzCall call;
+    call.scheme = http.scheme();
+    call.source = parse_ip(attributes.source().address().socket_address().address());
+    read_request(http, call);
+    return call;
+}
+
+template <class List>
+void add_fields(const AuthzAnswer::Fields& fields, List& list) {
+    for (const auto& [name, value] : fields) {
+        envoy::HeaderValueOption& option = *list.Add();
+        option.mutable_header()->set_key(name);
+        option.mutable_header()->set_value(value);
+        option.mutable_append()->set_value(false);
+        option.set_append_action(envoy::HeaderValueOption::OVERWRITE_IF_EXISTS_OR_ADD);
+    }
+}
+
+}  // namespace
+
+Result<AuthzCall, std::string> read_authz_call(std::string_view message) {
+    try {
+        return authz_call_of(message);
+    } catch (WrongAuthzCall& wrong) {
+        return {boost::system::in_place_error, std::move(wrong.sentence)};
+    }
+}
+
+void append_authz_answer(const AuthzAnswer& answer, std::string& out) {
+    CheckResponse response;
+    response.mutable_status()->set_code(answer.is_admitted ? 0 : answer.grpc_status);
+    if (answer.is_admitted) {
+        auto& ok = *response.mutable_ok_response();
+        add_fields(answer.request_fields, *ok.mutable_headers());
+        for (const std::string& name : answer.removed_fields) ok.add_headers_to_remove(name);
+        add_fields(answer.answer_fields, *ok.mutable_response_headers_to_add());
+    } else {
+        auto& denied = *response.mutable_denied_response();
+        denied.mutable_status()->set_code(answer.status);
+        add_fields(answer.answer_fields, *denied.mutable_headers());
+        denied.set_body(answer.body);
+    }
+    response.AppendToString(&out);
+}
 
 namespace {
 
