@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "admin/activity_answer.hpp"
+#include "admin/dashboard_answer.hpp"
 #include "admin/inspect_answer.hpp"
 #include "admin/page.hpp"
 #include "admin/upstreams_answer.hpp"
@@ -15,6 +15,7 @@
 #include "http/bearer.hpp"
 #include "http/field.hpp"
 #include "http/problem.hpp"
+#include "http/request_value.hpp"
 #include "telemetry/access_log.hpp"
 
 namespace tidegate::admin {
@@ -270,6 +271,22 @@ AdminAnswer problem(int status, std::string_view detail,
     answer.content_type = http::kProblemContentType;
     http::append_problem(details, answer.body);
     return answer;
+}
+
+Result<std::optional<std::string>, AdminAnswer> asked_in_query(std::string_view target,
+                                                               std::string_view name) {
+    const std::size_t mark = target.find('?');
+    const auto query = mark == std::string_view::npos ? std::string_view() : target.substr(mark);
+    http::RequestValue stated = http::value_in_query(query, name);
+    switch (stated.how) {
+        case http::RequestValue::How::once:
+            return std::optional(std::move(stated.value));
+        case http::RequestValue::How::absent:
+            return std::optional<std::string>();
+        case http::RequestValue::How::unclear:
+            break;
+    }
+    return problem(400, "The query can be read in more than one way.");
 }
 
 }  // namespace tidegate::admin

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.hpp"
 #include "config/config.hpp"
 #include "net/asio.hpp"
 #include "telemetry/activity.hpp"
@@ -101,5 +102,10 @@ AdminAnswer answer_to_reload(const ReloadReport& report);
 // An answer of problem details (RFC 9457). `detail` is a sentence; empty: none.
 AdminAnswer problem(int status, std::string_view detail = {},
                     std::optional<std::int64_t> retry_after_seconds = {});
+
+// The value of the parameter `name` in the query of `target`; nothing if it is not there. An answer
+// says what is wrong with a query that can be read in more than one way.
+Result<std::optional<std::string>, AdminAnswer> asked_in_query(std::string_view target,
+                                                               std::string_view name);
 
 }  // namespace tidegate::admin

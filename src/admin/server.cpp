@@ -4,13 +4,23 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <exception>
 #include <list>
 #include <set>
+#include <string>
 #include <utility>
 
-#include "admin/answer_head.hpp"
+#include <fmt/format.h>
+
+#include "admin/answer.hpp"
 #include "admin/message_reader.hpp"
+#include "admin/page.hpp"
+#include "base/timestamp.hpp"
+#include "http/field_lines.hpp"
+#include "http/framing.hpp"
+#include "http/head.hpp"
+#include "http/problem.hpp"
 #include "net/descriptor.hpp"
 #include "net/timed_socket.hpp"
 #include "telemetry/log.hpp"
@@ -21,6 +31,55 @@ namespace tidegate::admin {
 using namespace std::chrono_literals;
 
 namespace {
+
+// The facts of a request that its answer needs.
+struct Asked {
+    int minor_version = 1;
+    bool keep_alive = false;
+    bool is_head = false;
+};
+
+std::string date_of_now() {
+    std::string date;
+    append_http_date(std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()),
+                     date);
+    return date;
+}
+
+int status_of(http::HeadFault fault) {
+    if (fault == http::HeadFault::too_large) return 431;
+    if (fault == http::HeadFault::bad_version) return 505;
+    return 400;
+}
+
+// Of a request that has a body, or whose body would be of unclear length; 0: it has none.
+int status_of_body(http::FramingFault fault, const http::Framing& framing) {
+    if (fault == http::FramingFault::none) return framing.body == http::BodyKind::none ? 0 : 413;
+    return fault == http::FramingFault::bad_transfer_encoding ? 413 : 400;
+}
+
+std::string head_of(const AdminAnswer& answer, std::size_t body_bytes, const Asked& asked) {
+    std::string head = fmt::format("HTTP/1.{} {} {}\r\n", asked.minor_version, answer.status,
+                                   http::status_title(answer.status));
+    http::append_field("Content-Type", answer.content_type, head);
+    http::append_field("Cache-Control", "no-store", head);
+    http::append_field("X-Content-Type-Options", "nosniff", head);
+    if (answer.page) http::append_field("Content-Security-Policy", kPagePolicy, head);
+    http::append_field("Date", date_of_now(), head);
+    if (!answer.allow.empty()) http::append_field("Allow", answer.allow, head);
+    if (!answer.authenticate.empty()) {
+        http::append_field("WWW-Authenticate", answer.authenticate, head);
+    }
+    if (answer.retry_after_seconds) {
+        http::append_field("Retry-After", std::to_string(*answer.retry_after_seconds), head);
+    }
+    // The default differs (RFC 9112 section 9.3).
+    if (asked.keep_alive != (asked.minor_version == 1)) {
+        http::append_field("Connection", asked.keep_alive ? "keep-alive" : "close", head);
+    }
+    http::append_field("Content-Length", body_bytes, head);
+    return head + "\r\n";
+}
 
 constexpr std::size_t kHeadBytesMax = std::size_t{8} * 1024;
 // What the kernel keeps of an answer that its peer does not take; the kernel doubles it.

@@ -1,6 +1,7 @@
 #include "app/jwks_fetcher.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <map>
 #include <optional>
@@ -11,13 +12,95 @@
 
 #include <fmt/format.h>
 
-#include "app/failure_notice.hpp"
-#include "app/key_fetch.hpp"
+#include "config/address.hpp"
 #include "config/error_message.hpp"
+#include "identity/issuer_metadata.hpp"
 #include "identity/jwk_set.hpp"
+#include "net/deadline.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::app {
+
+namespace {
+
+// `whole` less up to `part` of it.
+SteadyTime::duration shortened(std::chrono::milliseconds whole, double part, double luck) {
+    return std::chrono::duration_cast<SteadyTime::duration>(whole * (1 - part * luck));
+}
+
+}  // namespace
+
+SteadyTime FetchSchedule::due(bool wanted) const {
+    return wanted ? std::min(due_, wanted_from_) : due_;
+}
+
+void FetchSchedule::begin(SteadyTime now) {
+    wanted_from_ = now + timing_.wanted_every;
+}
+
+void FetchSchedule::succeeded(SteadyTime now, double luck) {
+    retry_ = {};
+    has_succeeded_ = true;
+    due_ = now + shortened(timing_.every, 0.1, luck);
+}
+
+void FetchSchedule::failed(SteadyTime now, double luck) {
+    retry_ = retry_.count() == 0 ? timing_.retry : std::min(retry_ * 2, timing_.retry_max);
+    due_ = now + shortened(retry_, 0.5, luck);
+    if (has_succeeded_) due_ = std::max(due_, wanted_from_);
+}
+
+namespace {
+
+using config::ErrorMessage;
+using config::HttpsUrl;
+using Fetched = Result<HttpsBody, std::string>;
+using UrlOrFault = Result<HttpsUrl, std::string>;
+
+// The types that requests for keys accept (RFC 7517 section 8.5); many servers know only the other.
+constexpr const char* kAcceptKeys = "application/jwk-set+json, application/json";
+constexpr const char* kAcceptMetadata = "application/json";
+
+ErrorMessage of_metadata(const std::string& fault) {
+    return ErrorMessage{"the metadata of the issuer: " + fault};
+}
+
+// The URL of the key set of an issuer.
+Task<UrlOrFault> discover(Executor executor, const identity::KeyLocation& location,
+                          const HttpsBounds& bounds) {
+    const auto url = config::parse_key_url(identity::metadata_url(location.url));
+    if (!url) co_return of_metadata(url.error());
+    const auto answer = co_await https_get(executor, *url, bounds, kAcceptMetadata, location.ca);
+    if (!answer) co_return of_metadata(answer.error());
+    const auto named = identity::key_set_url(answer->text, location.url);
+    if (!named) co_return of_metadata(named.error());
+    auto keys = config::parse_key_url(*named);
+    if (!keys) co_return of_metadata("its `jwks_uri`: " + keys.error());
+    if (url->is_tls && !keys->is_tls) {
+        co_return of_metadata("its `jwks_uri` is an http:// URL, and the issuer an https:// URL");
+    }
+    co_return std::move(*keys);
+}
+
+}  // namespace
+
+Task<Fetched> fetch_key_set(Executor executor, identity::KeyLocation location, HttpsBounds bounds) {
+    const SteadyTime begin = std::chrono::steady_clock::now();
+    // Not one expression with `?`: GCC 12 destroys what a coroutine in it returns twice.
+    UrlOrFault url = config::parse_key_url(location.url);
+    if (location.is_issuer) url = co_await discover(executor, location, bounds);
+    if (!url) co_return ErrorMessage{url.error()};
+    const auto taken = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::steady_clock::now() - begin);
+    bounds.patience = std::max(bounds.patience - taken, std::chrono::milliseconds{1});
+    co_return co_await https_get(executor, *url, bounds, kAcceptKeys, location.ca);
+}
+
+std::string shown(const identity::KeyLocation& location) {
+    if (location.is_issuer) return location.url;
+    const auto url = config::parse_key_url(location.url);
+    return url ? url->shown() : "(not an https URL)";
+}
 
 namespace {
 

@@ -14,9 +14,8 @@
 #include <boost/asio/signal_set.hpp>
 
 #include "admin/server.hpp"
-#include "app/dashboard_service.hpp"
-#include "app/inherited_sockets.hpp"
-#include "app/inspect_service.hpp"
+#include "app/admin_services.hpp"
+#include "app/client_listeners.hpp"
 #include "app/listener.hpp"
 #include "app/origin.hpp"
 #include "app/own_program.hpp"

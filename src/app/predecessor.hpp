@@ -6,9 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "app/handover_channel.hpp"
-#include "app/handover_messages.hpp"
-#include "app/offered_listeners.hpp"
+#include "app/client_listeners.hpp"
+#include "app/handover.hpp"
 #include "base/result.hpp"
 #include "config/config.hpp"
 #include "net/asio.hpp"

@@ -21,12 +21,16 @@
 #include "app/metrics.hpp"
 #include "app/origin.hpp"
 #include "app/shared_state.hpp"
-#include "app/trace_exporters.hpp"
+#include "app/trace_exporter.hpp"
 #include "app/upstream_groups.hpp"
 #include "app/worker.hpp"
+#include "config/config.hpp"
 #include "net/asio.hpp"
 
 namespace tidegate::app {
+
+// The error log takes its level from the configuration.
+void set_log_level(config::LogLevel level);
 
 using Workers = std::vector<std::unique_ptr<Worker>>;
 

@@ -8,9 +8,9 @@
 #include <boost/asio/signal_set.hpp>
 
 #include "app/life.hpp"
-#include "app/log_level.hpp"
 #include "app/own_program.hpp"
 #include "app/predecessor.hpp"
+#include "app/reloader.hpp"
 #include "base/file_work.hpp"
 #include "net/asio.hpp"
 #include "telemetry/log.hpp"

@@ -18,6 +18,7 @@
 #include "faces/check.hpp"
 #include "redis/client.hpp"
 #include "redis/cluster.hpp"
+#include "redis/script.hpp"
 #include "store/freed_identifiers.hpp"
 #include "store/limiter.hpp"
 #include "store/memory_store.hpp"
@@ -25,6 +26,13 @@
 #include "tls/tls_client.hpp"
 
 namespace tidegate::app {
+
+// The scripts that a connection to Redis loads before it is used.
+
+// The script that can do every charge, and those that the charges of this configuration run, and
+// what gives their units back; whatever else is needed is loaded when it is. Redis collects garbage
+// by walking through every script it has, so unused scripts make each decision slower.
+std::vector<const redis::Script*> preloaded_scripts(const config::Config& config);
 
 struct SharedState {
     // From the configuration of the start; later ones are given to the workers by the Reloader.

@@ -10,8 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "app/handover_channel.hpp"
-#include "app/handover_messages.hpp"
+#include "app/handover.hpp"
 #include "app/own_program.hpp"
 #include "base/result.hpp"
 #include "net/asio.hpp"

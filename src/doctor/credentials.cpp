@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "app/jwks_fetcher.hpp"
-#include "app/key_fetch.hpp"
 #include "doctor/examinations.hpp"
 #include "doctor/thresholds.hpp"
 #include "doctor/trial.hpp"

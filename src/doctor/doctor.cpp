@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "app/collector_client.hpp"
+#include "app/http_client.hpp"
 #include "config/config.hpp"
 #include "config/file_text.hpp"
 #include "doctor/examinations.hpp"

@@ -7,8 +7,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "admin/activity_answer.hpp"
-#include "admin/live_answer.hpp"
+#include "admin/dashboard_answer.hpp"
 
 namespace tidegate::admin::dashboard_answer_test {
 namespace {

@@ -7,7 +7,6 @@
 #include <doctest/doctest.h>
 
 #include "app/file_watch.hpp"
-#include "app/folder_events.hpp"
 
 namespace tidegate::app::file_watch_test {
 namespace {

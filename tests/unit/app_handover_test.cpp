@@ -13,9 +13,8 @@
 
 #include <doctest/doctest.h>
 
-#include "app/handover_channel.hpp"
-#include "app/handover_messages.hpp"
-#include "app/offered_listeners.hpp"
+#include "app/client_listeners.hpp"
+#include "app/handover.hpp"
 #include "app/own_program.hpp"
 #include "net/asio.hpp"
 

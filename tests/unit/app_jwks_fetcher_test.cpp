@@ -1,4 +1,3 @@
-// Keys from a real TLS server; the times are short, their meaning is tested with fetch_schedule.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -17,6 +16,7 @@
 #include "unit/app_tls_world.hpp"
 
 namespace tidegate::app::jwks_fetcher_test {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -450,4 +450,120 @@ TEST_CASE("jwks_fetcher: it may be destroyed during a fetch, before the loop and
 }
 
 }  // namespace
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Some moment; only differences count.
+constexpr SteadyTime kStart{1'000h};
+
+// One whose fetch has just begun and ended at kStart.
+FetchSchedule after_success(double luck = 0) {
+    FetchSchedule schedule({});
+    schedule.begin(kStart);
+    schedule.succeeded(kStart, luck);
+    return schedule;
+}
+
+TEST_CASE("fetch_schedule: the first fetch is due at once") {
+    const FetchSchedule schedule({});
+    CHECK(schedule.due(false) < kStart);
+    CHECK(schedule.due(true) < kStart);
+}
+
+TEST_CASE("fetch_schedule: after a success the next is due in five minutes, or a tenth sooner") {
+    CHECK(after_success(0).due(false) == kStart + 300s);
+    CHECK(after_success(1).due(false) == kStart + 270s);
+}
+
+TEST_CASE("fetch_schedule: before the first success the pause doubles from a second to a minute") {
+    FetchSchedule schedule({});
+    SteadyTime time = kStart;
+    for (const auto pause : {1s, 2s, 4s, 8s, 16s, 32s, 60s, 60s, 60s}) {
+        schedule.begin(time);
+        schedule.failed(time, 0);
+        CHECK(schedule.due(false) == time + pause);
+        time += pause;
+    }
+    schedule.begin(time);
+    schedule.succeeded(time, 0);
+    CHECK(schedule.due(false) == time + 300s);
+}
+
+TEST_CASE("fetch_schedule: after a success a failure is repeated no sooner than a wanted fetch") {
+    FetchSchedule schedule = after_success();
+    SteadyTime time = kStart + 300s;
+    for (const auto pause : {5s, 5s, 5s, 8s, 16s}) {
+        schedule.begin(time);
+        schedule.failed(time, 0);
+        CHECK(schedule.due(false) == time + pause);
+        time += pause;
+    }
+}
+
+TEST_CASE("fetch_schedule: with luck a failure is repeated after half the pause") {
+    FetchSchedule schedule({});
+    schedule.begin(kStart);
+    schedule.failed(kStart, 1);
+    CHECK(schedule.due(false) == kStart + 500ms);
+}
+
+TEST_CASE("fetch_schedule: one that is wanted begins 5 s after the beginning of another") {
+    FetchSchedule schedule = after_success();
+    CHECK(schedule.due(true) == kStart + 5s);
+    // However long that takes.
+    schedule.begin(kStart + 40s);
+    schedule.succeeded(kStart + 44s, 0);
+    CHECK(schedule.due(true) == kStart + 45s);
+}
+
+TEST_CASE("fetch_schedule: a wanted fetch does not wait for the pause after failures to end") {
+    FetchSchedule schedule({});
+    for (int i = 0; i < 8; ++i) {
+        schedule.begin(kStart);
+        schedule.failed(kStart, 0);
+    }
+    CHECK(schedule.due(false) == kStart + 60s);
+    CHECK(schedule.due(true) == kStart + 5s);
+}
+
+}  // namespace
+
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST_CASE("failure_notice: the first failure is logged, and then one an hour") {
+    FailureNotice notice;
+    const SteadyTime start = SteadyTime{} + 100h;
+    CHECK(notice.is_due("it answered 503", start));
+    CHECK_FALSE(notice.is_due("it answered 503", start));
+    CHECK_FALSE(notice.is_due("it answered 503", start + 1h - 1ns));
+    CHECK(notice.is_due("it answered 503", start + 1h));
+    CHECK_FALSE(notice.is_due("it answered 503", start + 2h - 1ns));
+    CHECK(notice.is_due("it answered 503", start + 9h));
+}
+
+TEST_CASE("failure_notice: another reason is logged at once, and after it the one before") {
+    FailureNotice notice;
+    const SteadyTime start = SteadyTime{} + 100h;
+    CHECK(notice.is_due("it answered 503", start));
+    CHECK(notice.is_due("its certificate has expired", start + 1s));
+    CHECK_FALSE(notice.is_due("its certificate has expired", start + 1h));
+    CHECK(notice.is_due("it answered 503", start + 1h));
+    CHECK_FALSE(notice.is_due("it answered 503", start + 1h + 1s));
+}
+
+TEST_CASE("failure_notice: a failure after a success is logged, whatever was logged before") {
+    FailureNotice notice;
+    const SteadyTime start = SteadyTime{} + 100h;
+    CHECK(notice.is_due("it answered 503", start));
+    notice.recovered();
+    CHECK(notice.is_due("it answered 503", start + 1s));
+    CHECK_FALSE(notice.is_due("it answered 503", start + 2s));
+}
+
+}  // namespace
+
 }  // namespace tidegate::app::jwks_fetcher_test

@@ -1,3 +1,8 @@
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
 #include <string>
 #include <utility>
 
@@ -43,5 +48,90 @@ TEST_CASE("listener: the log has the versions of HTTP beside TLS, and in the cle
     listen.takes_http2 = false;
     CHECK(text_of(listen) == "127.0.0.1:8443 (TLS, http1)");
 }
+
+namespace {
+
+struct Folder {
+    Folder() {
+        std::string name = (std::filesystem::temp_directory_path() / "socket-XXXXXX").string();
+        REQUIRE(::mkdtemp(name.data()) != nullptr);
+        path = name;
+    }
+    ~Folder() { std::filesystem::remove_all(path); }
+
+    config::Listen listen(config::SocketFile file) const {
+        config::Listen settings;
+        settings.address.unix_path = (path / "s.sock").string();
+        settings.socket_file = std::move(file);
+        return settings;
+    }
+
+    std::filesystem::path path;
+};
+
+unsigned mode_of(const config::Listen& listen) {
+    struct stat info {};
+    REQUIRE(::lstat(listen.address.unix_path.c_str(), &info) == 0);
+    return info.st_mode & 07777U;
+}
+
+void close_all(const ListenerGroup& group) {
+    for (const int descriptor : group.descriptors) ::close(descriptor);
+}
+
+TEST_CASE("socket_file: a Unix socket has its mode whatever the umask is, wider or narrower") {
+    const Folder folder;
+    const mode_t before = ::umask(0077);
+    for (const unsigned mode : {0660U, 0600U, 0777U, 0640U}) {
+        CAPTURE(mode);
+        const config::Listen listen = folder.listen({mode, ""});
+        const auto group = open_listeners(listen, 1);
+        REQUIRE(group.has_value());
+        CHECK(mode_of(listen) == mode);
+        CHECK(::umask(0077) == 0077);
+        close_all(*group);
+    }
+    const config::Listen plain = folder.listen({});
+    const auto group = open_listeners(plain, 1);
+    REQUIRE(group.has_value());
+    CHECK(mode_of(plain) == 0700);
+    close_all(*group);
+    ::umask(before);
+}
+
+TEST_CASE("socket_file: a group is a name or a number, and one that is not there is named") {
+    const Folder folder;
+    const std::string own = std::to_string(::getgid());
+    const auto group = open_listeners(folder.listen({0660, own}), 1);
+    REQUIRE(group.has_value());
+    close_all(*group);
+    for (const char* none : {"no-such-group", "4294967295", "99999999999"}) {
+        const config::Listen listen = folder.listen({0660, none});
+        const auto refused = open_listeners(listen, 1);
+        REQUIRE_FALSE(refused.has_value());
+        CHECK(refused.error() == "cannot listen on " + listen.address.to_string() +
+                                     ": there is no group `" + none + "` on this system");
+        // No socket is left behind.
+        CHECK_FALSE(std::filesystem::exists(listen.address.unix_path));
+    }
+}
+
+TEST_CASE("socket_file: what is no socket, or a link to one, is left alone") {
+    const Folder folder;
+    const config::Listen listen = folder.listen({});
+    const auto group = open_listeners(listen, 1);
+    REQUIRE(group.has_value());
+    const unsigned mode = mode_of(listen);
+    const std::string link = (folder.path / "link").string();
+    std::filesystem::create_symlink(listen.address.unix_path, link);
+    CHECK(set_socket_file(link, {0666, ""}) == "another file has taken its place");
+    CHECK(mode_of(listen) == mode);
+    CHECK(set_socket_file(folder.path.string(), {0666, ""}) == "another file has taken its place");
+    CHECK(set_socket_file((folder.path / "none").string(), {0666, ""}) ==
+          "its file cannot be opened: No such file or directory");
+    close_all(*group);
+}
+
+}  // namespace
 
 }  // namespace tidegate::app::listener_test
