@@ -7,7 +7,8 @@
   the schema has no other section. Each key has a description.
 - Each configuration of config/, docker/ and the documents is valid, and each file of config/ names the
   schema for editors.
-- Each file of tests/config_bad with an unknown key or a value of a wrong kind is not.
+- Each case of tests/config_bad with an unknown key or a value of a wrong kind is not valid, and each
+  case whose configuration has no error is.
 
 Needs Python's jsonschema and yaml. Each test is a line that begins with `ok  `.
 """
@@ -30,7 +31,10 @@ import reference  # noqa: E402
 SCHEMA = "config/tidegate.schema.json"
 INSTALLED = "/usr/share/tidegate/tidegate.schema.json"  # of the configuration of the package
 OF_ENVOY = "config/recipes/ratelimit/"  # files of Envoy's rate limit service
-EXPECTED = re.compile(r"^# expect: \d+:\d+: (.*)$", re.MULTILINE)
+# A case of tests/config_bad (docs/testing.md): its name, what is said about it, its configuration.
+CASE = re.compile(r"^=== (.+)\n((?:(?:error|warning): .*\n)+)((?:.*\n)*?)(?=-- .* --$|\n=== |\Z)",
+                  re.MULTILINE)
+ERROR = re.compile(r"^error: \d+:\d+: (.*)$", re.MULTILINE)  # of the configuration itself
 # The reader's message for a value of another type than its key has.
 WRONG_KIND = re.compile(r": (found|expected) (a list|a map|nothing|text|a number|an? .* instead)"
                         r"|; expected |is not a (duration|size|rate|number|switch)\b")
@@ -115,14 +119,11 @@ def full_path(section):
     return f"identity.user[].{section}" if first in reference.METHODS else section
 
 
-def wrong_examples():
-    """(name, text) of each file whose fault a schema can see."""
-    for path in sorted(glob.glob("tests/config_bad/*.yaml")):
-        text = read(path)
-        messages = EXPECTED.findall(text)
-        if any(message.startswith("unknown key") or WRONG_KIND.search(message)
-               for message in messages):
-            yield path, text
+def cases():
+    """(name, errors of the configuration, its text) of each case of tests/config_bad."""
+    for path in sorted(glob.glob("tests/config_bad/*.txt")):
+        for name, said, text in CASE.findall(read(path)):
+            yield f"{path}: {name}", ERROR.findall(said), text
 
 
 class Trial:
@@ -176,9 +177,14 @@ class Trial:
             for number, lines in readme.blocks(read(page), "yaml"):
                 self.judge(f"{page}:{number}", self.schema.fault("\n".join(lines)))
 
-    def wrong(self):
-        for path, text in wrong_examples():
-            self.judge(f"{path} is not valid", "" if self.schema.fault(text) else "it is")
+    def said(self):
+        for name, errors, text in cases():
+            fault = self.schema.fault(text)
+            if not errors:
+                self.judge(f"{name} is valid", fault)
+            elif any(error.startswith("unknown key") or WRONG_KIND.search(error)
+                     for error in errors):
+                self.judge(f"{name} is not valid", "" if fault else "it is")
 
 
 def main():
@@ -187,7 +193,7 @@ def main():
     trial.printed()
     trial.keys()
     trial.right()
-    trial.wrong()
+    trial.said()
     return 1 if trial.failed else 0
 
 

@@ -80,7 +80,7 @@ TEST_CASE("tracing: a collector over TLS is verified, with the system's authorit
     CHECK(by_default.otlp.is_tls);
     CHECK(by_default.tls == TlsSettings{});
     CHECK(by_default.tls.verify);
-    const std::string ca = test::source_folder() + "/tests/config_bad/ca.pem";
+    const std::string ca = test::source_folder() + "/tests/config_bad/files/ca.pem";
     const config::Tracing own = traced_over_tls("{ca: \"" + ca + "\", server_name: otel.internal}");
     CHECK(own.tls.ca.starts_with("-----BEGIN CERTIFICATE-----"));
     CHECK(own.tls.server_name == "otel.internal");
