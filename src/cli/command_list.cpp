@@ -32,7 +32,7 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
 
 std::vector<std::string> inner_names(const CLI::App& app) {
     std::vector<std::string> names;
-    for (const CLI::App* const inner : app.get_subcommands({})) names.push_back(inner->get_name());
+    for (const CLI::App* const inner : shown_commands(app)) names.push_back(inner->get_name());
     return names;
 }
 
@@ -71,13 +71,18 @@ ListedCommand listed(const CLI::App& command, const CLI::App& program, std::stri
 void add(const CLI::App& command, const CLI::App& program, const std::string& name,
          std::vector<ListedCommand>& all) {
     all.push_back(listed(command, program, name));
-    for (const CLI::App* const inner : command.get_subcommands({})) {
+    for (const CLI::App* const inner : shown_commands(command)) {
         add(*inner, program, name.empty() ? inner->get_name() : name + " " + inner->get_name(),
             all);
     }
 }
 
 }  // namespace
+
+std::vector<const CLI::App*> shown_commands(const CLI::App& command) {
+    return command.get_subcommands(
+        [](const CLI::App* inner) { return !inner->get_group().empty(); });
+}
 
 std::vector<ListedCommand> list_commands(const CLI::App& app) {
     std::vector<ListedCommand> all;

@@ -41,6 +41,9 @@ struct ListedCommand {
     std::vector<std::string> inner;  // the last word of each command below this one
 };
 
+// The commands right below `command`, without those that help does not list.
+std::vector<const CLI::App*> shown_commands(const CLI::App& command);
+
 // The program itself first, then its commands in the order of `--help`, each before those below it.
 std::vector<ListedCommand> list_commands(const CLI::App& app);
 

@@ -14,7 +14,7 @@
 #include "base/quote.hpp"
 #include "cli/command_list.hpp"
 #include "config/address.hpp"
-#include "config/schema_text.hpp"
+#include "config/key_documents.hpp"
 #include "config/suggest.hpp"
 
 namespace tidegate::cli {
@@ -60,9 +60,7 @@ the configuration:
 
 std::vector<std::string> command_names(const CLI::App& app) {
     std::vector<std::string> names;
-    for (const CLI::App* const command : app.get_subcommands({})) {
-        names.push_back(command->get_name());
-    }
+    for (const CLI::App* const command : shown_commands(app)) names.push_back(command->get_name());
     return names;
 }
 
@@ -279,7 +277,7 @@ std::vector<Command> add_commands(CLI::App& app) {
         health_command(app),     explain_command(app), inspect_command(app),    reset_command(app),
         top_command(app),        denials_command(app), doctor_command(app),     keys_command(app),
         echo_command(app),       schema_command(app),  completion_command(app), man_command(app),
-        version_command(app),    help_command(app),
+        reference_command(app),  version_command(app), help_command(app),
     };
     // Last: commands inherit the footer that the program has when they are added.
     app.footer(kExamples);

@@ -41,6 +41,7 @@ Command health_command(CLI::App& app);
 Command inspect_command(CLI::App& app);
 Command keys_command(CLI::App& app);
 Command quickstart_command(CLI::App& app);
+Command reference_command(CLI::App& app);
 Command reload_command(CLI::App& app);
 Command reset_command(CLI::App& app);
 Command run_command(CLI::App& app);

@@ -11,6 +11,7 @@
 #include "config/config.hpp"
 #include "config/file_text.hpp"
 #include "config/include.hpp"
+#include "config/keys.hpp"
 #include "config/read_sections.hpp"
 #include "config/section.hpp"
 #include "config/yaml_document.hpp"
@@ -153,7 +154,7 @@ void read_root(const Value& value, Config& config, Declared& declared) {
                         : "the configuration is empty: " + std::string(kWhereTo));
         return;
     }
-    Section root(value);
+    Section root(value, root_keys());
     read_listeners(root, config);
     if (const auto check = root.find("check")) read_check(*check, config);
     read_process(root, config);
@@ -178,7 +179,6 @@ void read_root(const Value& value, Config& config, Declared& declared) {
     if (const auto log = root.find("log")) read_log(*log, config);
     if (const auto tracing = root.find("tracing")) read_tracing(*tracing, config);
     if (const auto telemetry = root.find("telemetry")) read_telemetry(*telemetry, config);
-    root.find("include");  // its files are part of the document by now
     root.refuse_others();  // first, so that a misspelt `upstream` is not just "missing"
     check_traffic(root, config);
 }
@@ -293,6 +293,93 @@ Loaded load_named(const std::string& path, Environment environment, Occasion occ
 }
 
 }  // namespace
+
+const Rows& root_keys() {
+    static const auto keys =
+        Rows()
+            .key("listen",
+                 kind::one_or_more(
+                     kind::any({kind::type("listen_address"), kind::type("inherited_socket"),
+                                kind::map(listener_keys())}),
+                     {1, 64}),
+                 {"where clients connect: an address, `{address, ...}` with the keys below, or a "
+                  "list of these. `systemd:NAME` is [a socket that systemd "
+                  "opens](operating.md#sockets-that-systemd-opens)",
+                  "`8080`: IPv6 and IPv4", "1 to 64 addresses"})
+            .key("admin",
+                 kind::any(
+                     {kind::type("off"), kind::type("listen_address"), kind::map(admin_keys())}),
+                 {"address of the [admin listener](operating.md#the-admin-listener), or `{address, "
+                  "mode, group, token}`",
+                  "`127.0.0.1:9901`", "or `off`"})
+            .key("check", kind::map(check_keys()), {"the check API"})
+            .key("threads", kind::any({kind::fixed({"auto"}), kind::integer({1, 256})}),
+                 {"event loops; `auto` is one for each core that this process [may "
+                  "use](operating.md#start-signals-and-stop)",
+                  "`auto`", "1 to 256"})
+            .key("busy_poll", kind::off_or(kind::type("duration")),
+                 {"how long each thread [polls for events before it "
+                  "sleeps](operating.md#busy-polling): faster answers at a low load, for more CPU",
+                  "`off`", "10 us to 1 ms, or `off`"})
+            .key("replicas", kind::any({kind::fixed({"auto"}), kind::integer({1, 10'000})}),
+                 {"how many Tidegates share Redis, at least; `auto` is how many are seen", "`auto`",
+                  "1 to 10,000"})
+            .key("deny_cache", kind::any({kind::toggle(), kind::map(deny_cache_keys())}),
+                 {"denials by Redis are [remembered](limits.md#remembered-denials): `on`, `off` or "
+                  "`{max_ttl, entries}`",
+                  "`on`"})
+            .key("store", kind::any({kind::fixed({"memory"}), kind::map(store_keys())}),
+                 {"where counts are: `memory`, or a map with `memory` or `redis`", "`memory`"})
+            .key("on_store_failure", kind::type("on_store_failure"),
+                 {"[what happens](limits.md#when-the-store-fails) when Redis does not answer: "
+                  "`local`, `allow` or `deny`",
+                  "`local`"})
+            .key("identity", kind::map(identity_keys()), {"who the client is"})
+            .key("forwarding", kind::map(forwarding_keys()), {"what upstreams learn of the client"})
+            .key("limits_on_requests", kind::map(request_bounds_keys()), {"bounds of requests"})
+            .key("upstream", kind::any({kind::type("server_url"), kind::type("name")}),
+                 {"[short form](#the-two-forms): one server by its URL; beside `upstreams` also "
+                  "the name of one of them. It is the last route, `/**`",
+                  "-", "not where Tidegate listens"})
+            .key("limits", limits_kind(),
+                 {"short form: the limits of each address and each user, as the policy `default` "
+                  "of the last route; needs `upstream` where a listener has `face: proxy`",
+                  "none: unlimited"})
+            .key("policies", kind::named(kind::map(policy_keys()), {0, 10'000}),
+                 {"what is limited, by names"})
+            .key("upstreams", kind::named(kind::map(upstream_keys()), {1, 10'000}),
+                 {"servers that requests go to, by names"})
+            .key("routes", kind::list(kind::map(route_keys()), {1, 0}),
+                 {"which requests go where, and which policies limit them. The first that matches "
+                  "decides"})
+            .key("default_policies", kind::one_or_more(kind::type("name")),
+                 {"names; they apply to every route, before its own", "none"})
+            .key("routes_ignore_case", kind::any({kind::fixed({"auto"}), kind::toggle()}),
+                 {"what becomes of a path that takes another route if case is ignored: "
+                  "[case](#case)",
+                  "`auto`", "`auto`, `on`, `off`"})
+            .key("method_override", kind::fixed({"remove", "pass"}),
+                 {"what becomes of fields that name another method or target, where limits depend "
+                  "on it: [overrides](#overrides)",
+                  "`remove`", "`remove`, `pass`"})
+            .key("rls", kind::map(rls_keys()),
+                 {"limits of Envoy's rate limit service; only where a listener has `face: "
+                  "envoy_grpc`"})
+            .key("response", kind::map(response_keys()), {"answers that Tidegate makes"})
+            .key("connections", kind::map(connections_keys()), {"bounds of connections"})
+            .key("http2", kind::map(http2_keys()), {"what an HTTP/2 connection may cost"})
+            .key("timeouts", kind::map(timeouts_keys()), {"how long Tidegate waits"})
+            .key("log", kind::map(log_keys()), {"the logs"})
+            .key("tracing", kind::off_or(kind::map(tracing_keys())),
+                 {"where spans of requests go, by OTLP/HTTP in JSON, or `off`", "`off`"})
+            .key("telemetry", kind::map(telemetry_keys()),
+                 {"what Tidegate remembers of clients for people who look"})
+            .key("include", kind::one_or_more(kind::type("pattern"), {0, 64}),
+                 {"files or patterns such as `conf.d/*.yaml`, relative to the folder of the "
+                  "configuration",
+                  "none", "64 patterns, 1,000 files, 1 MiB each and 16 MiB together"});
+    return keys;
+}
 
 std::string Diagnostic::to_string() const {
     if (line == 0) return file + ": " + message;

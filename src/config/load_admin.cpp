@@ -5,6 +5,7 @@
 
 #include "base/file_work.hpp"
 #include "config/file_text.hpp"
+#include "config/keys.hpp"
 #include "config/read_sections.hpp"
 #include "config/section.hpp"
 #include "config/yaml_document.hpp"
@@ -43,7 +44,7 @@ LoadedAdmin load_admin_of(const std::string& path, Environment environment) {
     config.admin = default_admin();
     const Value root(context, tree, "", tree.place);
     if (root.is_map()) {
-        if (const auto admin = Section(root).find("admin")) read_admin(*admin, config);
+        if (const auto admin = Section(root, root_keys()).find("admin")) read_admin(*admin, config);
     }
     loaded.errors = diagnostics_of(context.faults, path);
     if (loaded.errors.empty()) loaded.admin = std::move(config.admin);

@@ -4,6 +4,7 @@
 
 #include "base/quote.hpp"
 #include "config/address.hpp"
+#include "config/keys.hpp"
 #include "config/pem_files.hpp"
 #include "config/read_sections.hpp"
 #include "tls/certificate.hpp"
@@ -44,7 +45,19 @@ std::string authorities_in(const Value& value) {
     return std::move(file->pem);
 }
 
-// The keys that every `tls` has; `host` is such a name as the server's certificate could have.
+// The keys that every `tls` of a connection to a server has.
+Rows common_keys(std::string_view wanted, std::string_view name, const KeyText& ca,
+                 const KeyText& server_name) {
+    constexpr KeyText kOwn{
+        "PEM: the client certificate with its chain, and its key without password", "none"};
+    return Rows(wanted, name)
+        .key("ca", kind::type("file"), ca)
+        .key("certificate", kind::type("file"), kOwn)
+        .key("key", kind::type("file"), kOwn)
+        .key("server_name", kind::type("text"), server_name);
+}
+
+// `host` is such a name as the server's certificate could have.
 TlsSettings read_common(Section& section, const std::string& host) {
     TlsSettings tls;
     const auto ca = section.find("ca");
@@ -81,10 +94,46 @@ std::string read_authorities(const Value& value) {
     return authorities_in(value);
 }
 
-TlsSettings read_client_tls(const Value& value, const std::string& host) {
-    Section section(value,
-                    "a map: `{ca: ca.pem, certificate: client.pem, key: client.key, server_name: " +
-                        host + "}`");
+const Rows& redis_tls_keys() {
+    static const auto keys = common_keys(
+        "a map: `{ca: ca.pem, certificate: client.pem, key: client.key, server_name: "
+        "redis.internal}`",
+        "redis_tls",
+        {"PEM: the authorities to trust, one certificate of the chain, or Redis's own",
+         "the system's"},
+        {"the name or address that the certificate must have, also sent as SNI", "the URL's host"});
+    return keys;
+}
+
+const Rows& collector_tls_keys() {
+    static const auto keys = common_keys(
+        "a map: `{ca: ca.pem, certificate: client.pem, key: client.key, server_name: "
+        "otel.internal}`",
+        {},
+        {"PEM: the authorities to trust, one certificate of the chain, or the collector's own",
+         "the system's", "with `https://`, as all of `tls`"},
+        {"the name or address that the certificate must have, also sent as SNI",
+         "the host of `otlp`"});
+    return keys;
+}
+
+const Rows& upstream_tls_keys() {
+    static const auto keys =
+        common_keys(
+            "a map: `{ca: ca.pem, server_name: api.internal}`", {},
+            {"PEM: the authorities to trust, one certificate of the chain, or the server's own",
+             "the system's", "with an `https://` server, as all of `tls`"},
+            {"the name or address that the certificates must have, also sent as SNI",
+             "the host of each URL"})
+            .key("verify", kind::toggle(),
+                 {"`off`: any certificate is taken, for any name; `check` warns", "`on`"})
+            .key("min_version", kind::type("tls_version"),
+                 {"the oldest version of TLS: `1.2` or `1.3`", "`1.2`"});
+    return keys;
+}
+
+TlsSettings read_client_tls(const Value& value, const Rows& keys, const std::string& host) {
+    Section section(value, keys);
     TlsSettings tls = read_common(section, host);
     section.refuse_others();
     return tls;
@@ -93,7 +142,7 @@ TlsSettings read_client_tls(const Value& value, const std::string& host) {
 TlsSettings read_upstream_tls(const Value& value) {
     const std::vector<Fault>& faults = value.context().faults;
     const std::size_t faults_before = faults.size();
-    Section section(value, "a map: `{ca: ca.pem, server_name: api.internal}`");
+    Section section(value, upstream_tls_keys());
     TlsSettings tls = read_common(section, "api.internal");
     read_verify(section, tls);
     section.choice<TlsVersion>("min_version", tls.min_version,

@@ -4,6 +4,7 @@
 
 #include "base/quote.hpp"
 #include "base/units.hpp"
+#include "config/keys.hpp"
 #include "config/read_sections.hpp"
 
 namespace tidegate::config {
@@ -14,6 +15,7 @@ using std::chrono::hours;
 
 constexpr std::chrono::seconds kShutdownDelayInKubernetes{5};
 constexpr std::int64_t kHeadBytesMax = 1'048'576;
+constexpr DurationRange kHoldAborted{milliseconds{0}, hours{1}};
 constexpr std::int64_t kBodyRateMax = 1'073'741'824;
 
 void read_body_rate(const Value& value, RequestBounds& bounds) {
@@ -46,31 +48,101 @@ void read_new_per_ip(const Value& value, Connections& connections) {
     connections.new_per_ip = static_cast<std::uint32_t>(rate->quota);
 }
 
+void read_body_bytes(const Value& value, RequestBounds& bounds) {
+    const auto bytes = value.size({0, std::numeric_limits<std::int64_t>::max()}, true);
+    if (bytes) bounds.body_bytes = *bytes;
+}
+
+void read_hold_aborted(const Value& value, Timeouts& timeouts) {
+    if (value.is_off()) {
+        value.fault("`off` is not a duration: write `0s` to free such slots at once");
+        return;
+    }
+    timeouts.hold_aborted = value.duration(kHoldAborted).value_or(timeouts.hold_aborted);
+}
+
 }  // namespace
 
+const Keys<Connections>& connections_keys() {
+    static const auto keys =
+        Keys<Connections>()
+            .integer("max", &Connections::max, {1, 10'000'000},
+                     {"from clients; then an address with more than a quarter makes room for "
+                      "others, else 503 and closed"})
+            .integer("per_ip", &Connections::per_ip, {0, 10'000'000},
+                     {"connections of one address; one more is refused (503)", "`0`: no bound"})
+            .own("new_per_ip", kind::off_or(kind::type("rate")), read_new_per_ip,
+                 {"connections that an address may open in a second, such as `20/s`; more are "
+                  "closed before any handshake",
+                  "`off`", "1/s to 1,000,000/s"});
+    return keys;
+}
+
+const Keys<RequestBounds>& request_bounds_keys() {
+    static const auto keys =
+        Keys<RequestBounds>()
+            .size("header_bytes", &RequestBounds::header_bytes, {1'024, kHeadBytesMax},
+                  {"the whole head, of requests and of the upstream's answers (502)"})
+            .integer("headers", &RequestBounds::headers, {1, 10'000}, {"how many fields, likewise"})
+            .size("uri_bytes", &RequestBounds::uri_bytes, {64, kHeadBytesMax},
+                  {"the target of a request"})
+            .own("body_bytes", kind::type("size"), read_body_bytes,
+                 {"a body; a route may have its own", "`unlimited`"})
+            .own(
+                "body_rate",
+                kind::off_or(kind::any(
+                    {kind::written(R"({"type":"integer","minimum":1,"maximum":1073741824})"),
+                     kind::written(
+                         R"({"type":"string","pattern":"^[1-9][0-9]*(k|K|KiB|m|M|MiB|g|G|GiB)?$|\\$\\{"})")})),
+                read_body_rate,
+                {"bytes a second that a body must bring, beyond `timeouts.request_body`", "`240`",
+                 "1 B to 1 GiB, or `off`"});
+    return keys;
+}
+
+const Keys<Timeouts>& timeouts_keys() {
+    static const auto keys =
+        Keys<Timeouts>()
+            .duration("request_head", &Timeouts::request_head, {}, {"to receive a head"})
+            .duration("request_body", &Timeouts::request_body, {},
+                      {"silence inside a body while the client [has room to "
+                       "send](http2.md#memory), and the head start that `body_rate` allows"})
+            .duration_or_off("request_body_total", &Timeouts::request_body_total, {},
+                             {"for a whole body, also without room to send"})
+            .duration("client_write", &Timeouts::client_write, {},
+                      {"for a client to take 4 KiB of its answer, or all that waits for it"})
+            .duration("client_idle", &Timeouts::client_idle, {},
+                      {"between requests; longer than balancers in front keep an unused "
+                       "connection, most of them 60 to 75 s"})
+            .own("hold_aborted", kind::duration(kHoldAborted), read_hold_aborted,
+                 {"how long a slot of `concurrency` is kept when the request ends before the "
+                  "upstream has answered",
+                  "`5s`", "0 to 1 h"})
+            .duration("drain", &Timeouts::drain, {}, {"for requests in flight when stopping"})
+            .duration("shutdown_delay", &Timeouts::shutdown_delay, {milliseconds{0}, hours{1}},
+                      {"how long to go on accepting, not ready, before draining",
+                       "`0s`; `5s` in Kubernetes"})
+            .duration("tls_handshake", &Timeouts::tls_handshake, {},
+                      {"for a [PROXY header](#behind-a-balancer-that-does-not-speak-http) and the "
+                       "handshake of TLS together"})
+            .duration("tunnel_idle", &Timeouts::tunnel_idle, {},
+                      {"silence of both ends of a [WebSocket](tunnels.md), after which Tidegate "
+                       "closes it"})
+            .duration(
+                "drain_tunnels", &Timeouts::drain_tunnels, {milliseconds{0}, hours{24}},
+                {"over which Tidegate closes the WebSockets, one after the other, when stopping"});
+    return keys;
+}
+
 void read_connections(const Value& value, Config& config) {
-    Section section(value);
-    section.integer("max", config.connections.max, {1, 10'000'000});
-    section.integer("per_ip", config.connections.per_ip, {0, 10'000'000});
+    Section section = connections_keys().read(value, config.connections);
     if (config.connections.per_ip > config.connections.max) {
         section.find("per_ip")->warn("has no effect: it is larger than connections.max");
     }
-    if (const auto rate = section.find("new_per_ip")) read_new_per_ip(*rate, config.connections);
-    section.refuse_others();
 }
 
 void read_limits_on_requests(const Value& value, Config& config) {
-    RequestBounds& bounds = config.limits_on_requests;
-    Section section(value);
-    section.size("header_bytes", bounds.header_bytes, {1'024, kHeadBytesMax});
-    section.integer("headers", bounds.headers, {1, 10'000});
-    section.size("uri_bytes", bounds.uri_bytes, {64, kHeadBytesMax});
-    if (const auto body = section.find("body_bytes")) {
-        const auto bytes = body->size({0, std::numeric_limits<std::int64_t>::max()}, true);
-        if (bytes) bounds.body_bytes = *bytes;
-    }
-    if (const auto rate = section.find("body_rate")) read_body_rate(*rate, bounds);
-    section.refuse_others();
+    request_bounds_keys().read(value, config.limits_on_requests);
 }
 
 void set_default_shutdown_delay(const Context& context, Config& config) {
@@ -81,36 +153,16 @@ void set_default_shutdown_delay(const Context& context, Config& config) {
 }
 
 void read_timeouts(const Value& value, Config& config) {
-    Timeouts& timeouts = config.timeouts;
-    Section section(value);
-    section.duration("request_head", timeouts.request_head);
-    section.duration("request_body", timeouts.request_body);
-    if (const auto total = section.find("request_body_total"); total && total->is_off()) {
-        timeouts.request_body_total = milliseconds{0};
-    } else if (total) {
-        timeouts.request_body_total =
-            total->duration({}, true).value_or(timeouts.request_body_total);
+    Section section = timeouts_keys().read(value, config.timeouts);
+    if (section.find("shutdown_delay")) {
+        config.timeouts.shutdown_delay_origin = Timeouts::Origin::written;
     }
-    section.duration("client_write", timeouts.client_write);
-    section.duration("client_idle", timeouts.client_idle);
-    if (const auto hold = section.find("hold_aborted"); hold && hold->is_off()) {
-        hold->fault("`off` is not a duration: write `0s` to free such slots at once");
-    } else {
-        section.duration("hold_aborted", timeouts.hold_aborted, {milliseconds{0}, hours{1}});
-    }
-    section.duration("drain", timeouts.drain);
-    section.duration("shutdown_delay", timeouts.shutdown_delay, {milliseconds{0}, hours{1}});
-    if (section.find("shutdown_delay")) timeouts.shutdown_delay_origin = Timeouts::Origin::written;
-    section.duration("tls_handshake", timeouts.tls_handshake);
     const auto waits_first = [](const Listen& one) { return one.proxy_protocol || one.tls; };
     const auto handshake = section.find("tls_handshake");
     if (handshake && std::none_of(config.listen.begin(), config.listen.end(), waits_first)) {
         handshake->warn("has no effect: no listener has `tls` or `proxy_protocol`");
     }
-    section.duration("tunnel_idle", timeouts.tunnel_idle);
-    section.duration("drain_tunnels", timeouts.drain_tunnels, {milliseconds{0}, hours{24}});
     warn_without_tunnels(section, config);
-    section.refuse_others();
 }
 
 }  // namespace tidegate::config

@@ -10,6 +10,7 @@
 #include "base/quote.hpp"
 #include "base/units.hpp"
 #include "config/address.hpp"
+#include "config/keys.hpp"
 #include "config/read_sections.hpp"
 
 namespace tidegate::config {
@@ -21,6 +22,10 @@ using std::chrono::minutes;
 
 constexpr int kStatusMin = 100;
 constexpr int kStatusMax = 599;
+constexpr std::int64_t kChecksMax = 100;
+constexpr milliseconds kEveryMin{100};
+constexpr std::int64_t kFailuresMax = 1'000;
+constexpr milliseconds kEjectionMin{100};
 
 void read_check_path(const Value& value, HealthCheck& check) {
     constexpr std::size_t kCheckPathBytesMax = 1'024;
@@ -116,21 +121,17 @@ void read_check_status(const Value& value, HealthCheck& check) {
     }
 }
 
-void read_check_times(Section& section, HealthCheck& check) {
-    constexpr std::int64_t kChecksMax = 100;
-    constexpr milliseconds kEveryMin{100};
-    section.duration("every", check.every, {kEveryMin, hours{1}});
-    if (const auto timeout = section.find("timeout")) {
-        check.timeout = timeout->duration({milliseconds{1}, hours{1}}).value_or(milliseconds{1});
-        if (check.timeout > check.every) {
-            timeout->fault("must be at most `every`, " + format_duration(check.every) +
-                           ": a check must end before the next one begins");
-        }
-    } else {
+void read_check_timeout(Section& section, HealthCheck& check) {
+    const auto timeout = section.find("timeout");
+    if (!timeout) {
         check.timeout = std::min(check.timeout, check.every);
+        return;
     }
-    section.integer("unhealthy_after", check.unhealthy_after, {1, kChecksMax});
-    section.integer("healthy_after", check.healthy_after, {1, kChecksMax});
+    check.timeout = timeout->duration({milliseconds{1}, hours{1}}).value_or(milliseconds{1});
+    if (check.timeout > check.every) {
+        timeout->fault("must be at most `every`, " + format_duration(check.every) +
+                       ": a check must end before the next one begins");
+    }
 }
 
 // Says what to write instead of a word that is no check.
@@ -162,6 +163,61 @@ void read_at_most(const Value& value, Ejection& eject) {
 
 }  // namespace
 
+const Keys<HealthCheck>& health_check_keys() {
+    static const auto keys =
+        Keys<HealthCheck>("`tcp`, or a map: `{path: /healthz}`")
+            .own("path", kind::type("path"), read_check_path,
+                 {"what a `GET` asks for", "required without `tcp` and `grpc`",
+                  "begins with `/`; 1,024 bytes"})
+            .own("tcp", kind::toggle(), nullptr,
+                 {"`on` instead of `path`: connect, and send nothing. The word `tcp` alone is "
+                  "`{tcp: on}`",
+                  "`off`"})
+            .own("grpc", kind::type("text"), nullptr,
+                 {"instead of `path`: the service that [the check asks "
+                  "about](upstreams.md#checks-by-grpc), such as `api.Users`; `on` asks about the "
+                  "server as a whole",
+                  "`off`", "256 bytes; servers that [speak HTTP/2](#servers-over-http2)"})
+            .own("host", kind::type("text"), read_check_host,
+                 {"`Host` of the check, perhaps with a port",
+                  "that of the server's URL; `localhost` for a Unix socket",
+                  "with `path` or `grpc`"})
+            .own(
+                "status",
+                kind::one_or_more(
+                    kind::any(
+                        {kind::written(R"({"type":"integer","minimum":100,"maximum":599})"),
+                         kind::written(
+                             R"({"type":"string","pattern":"^[1-5][0-9]{2}(-[1-5][0-9]{2})?$|\\$\\{"})")}),
+                    {1, 32}),
+                read_check_status,
+                {"statuses of a healthy server: `204`, `200-399`, or a list", "`200-399`",
+                 "100 to 599; 32; with `path`"})
+            .duration("every", &HealthCheck::every, {kEveryMin, hours{1}}, {"how often"})
+            .own("timeout", kind::type("duration"), nullptr,
+                 {"for a whole check, connecting included", "`2s`, or `every` if that is less",
+                  "1 ms to `every`"})
+            .integer("unhealthy_after", &HealthCheck::unhealthy_after, {1, kChecksMax},
+                     {"failed checks in a row until a server is unhealthy"})
+            .integer("healthy_after", &HealthCheck::healthy_after, {1, kChecksMax},
+                     {"good checks in a row until it is healthy again"});
+    return keys;
+}
+
+const Keys<Ejection>& eject_keys() {
+    static const auto keys =
+        Keys<Ejection>("`on`, or a map: `{failures: 5, for: 10s, at_most: 50%}`")
+            .integer("failures", &Ejection::failures, {1, kFailuresMax},
+                     {"in a row, until the server is out"})
+            .duration("for", &Ejection::duration, {kEjectionMin, minutes{5}},
+                      {"how long the first time; each time in a row twice as long, to 5 min"})
+            .own("at_most",
+                 kind::written(R"({"type":"string","pattern":"^([1-9][0-9]?|100)%$|\\$\\{"})"),
+                 read_at_most,
+                 {"how many of the servers may be out at once", "`50%`", "`1%` to `100%`"});
+    return keys;
+}
+
 // The key says what the check does, as in `livenessProbe` of Kubernetes: `path` and `grpc` ask,
 // `tcp` connects. The word `tcp` alone is the whole check, as `memory` is of `store`.
 void read_health_check(const Value& value, Upstream& upstream) {
@@ -177,7 +233,7 @@ void read_health_check(const Value& value, Upstream& upstream) {
     }
     const std::vector<Fault>& faults = value.context().faults;
     const std::size_t faults_before = faults.size();
-    Section section(value, "`tcp`, or a map: `{path: /healthz}`");
+    Section section(value, health_check_keys());
     const auto path = section.find("path");
     const auto tcp = section.find("tcp");
     const auto grpc = section.find("grpc");
@@ -203,11 +259,8 @@ void read_health_check(const Value& value, Upstream& upstream) {
             "the key `path` is missing: write `path: /healthz`, `grpc: on` for a server of gRPC, "
             "or `tcp: on` to connect only");
     }
-    if (path) read_check_path(*path, check);
-    if (host) read_check_host(*host, check);
-    if (status) read_check_status(*status, check);
-    read_check_times(section, check);
-    section.refuse_others();
+    health_check_keys().read(section, check);
+    read_check_timeout(section, check);
     upstream.health_check = std::move(check);
 }
 
@@ -222,18 +275,9 @@ void judge_check_version(const Value& value, const Upstream& upstream) {
 }
 
 void read_ejection(const Value& value, Upstream& upstream) {
-    constexpr std::int64_t kFailuresMax = 1'000;
-    constexpr milliseconds kDurationMin{100};
     if (value.is_off()) return;
     Ejection eject;
-    if (!value.is_on()) {
-        Section section(value, "`on`, or a map: `{failures: 5, for: 10s, at_most: 50%}`");
-        section.integer("failures", eject.failures, {1, kFailuresMax});
-        // Each time in a row is twice as long, and none longer than this.
-        section.duration("for", eject.duration, {kDurationMin, minutes{5}});
-        if (const auto at_most = section.find("at_most")) read_at_most(*at_most, eject);
-        section.refuse_others();
-    }
+    if (!value.is_on()) eject_keys().read(value, eject);
     upstream.eject = eject;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/quote.hpp"
 #include "base/units.hpp"
+#include "config/keys.hpp"
 #include "config/read_sections.hpp"
 
 namespace tidegate::config {
@@ -21,14 +22,6 @@ constexpr std::int64_t kBufferedMax = 68'719'476'736;
 // The nearest of the valid words would be `http1`.
 constexpr std::string_view kNamesOfHttp2[] = {"http2",  "http/2", "http2.0", "http/2.0",
                                               "HTTP/2", "h2c",    "2",       "2.0"};
-
-void read_window(Section& section, std::string_view key, std::int64_t min, std::uint32_t& out) {
-    if (const auto value = section.find(key)) {
-        if (const auto bytes = value->size({min, kWindowMax})) {
-            out = static_cast<std::uint32_t>(*bytes);
-        }
-    }
-}
 
 struct Bound {
     std::string_view key;
@@ -51,7 +44,7 @@ void check_fits(Section& section, const Bound& inner, const Bound& outer, const 
     }
 }
 
-void read_abuse_rate(const Value& value, Rate& out) {
+void read_abuse_rate(const Value& value, Http2& http2) {
     using std::chrono::microseconds;
     constexpr microseconds kIntervalMax = std::chrono::minutes{1};
     const auto rate = value.parsed("a rate such as `100/s`", parse_rate);
@@ -64,14 +57,17 @@ void read_abuse_rate(const Value& value, Rate& out) {
             "`1000000/s`");
         return;
     }
-    out = *rate;
+    http2.abuse_per = *rate;
 }
 
-void read_abuse(const Value& value, Http2& http2) {
-    Section section(value, "a map: `{burst: 1000, per: 100/s}`");
-    section.integer("burst", http2.abuse_burst, {1, 1'000'000});
-    if (const auto per = section.find("per")) read_abuse_rate(*per, http2.abuse_per);
-    section.refuse_others();
+const Keys<Http2>& abuse_keys() {
+    static const auto keys =
+        Keys<Http2>("a map: `{burst: 1000, per: 100/s}`")
+            .integer("burst", &Http2::abuse_burst, {1, 1'000'000}, {"how many at once"})
+            .own("per", kind::type("rate"), read_abuse_rate,
+                 {"how many come back in a time; one more for each answer that ends well",
+                  "`100/s`", "1/min to 1,000,000/s"});
+    return keys;
 }
 
 }  // namespace
@@ -102,6 +98,34 @@ void read_http_versions(Section& listener, Listen& listen) {
     listen.takes_http2 = std::find(found.begin(), found.end(), true) != found.end();
 }
 
+const Keys<Http2>& http2_keys() {
+    static const auto keys =
+        Keys<Http2>("a map: `{streams: 100}`")
+            .integer("streams", &Http2::streams, {1, 10'000},
+                     {"requests that an HTTP/2 connection may have in service at a time; more are "
+                      "refused (`REFUSED_STREAM`) and not counted"})
+            .size("stream_window", &Http2::stream_window, {kStreamWindowMin, kWindowMax},
+                  {"how much of a request's body may be on its way (the stream's window)", "",
+                   "1 KiB to 2 GiB - 1; at most `connection_window`"})
+            .size("connection_window", &Http2::connection_window,
+                  {kConnectionWindowMin, kWindowMax},
+                  {"the same for all bodies of a connection together", "",
+                   "65,535 B to 2 GiB - 1; at most `buffered`"})
+            .size("buffered", &Http2::buffered, {kConnectionWindowMin, kBufferedMax},
+                  {"bodies that a thread holds for all its HTTP/2 connections; beyond, Tidegate "
+                   "lets clients of addresses with more than their share send no more until "
+                   "upstreams have taken some"})
+            .integer("cookie_crumbs", &Http2::cookie_crumbs, {1, 10'000},
+                     {"`cookie` fields of a request that count as one in "
+                      "`limits_on_requests.headers`; more: 431"})
+            .own("abuse", kind::map(abuse_keys()),
+                 [](const Value& abuse, Http2& http2) { abuse_keys().read(abuse, http2); },
+                 {"`{burst, per}`: frames of a connection that serve no request, such as resets, "
+                  "`SETTINGS`, `PING`; beyond, Tidegate closes it (`ENHANCE_YOUR_CALM`)",
+                  "`{burst: 1000, per: 100/s}`"});
+    return keys;
+}
+
 void read_http2(const Value& value, Config& config) {
     if (value.is_off() || value.is_on()) {
         value.fault(
@@ -111,14 +135,7 @@ void read_http2(const Value& value, Config& config) {
     }
     const std::size_t faults_before = value.context().faults.size();
     Http2& http2 = config.http2;
-    Section section(value, "a map: `{streams: 100}`");
-    section.integer("streams", http2.streams, {1, 10'000});
-    read_window(section, "stream_window", kStreamWindowMin, http2.stream_window);
-    read_window(section, "connection_window", kConnectionWindowMin, http2.connection_window);
-    section.size("buffered", http2.buffered, {kConnectionWindowMin, kBufferedMax});
-    section.integer("cookie_crumbs", http2.cookie_crumbs, {1, 10'000});
-    if (const auto abuse = section.find("abuse")) read_abuse(*abuse, http2);
-    section.refuse_others();
+    Section section = http2_keys().read(value, http2);
     if (value.context().faults.size() != faults_before) return;
     const Bound connection{"connection_window", http2.connection_window};
     check_fits(section, {"stream_window", http2.stream_window}, connection,

@@ -5,7 +5,10 @@
 
 #include "base/quote.hpp"
 #include "config/header_field.hpp"
+#include "config/keys.hpp"
 #include "config/read_sections.hpp"
+#include "config/referenced_file.hpp"
+#include "identity/name_rules.hpp"
 
 namespace tidegate::config {
 
@@ -68,9 +71,26 @@ void read_prefixes(const Value& value, std::int64_t bits, std::vector<int>& out)
     if (!prefixes.empty()) out = std::move(prefixes);
 }
 
+const Rows& client_ip_keys() {
+    static const auto keys =
+        Rows()
+            .key("trusted_proxies", kind::one_or_more(kind::type("network"), {0, 10'000}),
+                 {"networks whose forwarding fields are believed", "none", "10,000 networks"})
+            .key("header", kind::type("field_name"),
+                 {"`x-forwarded-for`, `forwarded`, or a field with one address",
+                  "`x-forwarded-for`"})
+            .key("ipv4_prefix", kind::one_or_more(kind::integer({1, 32}), {1, 8}),
+                 {"what counts as one IPv4 client, such as `24`; a list counts each", "`32`",
+                  "1 to 32, at most 8 of them"})
+            .key("ipv6_prefix", kind::one_or_more(kind::integer({1, 128}), {1, 8}),
+                 {"what counts as one IPv6 client; a list counts each", "`64`",
+                  "1 to 128, at most 8 of them"});
+    return keys;
+}
+
 void read_client_ip(const Value& value, Config& config) {
     ClientIpSettings& client_ip = config.client_ip;
-    Section section(value);
+    Section section(value, client_ip_keys());
     if (const auto proxies = section.find("trusted_proxies")) {
         read_trusted_proxies(*proxies, client_ip);
     }
@@ -153,9 +173,20 @@ std::string fault_of_forwarded_field(const std::string& name, bool is_address,
     return {};
 }
 
+const Rows& forward_as_keys() {
+    static const auto keys =
+        Rows("a map: `{user: x-auth-user, tier: x-auth-tier}`")
+            .key("user", kind::type("field_name"),
+                 {"the field in which the upstream gets the user; clients cannot set it", "none"})
+            .key("tier", kind::type("field_name"), {"the same of the user's tier", "none"})
+            .key("client_ip", kind::type("field_name"),
+                 {"the same of the client's address", "none"});
+    return keys;
+}
+
 void read_forward_as(const Value& value, Config& config) {
     ForwardAs& forwarded = config.forward_as;
-    Section section(value, "a map: `{user: x-auth-user, tier: x-auth-tier}`");
+    Section section(value, forward_as_keys());
     std::vector<std::string> names;
     const auto read = [&](std::string_view key, std::string& out) {
         const auto field = section.find(key);
@@ -241,7 +272,7 @@ void warn_about_idle_settings(Section& section, const Config& config, const Decl
     }
     const auto forward_as = section.find("forward_as");
     if (!forward_as) return;
-    Section fields(*forward_as);
+    Section fields(*forward_as, forward_as_keys());
     const auto user = fields.find("user");
     if (user && config.user_methods.empty())
         user->warn("has no effect: identity.user lists no method");
@@ -260,8 +291,49 @@ bool has_trusted_peers(const Config& config) {
                        [](const Listen& listen) { return listen.trusted; });
 }
 
+const Rows& identity_keys() {
+    static const auto keys =
+        Rows()
+            .key("client_ip", kind::map(client_ip_keys()),
+                 {"how Tidegate finds the client's address"})
+            .key("user", kind::list(kind::map(user_method_keys()), {0, 16}),
+                 {"the [methods](#methods-that-name-a-user) that name a user, tried in order",
+                  "none", "at most 16"})
+            .key("users", kind::type("file"),
+                 {"a file of users and tiers, `alice: {tier: pro}`; wins over what a credential "
+                  "says",
+                  "none", "16 MiB"})
+            .key("on_invalid_credentials", kind::word({"reject", "anonymous"}),
+                 {"`reject` (401), or `anonymous`: as if there were none", "`reject`"})
+            .key("failed_credentials", kind::off_or(single_or_limits_kind()),
+                 {"limits of credentials that are not valid, by address, or `off`: [invalid "
+                  "credentials](identity.md#invalid-credentials)",
+                  "`60/min` with `jwt` or `basic`, else none", "a quota of 1 or more"})
+            .key("require", kind::toggle(),
+                 {"`on`: a request without a user gets 401; needs a method", "`off`"})
+            .key("forward_as", kind::map(forward_as_keys()),
+                 {"fields in which the upstream gets the user, the tier and the address"});
+    return keys;
+}
+
+const Keys<Forwarding>& forwarding_keys() {
+    static const auto keys =
+        Keys<Forwarding>()
+            .toggle("x_forwarded", &Forwarding::x_forwarded,
+                    {"send `X-Forwarded-For`, `-Proto`, `-Host`, `-Port`, `X-Real-IP`"})
+            .toggle("forwarded", &Forwarding::forwarded, {"send `Forwarded` (RFC 7239)"})
+            .toggle("via", &Forwarding::via, {"send `Via`"})
+            .toggle("client_certificate", &Forwarding::client_certificate,
+                    {"send `X-Forwarded-Client-Cert`, which describes the certificate that the "
+                     "client has shown; clients cannot set it"})
+            .word<bool>("host", &Forwarding::preserve_host,
+                        {{"preserve", true}, {"upstream", false}},
+                        {"`preserve` the client's `Host`, or `upstream`: the server's own"});
+    return keys;
+}
+
 void read_identity(const Value& value, Config& config, Declared& declared) {
-    Section section(value);
+    Section section(value, identity_keys());
     if (const auto client_ip = section.find("client_ip")) {
         read_client_ip(*client_ip, config);
     }
@@ -275,22 +347,61 @@ void read_identity(const Value& value, Config& config, Declared& declared) {
 }
 
 void read_forwarding(const Value& value, Config& config) {
-    Section section(value);
-    section.toggle("x_forwarded", config.forwarding.x_forwarded);
-    section.toggle("forwarded", config.forwarding.forwarded);
-    section.toggle("via", config.forwarding.via);
-    config.forwarding.states_via = section.find("via").has_value();
-    section.toggle("client_certificate", config.forwarding.client_certificate);
-    if (config.forwarding.client_certificate && !config.asks_for_certificates()) {
+    Forwarding& forwarding = config.forwarding;
+    Section section = forwarding_keys().read(value, forwarding);
+    forwarding.states_via = section.find("via").has_value();
+    if (forwarding.client_certificate && !config.asks_for_certificates()) {
         section.find("client_certificate")
             ->warn(
                 "has no effect: no listener asks clients for a certificate; see `tls.client_auth` "
-                "of "
-                "`listen`");
+                "of `listen`");
     }
-    section.choice<bool>("host", config.forwarding.preserve_host,
-                         {{"preserve", true}, {"upstream", false}});
+}
+
+// The file that `identity.users` names: `alice: {tier: pro}`. As strict as the configuration.
+
+namespace {
+
+constexpr std::size_t kUserBytesMax = 1'024;
+
+void read_one(const std::string& user, const Value& value, Config& config, Declared& declared) {
+    Section section(value, "a map: `{tier: pro}`");
+    std::optional<std::string> tier;
+    if (const auto name = section.need("tier", "`tier: pro`")) tier = name->identifier();
     section.refuse_others();
+    if (user.empty() || user.size() > kUserBytesMax) {
+        value.fault("the name of a user has 1 to " + std::to_string(kUserBytesMax) + " bytes");
+        return;
+    }
+    if (!identity::is_plain_name(user)) {
+        value.fault("this is not a valid name: " + std::string(kPlainNames));
+        return;
+    }
+    if (!tier) return;
+    const Place place = section.find("tier")->place();
+    declared.user_tiers.try_emplace(
+        *tier, Diagnostic{value.context().file, place.line, place.column,
+                          value.name() + ".tier: no policy has a tier " + quote(*tier)});
+    config.user_tiers.insert_or_assign(user, std::move(*tier));
+}
+
+}  // namespace
+
+void read_users(const Value& value, Config& config, Declared& declared) {
+    const auto file = read_referenced_file(value, "users.yaml", kListBytesMax);
+    if (!file) return;
+    warn_if_world_writable(value, *file);
+    Context context = context_of(*file, value.context());
+    const TreeNode tree =
+        parse_document(file->text, context.faults, {MapKeys::shown, kListBytesMax});
+    if (tree.kind != TreeNode::Kind::null) {
+        const Value root(context, tree, "", tree.place);
+        constexpr ListRule kUsers{"a map of users: `alice: {tier: pro}`"};
+        for (const auto& [user, entry] : root.named(kUsers, false)) {
+            read_one(user, entry, config, declared);
+        }
+    }
+    report_faults(std::move(context), value.context());
 }
 
 }  // namespace tidegate::config

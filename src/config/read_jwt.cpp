@@ -4,6 +4,7 @@
 
 #include "base/quote.hpp"
 #include "config/address.hpp"
+#include "config/keys.hpp"
 #include "config/user_method.hpp"
 #include "identity/jws_algorithm.hpp"
 #include "identity/key_source.hpp"
@@ -13,6 +14,8 @@ namespace tidegate::config {
 namespace {
 
 using identity::JwsAlgorithm;
+
+constexpr DurationRange kLeeway{milliseconds{0}, std::chrono::minutes{5}};
 
 constexpr std::string_view kEmpty = "the list is empty: Tidegate would refuse every token";
 
@@ -81,7 +84,6 @@ std::optional<CredentialPlace> read_place_of_token(Section& section, identity::J
 }
 
 void read_claims(Section& section, identity::JwtMethod& jwt) {
-    constexpr milliseconds kLeewayMax = std::chrono::minutes{5};
     const auto text = [&](std::string_view key, std::string_view wanted, std::string& out) {
         const auto value = section.find(key);
         if (!value) return;
@@ -92,7 +94,7 @@ void read_claims(Section& section, identity::JwtMethod& jwt) {
     text("tier_claim", "the name of a claim such as `plan`", jwt.tier_claim);
     const auto leeway = section.find("leeway");
     if (!leeway) return;
-    const auto time = leeway->duration({milliseconds{0}, kLeewayMax});
+    const auto time = leeway->duration(kLeeway);
     if (!time) return;
     jwt.leeway = std::chrono::duration_cast<std::chrono::seconds>(*time);
     if (jwt.leeway != *time) leeway->fault("tokens have whole seconds only: write `30s`");
@@ -147,15 +149,61 @@ void read_keys(Section& section, identity::JwtMethod& jwt, Declared& declared) {
     }
 }
 
+// In the order in which the identity room lists them.
+std::vector<std::string_view> jws_algorithm_names() {
+    return {"HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256",
+            "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"};
+}
+
 }  // namespace
+
+const Rows& jwt_keys() {
+    static const auto keys =
+        Rows(kMethodWanted)
+            .key("header", kind::type("field_name"),
+                 {"`authorization`: after `Bearer`; any other field: alone", "`authorization`"})
+            .key("cookie", kind::type("text"),
+                 {"the token is in that cookie instead", "none", "not beside `header`"})
+            .key("jwks", kind::type("text"),
+                 {"the key set (RFC 7517): a file, an `https://` URL, or an `http://` URL of this "
+                  "machine (127.0.0.0/8, ::1, `localhost`)",
+                  "one of `jwks` and `discovery` is required", "1 MiB, 100 keys"})
+            .key("discovery", kind::type("text"),
+                 {"the issuer's URL; its metadata (OpenID Connect Discovery 1.0) says where the "
+                  "keys are"})
+            .key("algorithms", kind::one_or_more(kind::word(jws_algorithm_names()), {1, 32}),
+                 {"of `HS`, `RS`, `PS`, `ES` with `256`, `384`, `512`, and `EdDSA`; Tidegate takes "
+                  "no other",
+                  "required", "1 to 32"})
+            .required("`algorithms: [RS256]` with those that the issuer uses")
+            .key("ca", kind::type("file"),
+                 {"PEM: the authorities to trust for both fetches", "the system's"})
+            .key("issuer", kind::type("text"),
+                 {"what `iss` must be, to the letter; `check` warns without",
+                  "that of `discovery`, else any"})
+            .key(
+                "audience", kind::one_or_more(kind::type("text"), {0, 32}),
+                {"text or a list: `aud` must hold one of them; `check` warns without", "any", "32"})
+            .key("claim", kind::type("text"),
+                 {"which claim names the user: text or a number. One name, no path into nested "
+                  "claims",
+                  "`sub`", "1,024 bytes"})
+            .key("tier_claim", kind::type("text"),
+                 {"which claim names the tier: text or a list. The first tier that some policy "
+                  "knows counts",
+                  "none", "1,024 bytes"})
+            .key("leeway", kind::duration(kLeeway),
+                 {"how far clocks may be apart", "`30s`", "0 to 5 min, whole seconds"})
+            .key(kNamespace, kind::type("name"), kNamespaceText);
+    return keys;
+}
 
 FoundMethod read_jwt(Section& section, Declared& declared) {
     identity::JwtMethod jwt;
     FoundMethod found;
     found.place = read_place_of_token(section, jwt);
     check_place_of_keys(section);
-    if (const auto algorithms =
-            section.need("algorithms", "`algorithms: [RS256]` with those that the issuer uses")) {
+    if (const auto algorithms = section.need("algorithms")) {
         jwt.algorithms = read_algorithms(*algorithms);
     }
     read_keys(section, jwt, declared);

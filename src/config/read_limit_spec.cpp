@@ -16,6 +16,7 @@
 #include "config/file_text.hpp"
 #include "config/files_read.hpp"
 #include "config/header_field.hpp"
+#include "config/keys.hpp"
 #include "config/section.hpp"
 #include "config/suggest.hpp"
 #include "http/grpc.hpp"
@@ -140,16 +141,23 @@ void read_count(const Value& value, LimitSpec& spec) {
     }
 }
 
-// `{header: X-Send-At}` or `{query: at}`.
+const Rows& moment_keys() {
+    static const auto keys =
+        Rows("`{header: x-send-at}` or `{query: at}`")
+            .key("header", kind::type("field_name"), {"the field that states the moment"})
+            .key("query", kind::type("name"), {"the query parameter that states the moment"})
+            .one_of_them();
+    return keys;
+}
+
 std::optional<MomentSource> read_moment(const Value& value) {
-    constexpr std::string_view kWanted = "`{header: x-send-at}` or `{query: at}`";
-    Section section(value, kWanted);
+    Section section(value, moment_keys());
     const auto header = section.find("header");
     const auto query = section.find("query");
     section.refuse_others();
     if (!value.is_map()) return std::nullopt;
     if (header.has_value() == query.has_value()) {
-        value.fault("write one of them: " + std::string(kWanted));
+        value.fault("write one of them: " + std::string(moment_keys().wanted()));
         return std::nullopt;
     }
     if (header) {
@@ -162,11 +170,8 @@ std::optional<MomentSource> read_moment(const Value& value) {
     return MomentSource{MomentSource::In::query, std::move(*name)};
 }
 
-// The settings that only schedules have, and must have.
-void read_schedule(Section& section, LimitSpec& spec, std::optional<MomentSource>& moment) {
-    section.choice<bool>("window", spec.utc_day, {{"sliding", false}, {"utc_day", true}});
-    if (const auto horizon = section.find("horizon")) spec.horizon = read_time(*horizon);
-    section.choice<bool>("past", spec.forward_past, {{"now", false}, {"forward", true}});
+// The setting that only schedules have, and must have.
+void read_moment_of(Section& section, const LimitSpec& spec, std::optional<MomentSource>& moment) {
     const auto at = section.find("at");
     if (at) moment = read_moment(*at);
     const bool schedules = limit::traits_of(spec.algorithm).has(limit::kMoment);
@@ -327,31 +332,108 @@ std::vector<std::pair<std::string_view, Anchor>> anchor_names() {
     return names;
 }
 
+// The reader of a time.
+auto time_of(std::optional<Micros> LimitSpec::*member) {
+    return [member](const Value& time, LimitSpec& spec) { spec.*member = read_time(time); };
+}
+
+const Keys<LimitSpec>& limit_keys() {
+    static const auto keys =
+        Keys<LimitSpec>("a map", "limit")
+            .own("name", kind::type("name"),
+                 [](const Value& name, LimitSpec& spec) {
+                     spec.name = name.identifier().value_or("");
+                 },
+                 {"in fields, metrics and logs, after the policy's name: [one "
+                  "name](#names-of-limits)",
+                  "its window and kind: `1s`, `1h-fixed`, `1s-gcra`, `concurrency`: [all of "
+                  "them](#names-of-limits)"})
+            .own("quota", kind::integer({0, limit::kQuotaMax}),
+                 [](const Value& quota, LimitSpec& spec) {
+                     spec.quota = read_quota(quota).value_or(0);
+                 },
+                 {"units", "required",
+                  "0 to 4,294,967,295; of `sliding_log` 1,000, `schedule` 2,000, `concurrency` "
+                  "100,000"})
+            .required("`quota: 10`")
+            .word<Algorithm>("algorithm", &LimitSpec::algorithm, algorithm_names(),
+                             {"`sliding_window`, `fixed_window`, `sliding_log`, `gcra` "
+                              "(`token_bucket`), `leaky_bucket`, `schedule`, `concurrency`"})
+            .word<Anchor>("anchor", &LimitSpec::anchor, anchor_names(),
+                          {"where windows begin: `clock`, `first_request`, or with the calendar, "
+                           "`utc_day`, `utc_week`, `utc_month`, and with `time_zone` `day`, "
+                           "`week`, `month` (`fixed_window`)"})
+            .own("time_zone", kind::type("text"), read_time_zone,
+                 {"whose day, week or month it is: a name of the tz database such as "
+                  "[`Europe/Berlin`](limits.md#days-of-a-time-zone)",
+                  "required for these anchors"})
+            .word<bool>("window", &LimitSpec::utc_day, {{"sliding", false}, {"utc_day", true}},
+                        {"`sliding` or `utc_day` (`schedule`)"})
+            .own("horizon", kind::type("duration"), time_of(&LimitSpec::horizon),
+                 {"how far ahead a moment may be (`schedule`)", "`31day`", "0 to ten years"})
+            .word<bool>("past", &LimitSpec::forward_past, {{"now", false}, {"forward", true}},
+                        {"count what is past as `now`, or `forward` it uncounted (`schedule`)"})
+            .own("at", kind::map(moment_keys()), nullptr,
+                 {"`{header: NAME}` or `{query: NAME}`: the moment (`schedule`)", "required"})
+            .own("per", kind::type("duration"), nullptr,
+                 {"in which time; not for `concurrency` and calendar anchors", "required",
+                  "1 ms to ten years"})
+            .own("precision", kind::type("duration"), time_of(&LimitSpec::precision),
+                 {"width of a sub-bucket (`sliding_window`)", "about 1/60 of `per`",
+                  "at most 1,000 sub-buckets"})
+            .toggle("strict", &LimitSpec::strict,
+                    {"[one sub-bucket more](limits.md#sliding_window) (`sliding_window`)"})
+            .own("burst", kind::integer({1, limit::kQuotaMax}),
+                 [](const Value& burst, LimitSpec& spec) {
+                     spec.burst = burst.integer({1, limit::kQuotaMax});
+                 },
+                 {"units at once (`gcra`, `leaky_bucket`)", "the quota"})
+            .own("max_delay", kind::type("duration"), time_of(&LimitSpec::max_delay),
+                 {"how long a request may be held (`leaky_bucket`)", "`5min`", "0 to 5 min"})
+            .own("count",
+                 kind::any(
+                     {kind::fixed({"admitted", "all"}),
+                      kind::list(
+                          kind::any(
+                              {kind::written(R"({"type":"integer","minimum":200,"maximum":599})"),
+                               kind::type("number_text"),
+                               kind::written(R"({"type":"string","pattern":"^grpc:[0-9]+$"})")}),
+                          {0, 64}),
+                      kind::type("variable")}),
+                 read_count,
+                 {"`admitted`, `all`, or statuses such as `[401, 403]` or `[\"grpc:16\"]`: [what "
+                  "counts](limits.md#what-counts)",
+                  "`admitted`", "statuses 200 to 599 and `grpc:0` to `grpc:16`, at most 64"});
+    return keys;
+}
+
 std::optional<LimitSpec> read_map(const Value& value, std::optional<MomentSource>& moment) {
     const std::size_t faults_before = value.context().faults.size();
     LimitSpec spec;
-    Section section(value);
-    if (const auto name = section.find("name")) spec.name = name->identifier().value_or("");
-    if (const auto quota = section.need("quota", "`quota: 10`")) {
-        spec.quota = read_quota(*quota).value_or(0);
-    }
-    section.choice<Algorithm>("algorithm", spec.algorithm, algorithm_names());
-    section.choice<Anchor>("anchor", spec.anchor, anchor_names());
-    if (const auto zone = section.find("time_zone")) read_time_zone(*zone, spec);
-    read_schedule(section, spec, moment);
+    Section section = limit_keys().read(value, spec);
+    read_moment_of(section, spec, moment);
     read_duration(section, spec);
-    if (const auto precision = section.find("precision")) spec.precision = read_time(*precision);
-    section.toggle("strict", spec.strict);
-    if (const auto burst = section.find("burst"))
-        spec.burst = burst->integer({1, limit::kQuotaMax});
-    if (const auto delay = section.find("max_delay")) spec.max_delay = read_time(*delay);
-    if (const auto count = section.find("count")) read_count(*count, spec);
-    section.refuse_others();
     if (value.context().faults.size() != faults_before) return std::nullopt;
     return spec;
 }
 
+// A list of a window in seconds.
+constexpr const char* kListSchema =
+    R"({"type":"array","prefixItems":[{"anyOf":[{"type":"number","exclusiveMinimum":0},{"type":"string","pattern":"^[0-9]+(\\.[0-9]+)?$|\\$\\{"}]},{"anyOf":[{"type":"integer","minimum":0,"maximum":4294967295},{"$ref":"#/$defs/number_text"}]},{"anyOf":[{"type":"number","exclusiveMinimum":0},{"type":"string","pattern":"^[0-9]+(\\.[0-9]+)?$|\\$\\{"}]}],"items":false,"minItems":2,"maxItems":3})";
+
 }  // namespace
+
+KeyKind limit_kind() {
+    return kind::any({kind::type("rate"), kind::written(kListSchema), kind::map(limit_keys())});
+}
+
+KeyKind limits_kind() {
+    return kind::list(limit_kind(), {1, limit::kLimitsMax});
+}
+
+KeyKind single_or_limits_kind() {
+    return kind::any({limit_kind(), limits_kind()});
+}
 
 std::optional<LimitSpec> read_limit_spec(const Value& value, std::optional<MomentSource>& moment) {
     if (value.is_map()) return read_map(value, moment);

@@ -1,7 +1,12 @@
 // The lists of limits: of policies, of failed credentials and of preflights.
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
 
 #include "base/quote.hpp"
+#include "base/units.hpp"
 #include "config/read_limit_spec.hpp"
 #include "config/read_sections.hpp"
 
@@ -173,6 +178,86 @@ std::vector<limit::Limit> read_preflight_limits(const Value& value) {
     constexpr ListRule kLimits{"a rate such as `50/s`, or a list of limits", "limits", kLimitsMax,
                                "the list is empty: write a limit such as `50/s`"};
     return read_each(value, kLimits, read_preflight_limit);
+}
+
+// A list of numbers where a list of limits must be.
+
+namespace {
+
+constexpr std::size_t kNumbersMin = 2;  // seconds and quota
+constexpr std::size_t kNumbersMax = 3;  // and a precision
+
+// `7/min` for a quota of 7 every 60 seconds.
+std::string rate_text(std::int64_t quota, std::int64_t seconds) {
+    constexpr std::pair<std::int64_t, std::string_view> kUnits[] = {
+        {1, "s"}, {60, "min"}, {3'600, "h"}, {86'400, "day"}};
+    for (const auto& [unit_seconds, unit] : kUnits) {
+        if (seconds == unit_seconds) return std::to_string(quota) + "/" + std::string(unit);
+    }
+    return std::to_string(quota) + "/" + std::to_string(seconds) + "s";
+}
+
+}  // namespace
+
+bool report_flat_limits(const Value& value) {
+    if (!value.is_sequence()) return false;
+    const auto items = value.items({});
+    if (items.size() < kNumbersMin || items.size() > kNumbersMax) return false;
+    std::vector<std::int64_t> numbers;
+    std::string written;
+    for (const Value& item : items) {
+        const std::optional<std::int64_t> number = item.whole_number();
+        if (!number) return false;
+        written += (written.empty() ? "" : ", ") + std::to_string(*number);
+        numbers.push_back(*number);
+    }
+    const std::string as_rate =
+        numbers.size() == kNumbersMin ? ", or " + quote(rate_text(numbers[1], numbers[0])) : "";
+    value.fault("found a list of numbers; did you mean " + quote("[[" + written + "]]") + as_rate +
+                "?");
+    return true;
+}
+
+// Clients, the log and reports know a limit by one name: no two may share it.
+
+namespace {
+
+struct Owner {
+    const limit::Policy* policy;
+    const limit::Limit* limit;
+};
+
+// `first` was read before `second`. One of them at least is an entry of `policies`: names of the
+// others do not lead to the same name.
+void report(const Owner& first, const Owner& second, const std::string& name,
+            const Declared& declared, Context& context) {
+    const bool second_is_declared = declared.policies.contains(second.policy->name);
+    const Owner& here = second_is_declared ? second : first;
+    const Owner& other = second_is_declared ? first : second;
+    const auto place = declared.policies.find(here.policy->name);
+    context.faults.push_back({place == declared.policies.end() ? Place{} : place->second.place,
+                              "policies." + here.policy->name + ": its limit " +
+                                  quote(here.limit->name) + " would be called " + quote(name) +
+                                  ", as the limit " + quote(other.limit->name) + " of the policy " +
+                                  quote(other.policy->name) +
+                                  ": give one of the two limits or policies another name"});
+}
+
+}  // namespace
+
+void check_limit_names(const Config& config, const Declared& declared, Context& context) {
+    std::unordered_map<std::string, Owner> owners;
+    for (const LimitList& list : config.limit_lists) {
+        for (const limit::Limit& limit : list.limits()) {
+            const Owner owner{list.policy, &limit};
+            const auto [entry, is_new] =
+                owners.emplace(limit::full_name(*list.policy, limit), owner);
+            // The tiers of a policy have the same limits with other quotas.
+            if (is_new || entry->second.policy == list.policy) continue;
+            report(entry->second, owner, entry->first, declared, context);
+            entry->second = owner;  // its tiers are not reported again
+        }
+    }
 }
 
 }  // namespace tidegate::config

@@ -1,4 +1,5 @@
-// `listen` and `admin`.
+// `listen`, `check` and `admin`: addresses, what a balancer in front says, and how Tidegate is
+// asked.
 #include <grp.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "base/quote.hpp"
 #include "config/address.hpp"
 #include "config/error_message.hpp"
+#include "config/keys.hpp"
 #include "config/read_sections.hpp"
 
 namespace tidegate::config {
@@ -21,6 +23,7 @@ namespace {
 
 constexpr std::uint16_t kDefaultAdminPort = 9901;
 constexpr std::string_view kEveryIpv4 = "0.0.0.0";
+constexpr const char* kModeSchema = R"({"type":"string","pattern":"^0?[0-7]{3}$|\\$\\{"})";
 
 // A socket that systemd does not pass. Where it passes none, the program may be there to check the
 // configuration only; run() of the proxy reports that.
@@ -137,8 +140,8 @@ void read_listener(const Value& value, Config& config, Redirects& redirects) {
     std::optional<Address> address;
     std::optional<Value> redirect;
     if (value.is_map()) {
-        Section section(value);
-        if (const auto at = section.need("address", "`address: 8080`")) {
+        Section section(value, listener_keys());
+        if (const auto at = section.need("address")) {
             address = read_listener_address(*at);
         }
         read_socket_file(section, address, listen.socket_file);
@@ -172,6 +175,92 @@ void read_listener(const Value& value, Config& config, Redirects& redirects) {
 }
 
 }  // namespace
+
+const Rows& listener_keys() {
+    static const auto keys =
+        Rows()
+            .key("address",
+                 kind::any({kind::type("listen_address"), kind::type("inherited_socket")}),
+                 {"`8080` or `:8080` (IPv6 and IPv4), `127.0.0.1:8080`, `[::1]:8080`, "
+                  "`unix:/path`; or `systemd:NAME`",
+                  "required"})
+            .required("`address: 8080`")
+            .key("mode", kind::written(kModeSchema),
+                 {"of a Unix socket: the permissions of its file, such as `\"0660\"`; a program "
+                  "that may write to the file may connect",
+                  "what the umask leaves", "three octal digits"})
+            .key("group", kind::type("text"),
+                 {"of a Unix socket: the group of its file, a name or a number",
+                  "that of the process", "one that the process may give"})
+            .key("trusted", kind::toggle(),
+                 {"for a Unix socket: believe its peers about their clients", "`off`"})
+            .key("proxy_protocol", kind::any({kind::toggle(), kind::map(proxy_protocol_keys())}),
+                 {"each connection begins with a [PROXY "
+                  "header](#behind-a-balancer-that-does-not-speak-http), version 1 or 2: `{from}`, "
+                  "`on` for a Unix socket, or `off`",
+                  "`off`"})
+            .key("forwarded_proto", kind::word({"http", "https"}),
+                 {"what clients speak to the balancer in front, `http` or `https`: Tidegate tells "
+                  "upstreams so in `X-Forwarded-Proto` and `Forwarded`",
+                  "`http`", "only of `proxy`, without `tls`"})
+            .key("face", kind::word({"proxy", "forward_auth", "check", "envoy_grpc"}),
+                 {"how Tidegate is asked: `proxy` forwards requests, `forward_auth` answers the "
+                  "[questions of a gateway](faces.md), `check` those of [programs](check-api.md), "
+                  "`envoy_grpc` those of [Envoy by gRPC](envoy-grpc.md)",
+                  "`proxy`"})
+            .key(
+                "dialect", kind::word({"nginx", "ingress-nginx", "forwarded", "envoy"}),
+                {"of `forward_auth`: [how the gateway says](faces.md#the-dialects) which request "
+                 "it asks about, `nginx`, `ingress-nginx`, `forwarded` (Traefik, Caddy) or `envoy`",
+                 "required"})
+            .key("path_prefix", kind::type("path"),
+                 {"of `dialect: envoy`: what Envoy puts before each path, as its `path_prefix`",
+                  "none", "begins with `/`, ends without it"})
+            .key("from", kind::one_or_more(kind::type("network"), {1, 10'000}),
+                 {"of `forward_auth`, `check` and `envoy_grpc`: the networks of [those who may "
+                  "ask](faces.md#who-may-ask)",
+                  "this machine",
+                  "1 to 10,000 networks; required where other machines can connect, or `token`"})
+            .key("token", kind::type("secret"),
+                 {"of `check`: what every call must bring", "none",
+                  "no space at its ends, no controls"})
+            .key("tls", kind::off_or(kind::map(listener_tls_keys())),
+                 {"clients speak [TLS with Tidegate](#tls-of-a-listener): a map of the keys below, "
+                  "or `off`",
+                  "`off`", "not for a Unix socket"})
+            .key("redirect", redirect_kind(),
+                 {"`https`: Tidegate answers each request with [a redirect to "
+                  "https](#from-http-to-https); or `{to, port}`",
+                  "none", "only of `proxy`, without `tls`"})
+            .key("http", kind::one_or_more(kind::word({"h2", "http1"}), {1, 0}),
+                 {"[which versions of HTTP](#http2-of-a-listener) clients may speak: `h2`, `http1` "
+                  "(1.1 and 1.0) or a list of both; `http1` alone turns HTTP/2 off",
+                  "`[h2, http1]` with `tls`, else `[http1]`; of `envoy_grpc` `[h2]`",
+                  "at least one"})
+            .key("half_close", kind::toggle(),
+                 {"`on`: a client of HTTP/1 that closes only its sending side still gets its "
+                  "answers. `off`: it [has left](operating.md#clients-that-leave)",
+                  "`off`", "only where `http` has `http1`"});
+    return keys;
+}
+
+const Rows& admin_keys() {
+    static const auto keys =
+        Rows()
+            .key("address", kind::type("listen_address"),
+                 {"`127.0.0.1:9901`, or `unix:/path`", "required"})
+            .required("`address: 127.0.0.1:9901`")
+            .key("mode", kind::written(kModeSchema),
+                 {"of a Unix socket: the permissions of its file, such as `\"0660\"`",
+                  "what the umask leaves", "three octal digits"})
+            .key("group", kind::type("text"),
+                 {"of a Unix socket: the group of its file, a name or a number",
+                  "that of the process", "one that the process may give"})
+            .key("token", kind::type("secret"),
+                 {"what every request but metrics and health must bring",
+                  "none: only this machine may ask", "no space at its ends, no controls"});
+    return keys;
+}
 
 std::optional<std::uint32_t> find_group(const std::string& group) {
     if (std::all_of(group.begin(), group.end(), is_digit)) {
@@ -237,8 +326,8 @@ void read_admin(const Value& value, Config& config) {
     Admin admin;
     std::optional<Address> address;
     if (value.is_map()) {
-        Section section(value);
-        if (const auto at = section.need("address", "`address: 127.0.0.1:9901`")) {
+        Section section(value, admin_keys());
+        if (const auto at = section.need("address")) {
             address = read_address(*at);
         }
         read_socket_file(section, address, admin.socket_file);
@@ -256,6 +345,272 @@ void read_admin(const Value& value, Config& config) {
     }
     admin.address = std::move(*address);
     config.admin = std::move(admin);
+}
+
+// A balancer in front of a listener: `proxy_protocol` and `forwarded_proto`.
+
+namespace {
+
+constexpr std::string_view kNoSenders =
+    "the networks of your balancers are missing: write `proxy_protocol: {from: [10.0.0.0/8]}`. "
+    "Tidegate closes connections from any other address";
+
+void read_senders(const Value& value, ProxyProtocol& proxy_protocol) {
+    constexpr ListRule kSenders{"a network or a list of networks", "networks", 10'000,
+                                "the list is empty: Tidegate would close every connection"};
+    std::vector<IpNetwork> from;
+    for (const Value& item : value.one_or_more(kSenders)) {
+        const auto network = read_network(item);
+        if (!network) continue;
+        if (network->prefix == 0) {
+            item.warn(
+                "this network contains every address, so any machine that can connect may claim "
+                "any address: list the networks of your balancers");
+        }
+        from.push_back(*network);
+    }
+    proxy_protocol.from = IpNetworks(std::move(from));
+}
+
+void read_protocol(const Value& value, bool is_unix, Listen& listen) {
+    ProxyProtocol proxy_protocol;
+    if (value.is_map()) {
+        Section section(value, proxy_protocol_keys());
+        const auto from = section.find("from");
+        if (from && is_unix) {
+            from->fault(
+                "peers of a Unix socket have no address: write `proxy_protocol: on`, and let the "
+                "file permissions of the socket admit only your balancer");
+        } else if (from) {
+            read_senders(*from, proxy_protocol);
+        }
+        section.refuse_others();
+        if (!from && !is_unix) value.fault(std::string(kNoSenders));
+    } else if (value.is_off() || (is_unix && !value.toggle())) {
+        return;
+    } else if (!is_unix) {
+        return value.fault(std::string(kNoSenders));
+    }
+    listen.proxy_protocol = std::move(proxy_protocol);
+}
+
+}  // namespace
+
+const Rows& proxy_protocol_keys() {
+    static const auto keys =
+        Rows().key("from", kind::one_or_more(kind::type("network"), {1, 10'000}),
+                   {"the networks of the balancers that send it; Tidegate "
+                    "closes connections of other peers",
+                    "required", "1 to 10,000 networks; not for a Unix socket"});
+    return keys;
+}
+
+bool ProxyProtocol::admits(const std::optional<IpAddress>& peer) const {
+    return !peer || from.contains(*peer);
+}
+
+void read_balancer(Section& section, const std::optional<Address>& address, Listen& listen) {
+    if (const auto value = section.find("proxy_protocol")) {
+        read_protocol(*value, address && address->is_unix(), listen);
+    }
+    section.choice("forwarded_proto", listen.is_https, {{"http", false}, {"https", true}});
+}
+
+// The kind of a listener: `face` and what belongs to it.
+
+namespace {
+
+bool is_loopback(const IpAddress& ip) {
+    constexpr std::uint8_t kLoopbackNet = 127;
+    if (ip.v4) return ip.bytes[0] == kLoopbackNet;
+    return std::all_of(ip.bytes.begin(), ip.bytes.end() - 1, [](auto byte) { return byte == 0; }) &&
+           ip.bytes.back() == 1;
+}
+
+void read_path_prefix(const Value& value, Listen& listen) {
+    auto prefix = value.text("a path such as `/check`");
+    if (!prefix) return;
+    if (!prefix->starts_with('/') || prefix->ends_with('/')) {
+        value.fault(quote(*prefix) +
+                    " must begin with `/` and end without it, as `path_prefix` of Envoy: `/check`");
+        return;
+    }
+    listen.path_prefix = std::move(*prefix);
+}
+
+void read_from(const Value& value, Listen& listen) {
+    constexpr ListRule kNetworks{"a network or a list of networks", "networks", 10'000,
+                                 "the list is empty: no gateway could ask"};
+    std::vector<IpNetwork> from;
+    for (const Value& item : value.one_or_more(kNetworks)) {
+        if (const auto network = read_network(item)) from.push_back(*network);
+    }
+    listen.from = IpNetworks(std::move(from));
+}
+
+bool others_can_connect(const Address& address) {
+    if (address.is_unix()) return false;
+    const auto ip = parse_scoped_ip(address.host);
+    return !ip || !is_loopback(*ip);
+}
+
+// A `from` that lists every network admits every machine, but a token keeps others out.
+void warn_about_strangers(const Value& from, const Listen& listen) {
+    const auto is_everyone = [](const IpNetwork& network) { return network.prefix == 0; };
+    const auto everyone = std::find_if(listen.from.begin(), listen.from.end(), is_everyone);
+    if (everyone == listen.from.end() || !listen.token.empty()) return;
+    const std::string shown = quote(everyone->address.to_string() + "/0");
+    if (listen.face == Face::check) {
+        from.warn(shown +
+                  " lets every machine that can connect spend any client's units: list the "
+                  "networks of the programs that ask, or add `token: file:check.token`");
+    } else {
+        from.warn(shown +
+                  " lets every machine that can connect ask, and a question can name any client: "
+                  "list the networks of your gateways, such as `10.0.0.0/8`");
+    }
+}
+
+// A peer that reaches such a listener speaks for every client.
+void check_reach(const Section& section, const std::optional<Value>& from, const Listen& listen,
+                 const Address& address) {
+    // A balancer on this machine forwards requests of others.
+    if (!others_can_connect(address) && !listen.proxy_protocol) return;
+    if (from) warn_about_strangers(*from, listen);
+    if (!listen.from.empty() || !listen.token.empty()) return;
+    if (listen.face == Face::check) {
+        section.value().fault(
+            "who may ask here? A call can spend anybody's units, and this address can be reached "
+            "from other machines: add `token: file:check.token`, or `from: [10.0.0.0/8]` with the "
+            "networks of those who ask, or listen on 127.0.0.1");
+        return;
+    }
+    section.value().fault(
+        "who may ask here? A gateway's question can name any client, and this address can be "
+        "reached from other machines: add `from: [10.0.0.0/8]` with the networks of your "
+        "gateways, or listen on 127.0.0.1");
+}
+
+}  // namespace
+
+bool Listen::admits(const std::optional<IpAddress>& peer) const {
+    if (!peer) return true;
+    if (from.empty()) return !token.empty() || is_loopback(*peer);
+    return from.contains(*peer);
+}
+
+bool Config::has_face(Face face) const {
+    return std::any_of(listen.begin(), listen.end(),
+                       [face](const Listen& one) { return one.face == face; });
+}
+
+void read_face(Section& section, const std::optional<Address>& address, Listen& listen) {
+    section.choice("face", listen.face,
+                   {{"proxy", Face::proxy},
+                    {"forward_auth", Face::forward_auth},
+                    {"check", Face::check},
+                    {"envoy_grpc", Face::envoy_grpc}});
+    const auto dialect = section.find("dialect");
+    const auto prefix = section.find("path_prefix");
+    const auto from = section.find("from");
+    const auto token = section.find("token");
+    const auto refuse = [](const std::optional<Value>& value, const char* why) {
+        if (value) value->fault(why);
+    };
+    if (listen.face != Face::check) refuse(token, "only with `face: check`");
+    if (listen.face != Face::proxy) {
+        refuse(section.find("forwarded_proto"),
+               "only with `face: proxy`: no request is forwarded from here");
+    }
+    if (listen.face == Face::proxy) {
+        for (const auto& value : {dialect, prefix, from}) {
+            refuse(value, "only with `face: forward_auth`: clients ask a proxy themselves");
+        }
+        return;
+    }
+    if (from) read_from(*from, listen);
+    if (listen.face == Face::check) {
+        refuse(dialect, "only with `face: forward_auth`");
+        refuse(prefix, "only with `face: forward_auth`");
+        if (token) listen.token = read_bearer_token(*token).value_or("");
+        if (address) check_reach(section, from, listen, *address);
+        return;
+    }
+    if (listen.face == Face::envoy_grpc) {
+        refuse(dialect, "only with `face: forward_auth`");
+        refuse(prefix, "only with `face: forward_auth`");
+        if (address) check_reach(section, from, listen, *address);
+        return;
+    }
+    if (section.need("dialect",
+                     "`dialect: nginx` (auth_request), `ingress-nginx` (auth-url), `forwarded` "
+                     "(Traefik, Caddy) or `envoy` (ext_authz over HTTP)")) {
+        section.choice("dialect", listen.dialect,
+                       {{"nginx", Dialect::nginx},
+                        {"ingress-nginx", Dialect::ingress_nginx},
+                        {"forwarded", Dialect::forwarded},
+                        {"envoy", Dialect::envoy}});
+    }
+    if (prefix) read_path_prefix(*prefix, listen);
+    if (prefix && listen.dialect != Dialect::envoy) {
+        prefix->fault("only with `dialect: envoy`: other gateways send the path in a field");
+    }
+    if (address) check_reach(section, from, listen, *address);
+}
+
+const Rows& check_keys() {
+    static const auto keys = Rows("a map: `{secret: file:check.secret}`")
+                                 .key("secret", kind::type("secret"),
+                                      {"with which [reservations](check-api.md#reserve-and-settle) "
+                                       "are sealed; the same for all replicas",
+                                       "drawn at the start", "at least 16 bytes"});
+    return keys;
+}
+
+void read_check(const Value& value, Config& config) {
+    constexpr std::size_t kSecretBytesMin = 16;
+    Section section(value, check_keys());
+    if (const auto secret = section.find("secret")) {
+        auto text = secret->secret();
+        if (text && text->size() < kSecretBytesMin) {
+            secret->fault("a secret has at least 16 bytes: write one with `openssl rand -hex 32`");
+        } else if (text) {
+            config.check_secret = std::move(*text);
+        }
+    }
+    section.refuse_others();
+    if (!config.has_face(Face::check)) {
+        value.fault("has no effect: no listener has `face: check`");
+    }
+}
+
+// Neither a gateway nor a client of the check API says how a request ended.
+void check_faces(const Config& config, const Declared& declared, Context& context) {
+    constexpr Face kAsked[] = {Face::forward_auth, Face::check, Face::envoy_grpc};
+    const auto* const found_face = std::find_if(std::begin(kAsked), std::end(kAsked),
+                                                [&](Face one) { return config.has_face(one); });
+    if (found_face == std::end(kAsked)) return;
+    const std::string face(to_string(*found_face));
+    for (std::size_t i = 0; i < config.routes.size(); ++i) {
+        for (const Policy* policy : config.routes[i].policies) {
+            const auto needs_end = [](const limit::Limit& limit) { return limit.settles(); };
+            const bool found =
+                std::any_of(policy->limits.begin(), policy->limits.end(), needs_end) ||
+                std::any_of(policy->tiers.begin(), policy->tiers.end(), [&](const auto& tier) {
+                    return std::any_of(tier.limits.begin(), tier.limits.end(), needs_end);
+                });
+            if (!found) continue;
+            context.faults.push_back(
+                {i < declared.routes.size() ? declared.routes[i] : Place{1, 1},
+                 "the policy " + quote(policy->name) +
+                     " has a limit of concurrency, a leaky bucket or `count` by status, and a "
+                     "listener has `face: " +
+                     face +
+                     "`: who asks there does not say when or how a "
+                     "request ends, so Tidegate could give nothing back. Use another algorithm, "
+                     "or a Tidegate of its own for this route"});
+        }
+    }
 }
 
 }  // namespace tidegate::config

@@ -1,4 +1,4 @@
-// Reads `tls` and `redirect` of a listener, and finds what `http` means for them.
+// `tls`, `redirect` and `http` of a listener, and certificates of clients.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -7,10 +7,13 @@
 
 #include "base/quote.hpp"
 #include "base/units.hpp"
+#include "config/keys.hpp"
 #include "config/listener_tls.hpp"
 #include "config/pem_files.hpp"
 #include "config/read_sections.hpp"
 #include "config/referenced_file.hpp"
+#include "tls/certificate_facts.hpp"
+#include "tls/revocation_list.hpp"
 #include "tls/ticket_keys.hpp"
 #include "tls/tls_server.hpp"
 
@@ -91,7 +94,7 @@ HttpVersions versions_of(const Listen& listen) {
 void read_tls_settings(const Value& value, Listen& listen) {
     const std::vector<Fault>& faults = value.context().faults;
     const std::size_t faults_before = faults.size();
-    Section section(value, "a map: `{certificate: site.pem, key: site.key}`");
+    Section section(value, listener_tls_keys());
     TlsServerSettings& settings = listen.tls.emplace();
     settings.certificates = read_server_certificates(section);
     section.choice<UnknownNames>(
@@ -121,15 +124,25 @@ void check_beside_tls(Section& listener, Listen& listen) {
     listen.is_https = true;
 }
 
+void read_https(const Value& value, Listen&) {
+    value.choice<bool>({{"https", true}});
+}
+
 // `https`, or a map with the port that clients reach it at.
+const Keys<Listen>& redirect_keys() {
+    static const auto keys =
+        Keys<Listen>()
+            .own("to", kind::word({"https"}), read_https,
+                 {"`https`", "required", "the only choice"})
+            .required("`to: https`")
+            .integer("port", &Listen::redirect_port, {1, kTargetPortMax},
+                     {"where clients reach `https`", "that of the listener with `tls`"});
+    return keys;
+}
+
 void read_target(const Value& value, Listen& listen, bool& has_port) {
-    constexpr auto read_word = [](const Value& word) { word.choice<bool>({{"https", true}}); };
-    if (!value.is_map()) return read_word(value);
-    Section section(value);
-    if (const auto to = section.need("to", "`to: https`")) read_word(*to);
-    section.integer("port", listen.redirect_port, {1, kTargetPortMax});
-    has_port = section.find("port").has_value();
-    section.refuse_others();
+    if (!value.is_map()) return read_https(value, listen);
+    has_port = redirect_keys().read(value, listen).find("port").has_value();
 }
 
 void check_beside_redirect(Section& listener, const Value& value, const Listen& listen) {
@@ -175,6 +188,57 @@ std::optional<Target> find_target(const Config& config) {
 }
 
 }  // namespace
+
+const Rows& listener_tls_keys() {
+    static const auto keys =
+        Rows("a map: `{certificate: site.pem, key: site.key}`")
+            .key("certificates", kind::one_or_more(kind::map(certificate_keys()), {1, 10'000}),
+                 {"a map `{certificate, key, names}`, or a list of these", "one is required",
+                  "1 to 10,000"})
+            .key("certificate", kind::type("file"),
+                 {"of a single certificate: as of `certificates[]`", "",
+                  "not beside `certificates`"})
+            .key("key", kind::type("file"),
+                 {"of a single certificate: as of `certificates[]`", "",
+                  "not beside `certificates`"})
+            .key("names", kind::one_or_more(kind::type("text")),
+                 {"of a single certificate: as of `certificates[]`", "",
+                  "not beside `certificates`"})
+            .key("unknown_names", kind::word({"first", "refuse"}),
+                 {"for clients that ask for no name, or for one that no certificate has: `first` "
+                  "shows the first certificate, `refuse` ends the handshake",
+                  "`first`"})
+            .key("min_version", kind::type("tls_version"),
+                 {"the oldest version of TLS: `1.2` or `1.3`", "`1.2`"})
+            .key("client_auth",
+                 kind::any({kind::type("off"), kind::fixed({"optional", "require"}),
+                            kind::type("variable")}),
+                 {"whether Tidegate asks clients for a certificate: `off`, `optional` (but a "
+                  "certificate that is not valid ends the handshake) or `require`",
+                  "`off`"})
+            .key("client_ca", kind::type("file"),
+                 {"PEM: the authorities that sign clients' certificates",
+                  "required with `client_auth`", "1 MiB"})
+            .key("client_crl", kind::type("file"),
+                 {"PEM: lists of revoked certificates, one for each authority in `client_ca`",
+                  "none", "16 MiB"})
+            .key("client_depth", kind::integer({0, 16}),
+                 {"how many issuers may stand between a client's certificate and its authority",
+                  "`4`", "0 to 16"})
+            .key("ticket_keys", kind::type("file"),
+                 {"a file with the keys of session tickets, [the same on all "
+                  "replicas](tls.md#tickets-across-replicas); the first encrypts",
+                  "Tidegate makes one every 8 hours", "1 to 4 keys of 80 bytes"})
+            .key("hsts", kind::off_or(kind::type("long_duration")),
+                 {"how long browsers use only `https` for this host (`Strict-Transport-Security`): "
+                  "a duration, or years such as `1y`",
+                  "`off`", "1 s to 10 y, whole seconds; only of `proxy`"});
+    return keys;
+}
+
+KeyKind redirect_kind() {
+    return kind::any({kind::fixed({"https"}), kind::map(redirect_keys()), kind::type("variable")});
+}
 
 std::optional<Value> read_listener_tls(Section& section, const std::optional<Address>& address,
                                        Listen& listen) {
@@ -240,6 +304,135 @@ void settle_redirect(const Value& redirect, const Config& config, Listen& listen
         ", the port of the first one. Write the port that you mean: `redirect: {to: https, "
         "port: " +
         port + "}`");
+}
+
+// Reads `client_auth`, `client_ca`, `client_crl` and `client_depth` of a listener's `tls`.
+
+namespace {
+
+using std::chrono::system_clock;
+
+constexpr std::chrono::hours kNextListIsNear{24};
+
+void judge_list(const Value& value, const std::string& path, const RevocationListFacts& list,
+                system_clock::time_point now) {
+    const std::string which = "the list of " + quote(list.issuer) + " in " + quote(path);
+    if (list.signature == RevocationListFacts::Signature::bad) {
+        value.fault(which + " is not signed by the authority of this name in `client_ca`");
+    } else if (list.signature == RevocationListFacts::Signature::of_stranger) {
+        value.warn(which + " has no effect: `client_ca` does not have this authority");
+    } else if (list.from > now) {
+        value.warn(which + " is not valid before " + shown_moment(list.from) +
+                   ": Tidegate refuses the clients of this authority until then");
+    } else if (list.until && *list.until < now) {
+        value.warn(which + " has expired, on " + shown_moment(*list.until) +
+                   ": Tidegate refuses the clients of this authority until the file has its next "
+                   "list");
+    } else if (list.until && *list.until - now < kNextListIsNear) {
+        value.warn(which + " expires on " + shown_moment(*list.until) +
+                   ", and then Tidegate refuses the clients of this authority: get its next list");
+    }
+}
+
+// With `client_crl`, Tidegate refuses clients of an authority that has no list.
+void warn_about_uncovered(const Value& value, const std::string& path,
+                          std::span<const RevocationListFacts> lists,
+                          std::span<const CertificatePtr> authorities) {
+    for (const CertificatePtr& authority : authorities) {
+        const CertificateFacts facts = facts_of(*authority);
+        const auto is_of_it = [&](const RevocationListFacts& list) {
+            return list.issuer == facts.subject;
+        };
+        if (!facts.is_authority || std::any_of(lists.begin(), lists.end(), is_of_it)) continue;
+        value.warn("there is no list of " + quote(facts.subject) + " in " + quote(path) +
+                   ": Tidegate refuses the clients of this authority; append its list");
+    }
+}
+
+std::string read_lists(const Value& value, std::span<const CertificatePtr> authorities) {
+    auto file = read_referenced_file(value, "clients.crl", kListBytesMax);
+    if (!file) return {};
+    value.context().files.push_back(file->path);
+    const auto lists = parse_revocation_lists(file->text);
+    if (!lists) {
+        value.fault("the file " + quote(file->path) + " " + lists.error());
+        return {};
+    }
+    // If `client_ca` has a fault, no list could be matched with its authority.
+    if (authorities.empty()) return {};
+    std::vector<RevocationListFacts> all;
+    for (const RevocationListPtr& list : *lists) {
+        all.push_back(facts_of(*list, authorities));
+        judge_list(value, file->path, all.back(), system_clock::now());
+    }
+    warn_about_uncovered(value, file->path, all, authorities);
+    return std::move(file->text);
+}
+
+std::vector<CertificatePtr> read_client_ca(const Value& value, std::string& pem) {
+    auto file = read_certificate_file(value, "clients-ca.pem");
+    if (!file) return {};
+    for (const CertificatePtr& one : file->certificates) {
+        warn_about_time(value, file->path, *one);
+        const CertificateFacts facts = facts_of(*one);
+        if (facts.is_authority) continue;
+        value.warn("the certificate of " + quote(facts.subject) + " in " + quote(file->path) +
+                   " is not that of an authority, so it admits no client but the one that has this "
+                   "certificate: name the authority that signs your clients' certificates");
+    }
+    pem = std::move(file->pem);
+    return std::move(file->certificates);
+}
+
+// Judges a setting of client certificates beside `client_auth: off`. Without `client_auth` it is a
+// fault, as the operator may believe that the listener asks for certificates.
+void report_idle(const std::optional<Value>& mode, const Value& idle) {
+    if (mode) return idle.warn("has no effect with `client_auth: off`");
+    idle.fault(
+        "`client_auth` is missing: write `client_auth: require` to admit only clients with a "
+        "certificate, or `client_auth: optional`");
+}
+
+}  // namespace
+
+ClientAuthSettings read_client_auth(Section& tls) {
+    ClientAuthSettings settings;
+    const auto mode = tls.find("client_auth");
+    const auto ca = tls.find("client_ca");
+    const auto crl = tls.find("client_crl");
+    const auto depth = tls.find("client_depth");
+    if (mode && !mode->is_off()) {
+        const auto chosen = mode->choice<ClientAuth>({{"off", ClientAuth::off},
+                                                      {"optional", ClientAuth::optional},
+                                                      {"require", ClientAuth::require}});
+        if (!chosen) return settings;
+        settings.mode = *chosen;
+    }
+    constexpr std::int64_t kClientDepthMax = 16;
+    tls.integer("client_depth", settings.depth, {0, kClientDepthMax});
+    if (settings.mode == ClientAuth::off) {
+        for (const auto& idle : {ca, crl, depth}) {
+            if (idle) report_idle(mode, *idle);
+        }
+        return settings;
+    }
+    std::vector<CertificatePtr> authorities;
+    if (ca) {
+        authorities = read_client_ca(*ca, settings.ca);
+    } else {
+        mode->fault(
+            "`client_ca` is missing: write the file with the authorities that sign the "
+            "certificates "
+            "of your clients, `client_ca: clients-ca.pem`");
+    }
+    if (crl) settings.crl = read_lists(*crl, authorities);
+    return settings;
+}
+
+bool Config::asks_for_certificates() const {
+    return std::any_of(listen.begin(), listen.end(), [](const Listen& one) {
+        return one.tls && one.tls->client_auth.mode != ClientAuth::off;
+    });
 }
 
 }  // namespace tidegate::config

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/quote.hpp"
+#include "config/keys.hpp"
 #include "config/read_sections.hpp"
 
 namespace tidegate::config {
@@ -37,8 +38,8 @@ std::optional<limit::OnMissing> read_on_missing(Section& section) {
 }
 
 void read_who_and_what(Section& section, Config& config, Policy& policy) {
-    const auto key = section.need("key", "`key: [ip, user]`");
-    if (const auto list = section.need("limits", "`limits: [10/s]`")) {
+    const auto key = section.need("key");
+    if (const auto list = section.need("limits")) {
         Limits limits = read_limits(*list);
         policy.limits = std::move(limits.limits);
         policy.moment = std::move(limits.moment);
@@ -69,6 +70,44 @@ void read_refusal(Section& section, Policy& policy) {
 
 }  // namespace
 
+const Rows& policy_keys() {
+    static const auto keys =
+        Rows("a map: `{key: [ip, user], limits: [10/s]}`", "policy")
+            .key("key", kind::one_or_more(kind::type("key"), {1, 16}),
+                 {"what is counted, each for itself: [keys](#keys-of-policies)", "required",
+                  "1 to 16; 31 of all policies of a route"})
+            .required("`key: [ip, user]`")
+            .key("limits", limits_kind(), {"the [limits](#limits)", "required", "1 to 32"})
+            .required("`limits: [10/s]`")
+            .key("tiers",
+                 kind::named(kind::any(
+                     {kind::fixed({"unlimited"}), limits_kind(), kind::type("variable")})),
+                 {"`{pro: [200/s], internal: unlimited}`: in place of `limits` for users of that "
+                  "tier",
+                  "none"})
+            .key(
+                "exempt", kind::one_or_more(kind::type("client")),
+                {"clients that this policy does not count: [members](#exemptions-tiers-and-shadow)",
+                 "none"})
+            .key("deny", kind::one_or_more(kind::type("client")),
+                 {"clients that it refuses with 403", "none"})
+            .key("on_missing", kind::word({"skip", "shared", "reject"}),
+                 {"what becomes of a request that has no value for a key: `skip`, `shared` or "
+                  "`reject`",
+                  "[by key](#when-a-key-has-no-value)"})
+            .key("mode", kind::word({"enforce", "shadow"}),
+                 {"`enforce`, or `shadow`: decide, count and log, never refuse", "`enforce`"})
+            .key("on_store_failure", kind::type("on_store_failure"),
+                 {"`local`, `allow` or `deny`", "the global one"})
+            .key("status", kind::type("status"),
+                 {"of its refusals; where several policies refuse, the first of the route decides",
+                  "that of `response`", "400 to 599"})
+            .key("body", answer_body_kind(),
+                 {"of its refusals; where several policies refuse, the first of the route decides",
+                  "that of `response`", "64 KiB"});
+    return keys;
+}
+
 std::size_t add_policy(Policy&& policy, Config& config) {
     std::uint32_t next = 0;
     if (!config.policies.empty()) {
@@ -88,7 +127,7 @@ std::optional<std::size_t> read_policy(const Value& value, const std::string& na
     policy.name = name;
     policy.on_store_failure = declared.on_store_failure;
 
-    Section section(value, "a map: `{key: [ip, user], limits: [10/s]}`");
+    Section section(value, policy_keys());
     read_who_and_what(section, config, policy);
     if (const auto failure = section.find("on_store_failure")) {
         policy.on_store_failure = read_on_store_failure(*failure).value_or(policy.on_store_failure);

@@ -1,11 +1,15 @@
-// `response`: the answers to denied requests.
+// `response`: the answers to denied requests, fields of all answers, and CORS.
 #include <algorithm>
+#include <array>
 #include <utility>
+#include <vector>
 
 #include "base/ascii.hpp"
 #include "base/quote.hpp"
 #include "config/header_field.hpp"
+#include "config/keys.hpp"
 #include "config/read_sections.hpp"
+#include "http/field.hpp"
 
 namespace tidegate::config {
 
@@ -43,14 +47,65 @@ void warn_if_hsts_is_added(const Value& fields, const Config& config) {
         "of them only; remove it here");
 }
 
+void read_body(const Value& value, Response& response) {
+    response.body = read_answer_body(value).value_or(AnswerBody{});
+}
+
+const Rows& answer_body_keys() {
+    static const auto keys =
+        Rows("`problem` or a map: `{content_type: text/plain, text: Slow down}`", "body")
+            .key("content_type", kind::written(R"({"type":"string","pattern":"/|\\$\\{"})"),
+                 {"a content type such as `text/plain`", "required"})
+            .required("`content_type: text/plain`")
+            .key("text", kind::type("text"),
+                 {"the text, in which `{retry_after}`, `{limit}` and `{policy}` stand for what "
+                  "they name",
+                  "required", "64 KiB"})
+            .required("`text: Come back in {retry_after} seconds`");
+    return keys;
+}
+
 }  // namespace
+
+KeyKind answer_body_kind() {
+    return kind::any(
+        {kind::fixed({"problem"}), kind::map(answer_body_keys()), kind::type("variable")});
+}
+
+const Keys<Response>& response_keys() {
+    static const auto keys =
+        Keys<Response>()
+            .integer("status", &Response::status, {400, 599}, {"of a request that is over a limit"})
+            .own(
+                "headers",
+                kind::one_or_more(kind::word({"ratelimit", "x-ratelimit", "retry-after"}), {0, 16}),
+                read_answer_fields,
+                {"`ratelimit`, `x-ratelimit`, `retry-after`", "`[ratelimit, retry-after]`"})
+            .own("body", answer_body_kind(), read_body,
+                 {"`problem` (RFC 9457), or `{content_type, text}` with `{retry_after}`, "
+                  "`{limit}`, `{policy}`",
+                  "`problem`", "64 KiB"})
+            .own("cors", kind::off_or(kind::map(cors_keys())), nullptr,
+                 {"[CORS](#cors), or `off`", "`off`"})
+            .own(
+                "extra_headers",
+                kind::written(
+                    R"({"type":"object","maxProperties":32,"additionalProperties":{"$ref":"#/$defs/text"}})"),
+                read_extra_headers,
+                {"fields of answers that Tidegate makes: `{Strict-Transport-Security: "
+                 "max-age=31536000}`",
+                 "none", "32 fields; none that Tidegate writes itself"})
+            .toggle("request_id", &Response::request_id,
+                    {"`on`: `X-Request-Id` on every answer, forwarded ones, too"});
+    return keys;
+}
 
 std::optional<AnswerBody> read_answer_body(const Value& value) {
     AnswerBody out;
     if (value.is("problem")) return out;
     const std::size_t faults_before = value.context().faults.size();
-    Section section(value, "`problem` or a map: `{content_type: text/plain, text: Slow down}`");
-    if (const auto type = section.need("content_type", "`content_type: text/plain`")) {
+    Section section(value, answer_body_keys());
+    if (const auto type = section.need("content_type")) {
         auto content_type = type->text("a content type such as `text/plain`");
         if (content_type &&
             (!is_field_value(*content_type) || content_type->find('/') == std::string::npos)) {
@@ -59,7 +114,7 @@ std::optional<AnswerBody> read_answer_body(const Value& value) {
             out.content_type = std::move(*content_type);
         }
     }
-    if (const auto text = section.need("text", "`text: Come back in {retry_after} seconds`")) {
+    if (const auto text = section.need("text")) {
         auto body = text->any_text();
         if (body && body->size() > kBodyBytesMax) {
             text->fault("longer than 64 KiB");
@@ -74,22 +129,283 @@ std::optional<AnswerBody> read_answer_body(const Value& value) {
 
 void read_response(const Value& value, Config& config, Declared& declared) {
     Response& response = config.response;
-    Section section(value);
-    section.integer("status", response.status, {400, 599});
-    if (const auto headers = section.find("headers")) read_answer_fields(*headers, response);
-    if (const auto body = section.find("body")) {
-        response.body = read_answer_body(*body).value_or(AnswerBody{});
-    }
+    Section section = response_keys().read(value, response);
     if (const auto cors = section.find("cors")) {
         declared.cors.place = cors->place();
         declared.cors.of_response = read_cors(*cors, kPreflight, config, declared);
     }
-    if (const auto fields = section.find("extra_headers")) {
-        read_extra_headers(*fields, response);
-        warn_if_hsts_is_added(*fields, config);
+    if (const auto fields = section.find("extra_headers")) warn_if_hsts_is_added(*fields, config);
+}
+
+// `extra_headers` of `response`: fields that the operator adds to answers made here.
+
+namespace {
+
+constexpr std::size_t kFieldsMax = 32;
+constexpr std::size_t kLinesBytesMax = 8'192;  // clients bound the heads they read
+constexpr std::string_view kOneHop = "frames the answer or is for one connection: remove it";
+constexpr std::string_view kOurs = "Tidegate writes this field itself: remove it";
+
+struct Reserved {
+    std::string_view name;
+    std::string_view why;
+};
+
+constexpr auto kReserved = std::to_array<Reserved>({
+    {"connection", kOneHop},
+    {"content-encoding", kOneHop},
+    {"content-length", kOneHop},
+    {"content-range", kOneHop},
+    {"content-type", "write it in `response.body: {content_type: ..., text: ...}`"},
+    {"date", kOurs},
+    {"keep-alive", kOneHop},
+    {"retry-after", "Tidegate writes this field itself: see `response.headers`"},
+    {"te", kOneHop},
+    {"trailer", kOneHop},
+    {"transfer-encoding", kOneHop},
+    {"upgrade", kOneHop},
+    {"vary", kOurs},
+    {"www-authenticate", kOurs},
+    {"x-request-id", kOurs},
+});
+
+constexpr auto kReservedBeginnings = std::to_array<Reserved>({
+    {"access-control-", "write `response.cors` for it"},
+    {"proxy-", kOneHop},
+    {"ratelimit", "Tidegate writes this field itself: see `response.headers`"},
+    {"x-ratelimit-", "Tidegate writes this field itself: see `response.headers`"},
+});
+
+// Why the field cannot be added; empty: it can. Spellings that servers take for the same name are
+// the same here.
+std::string_view why_reserved(std::string_view name) {
+    for (const Reserved& reserved : kReserved) {
+        if (http::equal_as_variable(name, reserved.name)) return reserved.why;
     }
-    section.toggle("request_id", response.request_id);
+    for (const Reserved& reserved : kReservedBeginnings) {
+        if (http::equal_as_variable(name.substr(0, reserved.name.size()), reserved.name)) {
+            return reserved.why;
+        }
+    }
+    return {};
+}
+
+bool is_good_name(const Value& value, const std::string& name,
+                  const std::vector<std::string>& names) {
+    if (!is_token(name) || name.size() > kFieldNameBytesMax) {
+        value.fault(quote(name) +
+                    " is not the name of a header field such as `Strict-Transport-Security`");
+        return false;
+    }
+    if (const std::string_view why = why_reserved(name); !why.empty()) {
+        value.fault(quote(name) + " cannot be added: " + std::string(why));
+        return false;
+    }
+    const auto is_same = [&](const std::string& other) {
+        return http::equal_ignoring_case(other, name);
+    };
+    if (std::any_of(names.begin(), names.end(), is_same)) {
+        value.fault(quote(name) + " is listed twice, in different case");
+        return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+void read_extra_headers(const Value& value, Response& response) {
+    constexpr ListRule kFields{
+        "a map of fields and values: `{Strict-Transport-Security: max-age=31536000}`", "fields",
+        kFieldsMax};
+    std::vector<std::string> names;
+    for (const auto& [name, item] : value.named(kFields, false)) {
+        if (!is_good_name(item, name, names)) continue;
+        names.push_back(name);
+        const auto content = item.text("the value of a header field");
+        if (!content) continue;
+        if (!is_field_value(*content)) {
+            item.fault(quote(*content) + " cannot be the value of a header field");
+            continue;
+        }
+        response.extra_lines.append(name).append(": ").append(*content).append("\r\n");
+    }
+    if (response.extra_lines.size() > kLinesBytesMax) {
+        value.fault("more than " + std::to_string(kLinesBytesMax) + " bytes in all");
+    }
+}
+
+// `cors` of `response` and of routes.
+
+namespace {
+
+constexpr std::size_t kOriginsMax = 256;
+constexpr DurationRange kMaxAge{std::chrono::seconds{1}, std::chrono::hours{24}};
+constexpr std::string_view kOrigin = "an origin such as `https://app.example.com`";
+
+// With credentials, each page of these hosts acts for the user who looks at it.
+void warn_about_wide(const Value& value, const http::OriginPattern& pattern) {
+    const bool is_top_level = pattern.subdomains && pattern.host.find('.') == std::string::npos;
+    if (!is_top_level || pattern.host == "localhost") return;
+    value.warn("allows every host under " + quote(pattern.host) +
+               ", which many owners may share: write `https://*.example." + pattern.host + "`");
+}
+
+void read_origin(const Value& value, http::OriginList& origins) {
+    const auto text = value.text(kOrigin);
+    if (!text) return;
+    if (*text == "*") {
+        origins.any = true;
+        return;
+    }
+    if (*text == "null") {
+        origins.opaque = true;
+        value.warn(
+            "`null` is the origin of local files and of sandboxed frames, which a page of any site "
+            "can open: each of them may read these answers");
+        return;
+    }
+    auto pattern = http::parse_origin_pattern(*text);
+    if (!pattern) {
+        value.fault(quote(*text) + " " + pattern.error());
+        return;
+    }
+    warn_about_wide(value, *pattern);
+    add_once(value, quote(*text), std::move(*pattern), origins.patterns);
+}
+
+void read_origins(const Value& value, http::OriginList& origins) {
+    constexpr ListRule kOrigins{"a list of origins: `[\"https://app.example.com\"]`", "origins",
+                                kOriginsMax,
+                                "the list is empty: list an origin such as "
+                                "`https://app.example.com`, or write `cors: off`"};
+    for (const Value& item : value.one_or_more(kOrigins)) read_origin(item, origins);
+    if (origins.any && (origins.opaque || !origins.patterns.empty())) {
+        value.fault("`*` allows every origin: remove `*`, or all other origins");
+    }
+}
+
+void read_credentials(const Value& value, Cors& cors) {
+    cors.credentials = value.toggle().value_or(false);
+    if (!cors.credentials || !cors.origins.any) return;
+    value.fault(
+        "`on` together with the origin `*` would let a page of any site act for the user who looks "
+        "at it, and browsers refuse it: list the origins, or write `credentials: off`");
+}
+
+void read_preflight(const Value& value, const std::string& name, Cors& cors, Config& config,
+                    const Declared& declared) {
+    if (value.is_off()) {
+        value.fault(
+            "cannot be off: no policy counts preflights, so without a limit of their own they "
+            "would be a way around every limit; write a rate such as `50/s`");
+        return;
+    }
+    const std::size_t faults_before = value.context().faults.size();
+    Policy policy;
+    policy.limits = read_preflight_limits(value);
+    if (policy.limits.empty() || value.context().faults.size() != faults_before) return;
+    policy.name = name;
+    policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
+    policy.on_store_failure = declared.on_store_failure;
+    // Clients without an address share one count: a preflight never goes uncounted.
+    policy.key.front().on_missing = limit::OnMissing::shared;
+    cors.preflight = config.policies[add_policy(std::move(policy), config)].get();
+}
+
+// The limit of preflights where the configuration has none.
+const Policy* default_preflight(Config& config) {
+    Policy policy;
+    policy.name = kPreflight;
+    policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
+    policy.key.front().on_missing = limit::OnMissing::shared;
+    policy.limits = {default_preflight_limit()};
+    policy.on_store_failure = limit::OnStoreFailure::local_or_alone;
+    return config.policies[add_policy(std::move(policy), config)].get();
+}
+
+// The fields that Tidegate adds to answers. Browsers show them to scripts only if the answer lists
+// them.
+std::string exposed_fields(const Response& response) {
+    std::string out;
+    if (response.ratelimit_fields) out += "RateLimit, RateLimit-Policy, ";
+    out += "Retry-After, ";
+    if (response.x_ratelimit_fields) {
+        out += "X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, ";
+    }
+    return out += "X-Request-Id";
+}
+
+std::string lines_without_request(const Response& response) {
+    std::string out = response.extra_lines;
+    if (response.cors == nullptr) return out;
+    out += "Vary: Origin\r\n";
+    if (!response.cors->origins.any) return out;
+    return out += "Access-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: " +
+                  response.exposed_fields + "\r\n";
+}
+
+}  // namespace
+
+const Rows& cors_keys() {
+    static const auto keys =
+        Rows("`off` or a map: `{origins: [\"https://app.example.com\"]}`", "cors")
+            .key(
+                "origins",
+                kind::one_or_more(
+                    kind::written(
+                        R"({"type":"string","pattern":"^\\*$|^null$|^[a-z][a-z0-9+.-]*://.+|\\$\\{"})"),
+                    {1, 256}),
+                {"`https://app.example.com`, `https://*.example.org` (one or more labels), "
+                 "`\"null\"` (`check` warns), or `*` alone",
+                 "required", "1 to 256"})
+            .required("`origins: [\"https://app.example.com\"]`")
+            .key("credentials", kind::toggle(),
+                 {"pages may send cookies and `Authorization`; not with `*`", "`off`"})
+            .key("max_age", kind::duration(kMaxAge),
+                 {"is added to a preflight's answer that has none", "none"})
+            .key("preflight", single_or_limits_kind(),
+                 {"the limits on preflights, by address; never `off`", "`50/s`"});
+    return keys;
+}
+
+Cors* read_cors(const Value& value, const std::string& policy, Config& config, Declared& declared) {
+    using std::chrono::seconds;
+    if (value.is_off()) return nullptr;
+    auto cors = std::make_unique<Cors>();
+    Section section(value, cors_keys());
+    if (const auto origins = section.need("origins")) {
+        read_origins(*origins, cors->origins);
+    }
+    if (const auto credentials = section.find("credentials")) {
+        read_credentials(*credentials, *cors);
+    }
+    milliseconds max_age{0};
+    section.duration("max_age", max_age, kMaxAge);
+    cors->max_age = std::chrono::duration_cast<seconds>(max_age);
+    if (const auto preflight = section.find("preflight")) {
+        read_preflight(*preflight, policy, *cors, config, declared);
+    }
     section.refuse_others();
+    return declared.cors.all.emplace_back(std::move(cors)).get();
+}
+
+void settle_cors(Config& config, Declared& declared) {
+    Declared::Cors& read = declared.cors;
+    const Policy* shared = read.of_response != nullptr ? read.of_response->preflight : nullptr;
+    for (const auto& cors : read.all) {
+        if (cors->preflight != nullptr) continue;
+        if (shared == nullptr) shared = default_preflight(config);
+        cors->preflight = shared;
+    }
+    Response& response = config.response;
+    response.cors = read.of_response;
+    for (std::size_t i = 0; i < config.routes.size(); ++i) {
+        const auto own = read.own.find(i);
+        config.routes[i].cors = own != read.own.end() ? own->second : response.cors;
+    }
+    for (auto& cors : read.all) config.cors.push_back(std::move(cors));
+    response.exposed_fields = exposed_fields(response);
+    response.lines_without_request = lines_without_request(response);
 }
 
 }  // namespace tidegate::config

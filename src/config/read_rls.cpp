@@ -11,6 +11,7 @@
 #include "base/quote.hpp"
 #include "config/file_text.hpp"
 #include "config/files_read.hpp"
+#include "config/keys.hpp"
 #include "config/read_sections.hpp"
 #include "config/referenced_file.hpp"
 #include "config/yaml_document.hpp"
@@ -326,12 +327,35 @@ void add_override_policies(Config& config, Rls& made, Algorithm algorithm,
 
 }  // namespace
 
+const Rows& rls_keys() {
+    static const auto keys =
+        Rows("a map: `{files: [\"ratelimit/*.yaml\"]}`")
+            .key("files", kind::one_or_more(kind::type("pattern"), {1, 1'000}),
+                 {"the files of Envoy's [rate limit service](envoy-grpc.md#the-files), paths in "
+                  "which `*` may stand; only where a listener has `face: envoy_grpc`",
+                  "required", "1,000 files, 100,000 descriptors in all"})
+            .required("`files: [\"ratelimit/*.yaml\"]`")
+            .key("algorithm", kind::word({"fixed_window", "sliding_window"}),
+                 {"how a `rate_limit` of these files counts: `fixed_window` or `sliding_window`",
+                  "`fixed_window`"})
+            .key("overrides", kind::toggle(),
+                 {"whether a limit that a descriptor brings holds in place of the one in the files",
+                  "`on`"})
+            .key("unmatched", kind::word({"ok", "deny"}),
+                 {"what becomes of a descriptor that no rule is for: `ok` or `deny`", "`ok`"})
+            .key("count", kind::word({"admitted", "all"}),
+                 {"`admitted`: a call that one limit refuses takes nothing; `all`: each limit "
+                  "counts it all the same, also the one that refuses",
+                  "`admitted`"});
+    return keys;
+}
+
 void read_rls(const Value& value, Config& config, Declared& declared) {
     declared.rls = value.place();
     auto made = std::make_unique<Rls>();
     Algorithm algorithm = Algorithm::fixed_window;
-    Section section(value, "a map: `{files: [\"ratelimit/*.yaml\"]}`");
-    const auto files = section.need("files", "`files: [\"ratelimit/*.yaml\"]`");
+    Section section(value, rls_keys());
+    const auto files = section.need("files");
     section.choice<Algorithm>(
         "algorithm", algorithm,
         {{"fixed_window", Algorithm::fixed_window}, {"sliding_window", Algorithm::sliding_window}});

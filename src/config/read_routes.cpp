@@ -126,7 +126,7 @@ void note_options(const Value& place, const routing::Match& match, const Config&
 std::optional<routing::PathPattern> read_match(const Value& value, Config& config,
                                                Declared& declared, routing::Match& match,
                                                bool& takes_everything) {
-    Section section(value, "a map: `{path: /v1/**}`");
+    Section section(value, match_keys());
     const auto path = section.find("path");
     if (path) {
         if (auto pattern = path->text("a path such as `/v1/**`")) match.path = std::move(*pattern);
@@ -338,7 +338,7 @@ std::string name_of(Section& section, const routing::Match& match, RouteNames& n
 }
 
 void read_route(const Value& value, Config& config, Declared& declared, RouteNames& names) {
-    Section section(value, "a map: `{match: {path: /v1/**}, policies: [per-client]}`");
+    Section section(value, route_keys());
     Route route;
     const std::vector<Fault>& faults = value.context().faults;
     const std::size_t faults_before_match = faults.size();
@@ -369,8 +369,7 @@ void read_route(const Value& value, Config& config, Declared& declared, RouteNam
          defaults ? read_default_policies(*defaults, declared) : declared.default_policies) {
         add_named(defaults.value_or(value), name, config, route, declared);
     }
-    const auto policies =
-        section.need("policies", "`policies: [NAME]`, or `policies: []` for no limit");
+    const auto policies = section.need("policies");
     if (policies) {
         const bool is_empty = policies->is_sequence() && policies->is_empty();
         if (is_empty && !defaults) declared.empty_policies.push_back(policies->place());
@@ -399,6 +398,78 @@ bool any_counts_by(const Config& config, limit::KeyPart::Kind kind) {
 }
 
 }  // namespace
+
+const Rows& match_keys() {
+    static const auto keys =
+        Rows("a map: `{path: /v1/**}`")
+            .key("path", kind::type("path"),
+                 {"a path such as `/v1/**`: `*` is a segment, `**` any number of them, `{name}` "
+                  "captures one: [matching](#matching)",
+                  "`/**`"})
+            .key("methods",
+                 kind::one_or_more(
+                     kind::written(
+                         R"({"type":"string","pattern":"^[A-Z!#$%&'*+.^_`|~0-9-]+$|\\$\\{"})"),
+                     {1, 32}),
+                 {"methods such as `[GET, POST]`", "any"})
+            .key("host", kind::type("text"),
+                 {"a host such as `api.example.com`, or `*.example.com`", "any"})
+            .key(
+                "headers",
+                kind::written(
+                    R"({"type":"object","maxProperties":16,"additionalProperties":{"$ref":"#/$defs/text"}})"),
+                {"fields and their values, such as `{x-beta: \"1\"}`", "any"});
+    return keys;
+}
+
+const Rows& route_keys() {
+    static const auto keys =
+        Rows("a map: `{match: {path: /v1/**}, policies: [per-client]}`")
+            .key("match", kind::map(match_keys()),
+                 {"`{path, methods, host, headers}`: all of them must hold", "everything",
+                  "32 methods, 16 fields, a path of 1,024 bytes"})
+            .key("encoded_slash", kind::fixed({"refuse", "pass"}),
+                 {"what becomes of `%2F` in a path where a slash would lead to another route: "
+                  "[matching](#matching)",
+                  "`refuse`", "`refuse`, `pass`"})
+            .key("name", kind::type("name"),
+                 {"in metrics and logs, and of the policies written in it",
+                  "[what it matches](#names-of-limits)"})
+            .key("upstream", kind::type("text"),
+                 {"one of `upstreams`", "the one at the top, else the only one"})
+            .key("timeouts", kind::map(route_timeouts_keys()), {"in place of the upstream's"})
+            .key("limits_on_requests", kind::map(route_bounds_keys()),
+                 {"in place of the global bounds"})
+            .key("strip_prefix", kind::type("path"),
+                 {"`/api`: the upstream gets the path without it: [matching](#matching)", "none",
+                  "a literal prefix of `match.path`"})
+            .key("buffer", kind::type("held_bytes"),
+                 {"how much of every body Tidegate [reads first](#bodies-that-are-held), also of "
+                  "longer ones and those of unknown length",
+                  "`off`", "1 B to 16 MiB, at most the route's `body_bytes`"})
+            .key("upgrade", kind::one_or_more(kind::word({"websocket"})),
+                 {"which protocols clients may change to: `[websocket]`, for "
+                  "[WebSockets](tunnels.md). On other routes Tidegate drops `Upgrade`",
+                  "none", "the only choice"})
+            .key("tunnel", kind::map(tunnel_keys()), {"bounds of the WebSockets of this route"})
+            .key("identity", kind::word({"required", "optional"}),
+                 {"`required`: a request without a user gets 401; or `optional`",
+                  "by `identity.require`"})
+            .key("cost", kind::any({kind::integer({0, 4'294'967'295}), kind::map(cost_keys())}),
+                 {"units that a request takes, or `{header, from, default, min, max}`: "
+                  "[costs](#costs-and-moments)",
+                  "`1`", "0 to 4,294,967,295"})
+            .key("default_policies", kind::one_or_more(kind::type("name")),
+                 {"in place of the global ones; `[]` is none", "the global ones"})
+            .key("policies",
+                 kind::list(kind::any({kind::type("name"), kind::map(policy_keys())}), {0, 16}),
+                 {"names, or policies written in place; `[]` adds none", "required",
+                  "16 with the default ones"})
+            .required("`policies: [NAME]`, or `policies: []` for no limit")
+            .key("cors", kind::off_or(kind::map(cors_keys())),
+                 {"in place of `response.cors`, or `off`", "that of `response`"});
+    return keys;
+}
 
 void add_route_policies(const Value& value, const std::vector<std::string>& names,
                         const Config& config, Route& route, Declared& declared) {

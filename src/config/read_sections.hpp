@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "config/config.hpp"
+#include "config/keys.hpp"
 #include "config/section.hpp"
 #include "routing/path_pattern.hpp"
 
@@ -21,6 +22,49 @@ namespace tidegate::config {
 // What a name of a user must be; ends a message.
 inline constexpr std::string_view kPlainNames =
     "names are UTF-8 without control or invisible characters and without a space at either end";
+
+// The keys of the sections that others refer to; each is where its section is read.
+const Rows& listener_keys();
+const Rows& listener_tls_keys();
+const Rows& certificate_keys();
+const Rows& proxy_protocol_keys();
+KeyKind redirect_kind();
+const Rows& check_keys();
+const Rows& rls_keys();
+const Rows& admin_keys();
+const Rows& store_keys();
+const Rows& sentinel_keys();
+const Keys<DenyCache>& deny_cache_keys();
+// Of a connection to Redis or its sentinels, to the collector of spans, and to upstreams.
+const Rows& redis_tls_keys();
+const Rows& collector_tls_keys();
+const Rows& upstream_tls_keys();
+const Rows& identity_keys();
+const Rows& user_method_keys();
+const Keys<Forwarding>& forwarding_keys();
+const Keys<Upstream>& upstream_keys();
+const Rows& balance_keys();
+const Keys<HealthCheck>& health_check_keys();
+const Keys<Ejection>& eject_keys();
+const Rows& policy_keys();
+KeyKind limits_kind();
+KeyKind single_or_limits_kind();
+const Rows& match_keys();
+const Rows& route_keys();
+const Keys<HeaderCost>& cost_keys();
+const Keys<Route>& route_timeouts_keys();
+const Keys<Route>& route_bounds_keys();
+const Keys<TunnelBounds>& tunnel_keys();
+const Keys<Response>& response_keys();
+KeyKind answer_body_kind();
+const Rows& cors_keys();
+const Keys<RequestBounds>& request_bounds_keys();
+const Keys<Connections>& connections_keys();
+const Keys<Http2>& http2_keys();
+const Keys<Timeouts>& timeouts_keys();
+const Keys<Log>& log_keys();
+const Keys<Tracing>& tracing_keys();
+const Keys<Telemetry>& telemetry_keys();
 
 // What later sections need from earlier ones and the Config does not have: names that are defined
 // but broken (these are not "unknown"), and the places of definitions, for warnings.
@@ -119,7 +163,7 @@ void read_store(const Value& value, Config& config);
 void read_deny_cache(const Value& value, Config& config);
 // `tls` of a connection to a server: authorities and Tidegate's own certificate. Reads and checks
 // the files. `host` is such a name as messages show for that of the server.
-TlsSettings read_client_tls(const Value& value, const std::string& host = "redis.internal");
+TlsSettings read_client_tls(const Value& value, const Rows& keys, const std::string& host);
 // The same of an upstream, which need not be verified.
 TlsSettings read_upstream_tls(const Value& value);
 // A file of certificates of authorities, as PEM; empty when it is broken, which has been reported.

@@ -254,7 +254,7 @@ std::vector<Pair> read_pairs(Section& tls) {
             "these into an item of `certificates`");
     } else if (list) {
         for (const Value& item : list->one_or_more(kPairs)) {
-            Section section(item, "a map: `{certificate: site.pem, key: site.key}`");
+            Section section(item, certificate_keys());
             auto pair = read_pair(section, authorities);
             section.refuse_others();
             if (pair) pairs.push_back(std::move(*pair));
@@ -269,6 +269,26 @@ std::vector<Pair> read_pairs(Section& tls) {
 }
 
 }  // namespace
+
+const Rows& certificate_keys() {
+    static const auto keys =
+        Rows("a map: `{certificate: site.pem, key: site.key}`")
+            .key("certificate", kind::type("file"),
+                 {"PEM: the certificate, then those of its issuers, each behind the one that it "
+                  "has issued",
+                  "required", "1 MiB"})
+            .required("`certificate: site.pem`")
+            .key("key", kind::type("file"),
+                 {"PEM: its private key, without password", "required",
+                  "RSA from 2048 bits, ECDSA on P-256, P-384, P-521, Ed25519"})
+            .required("`key: site.key`")
+            .key(
+                "names", kind::one_or_more(kind::type("text")),
+                {"further names whose clients get this certificate: `example.com`, "
+                 "`\"*.example.com\"` for one label more",
+                 "none", "10,000 names of a listener; one certificate for a name and kind of key"});
+    return keys;
+}
 
 std::vector<ServerCertificate> read_server_certificates(Section& tls) {
     std::vector<Pair> pairs = read_pairs(tls);

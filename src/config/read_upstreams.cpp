@@ -1,10 +1,16 @@
-// `upstreams`, and the servers of each.
+// `upstreams`, the servers of each, and how Tidegate chooses the server of a request.
 #include <algorithm>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "base/ascii.hpp"
 #include "base/quote.hpp"
 #include "config/address.hpp"
+#include "config/keys.hpp"
 #include "config/read_sections.hpp"
+#include "config/suggest.hpp"
 
 namespace tidegate::config {
 
@@ -17,6 +23,7 @@ using std::chrono::seconds;
 constexpr std::size_t kServersMax = 1'000;
 constexpr std::size_t kUpstreamsMax = 10'000;
 constexpr std::int64_t kConnectionsMax = 1'000'000;
+constexpr std::int64_t kQueueMax = 1'000'000;
 
 // Requests to an upstream that is Tidegate itself would go round in circles.
 bool is_tidegate_itself(const Value& value, const Address& server, const Config& config) {
@@ -67,8 +74,7 @@ void read_servers(const Value& value, const Config& config, Upstream& upstream) 
     }
 }
 
-void read_connection_bounds(Section& section, Upstream& upstream) {
-    section.integer("max_connections", upstream.max_connections, {1, kConnectionsMax});
+void read_idle_connections(Section& section, Upstream& upstream) {
     const auto idle = section.find("idle_connections");
     if (!idle) {
         upstream.idle_connections = std::min(upstream.idle_connections, upstream.max_connections);
@@ -82,37 +88,43 @@ void read_connection_bounds(Section& section, Upstream& upstream) {
     }
 }
 
-void read_upstream_timeouts(const Value& value, Upstream& upstream) {
-    Section section(value);
-    section.duration("connect", upstream.connect_timeout, {milliseconds{1}, minutes{10}});
-    section.duration("response", upstream.response_timeout, {milliseconds{1}, hours{24}});
-    section.duration("stream_idle", upstream.stream_idle, {milliseconds{1}, hours{24}});
-    section.duration("idle", upstream.idle_timeout, {milliseconds{1}, hours{24}});
-    section.refuse_others();
+const Keys<Upstream>& upstream_timeouts_keys() {
+    static const auto keys =
+        Keys<Upstream>()
+            .duration("connect", &Upstream::connect_timeout, {milliseconds{1}, minutes{10}},
+                      {"to reach a server, the handshake of TLS included; [all attempts of a "
+                       "request](upstreams.md#retries) together"})
+            .duration("response", &Upstream::response_timeout, {milliseconds{1}, hours{24}},
+                      {"to the head of the answer; a route may have its own"})
+            .duration(
+                "stream_idle", &Upstream::stream_idle, {milliseconds{1}, hours{24}},
+                {"the longest silence inside an answer that has begun; a route may have its own"})
+            .duration("idle", &Upstream::idle_timeout, {milliseconds{1}, hours{24}},
+                      {"how long an unused connection is kept; also the longest that [health "
+                       "checks](upstreams.md#connections-of-checks) use one connection, if less "
+                       "than a minute"});
+    return keys;
 }
 
-void read_queue(const Value& value, Queue& queue) {
-    constexpr std::int64_t kQueueMax = 1'000'000;
+const Keys<Queue>& queue_keys() {
+    static const auto keys = Keys<Queue>("`on`, `off`, or a map: `{max: 128, wait: 1s}`")
+                                 .integer("max", &Queue::max, {1, kQueueMax},
+                                          {"how many requests wait; one more gets 503"})
+                                 .duration("wait", &Queue::wait, {milliseconds{1}, minutes{10}},
+                                           {"how long a request waits, then 503"});
+    return keys;
+}
+
+void read_queue(const Value& value, Upstream& upstream) {
     if (value.is_off()) {
-        queue.max = 0;
-        return;
+        upstream.queue.max = 0;
+    } else if (!value.is_on()) {  // `on` is as if it were not written
+        queue_keys().read(value, upstream.queue);
     }
-    if (value.is_on()) return;  // as if it were not written
-    Section section(value, "`on`, `off`, or a map: `{max: 128, wait: 1s}`");
-    section.integer("max", queue.max, {1, kQueueMax});
-    section.duration("wait", queue.wait, {milliseconds{1}, minutes{10}});
-    section.refuse_others();
 }
 
-// Which server gets a request, and which servers get none.
-void read_server_choice(Section& section, Config& config, Upstream& upstream) {
-    if (const auto balance = section.find("balance")) read_balance(*balance, config, upstream);
-    if (const auto check = section.find("health_check")) read_health_check(*check, upstream);
-    if (const auto eject = section.find("eject")) read_ejection(*eject, upstream);
-    if (const auto slow_start = section.find("slow_start"); slow_start && !slow_start->is_off()) {
-        const auto time = slow_start->duration({milliseconds{0}, hours{1}}, true);
-        upstream.slow_start = time.value_or(upstream.slow_start);
-    }
+void read_request_buffer(const Value& value, Upstream& upstream) {
+    upstream.request_buffer = read_held_bytes(value).value_or(upstream.request_buffer);
 }
 
 // `tls: on` and the like: the URLs already say whether TLS is spoken.
@@ -156,41 +168,107 @@ void read_http(const Value& value, Upstream& upstream) {
     }
 }
 
+const Keys<UpstreamServer>& server_keys() {
+    static const auto keys =
+        Keys<UpstreamServer>()
+            .own("url", kind::type("server_url"), nullptr,
+                 {"`http://host:port` or `https://host:port` without a path, or `unix:/path`",
+                  "required"})
+            .required("`url: http://10.0.0.5:3000`")
+            .integer("weight", &UpstreamServer::weight, {1, 1'000},
+                     {"its share, beside the weights of the others"});
+    return keys;
+}
+
 void read_upstream(const Value& value, Config& config, Upstream& upstream) {
     const std::vector<Fault>& faults = value.context().faults;
     const std::size_t faults_before = faults.size();
-    Section section(value, "a map: `{servers: [http://10.0.0.5:3000]}`");
-    if (const auto servers = section.need("servers", "`servers: [http://10.0.0.5:3000]`")) {
-        read_servers(*servers, config, upstream);
-    }
-    read_server_choice(section, config, upstream);
-    read_connection_bounds(section, upstream);
-    if (const auto queue = section.find("queue")) read_queue(*queue, upstream.queue);
-    section.duration("resolve_every", upstream.resolve_every, {seconds{1}, hours{24}});
-    if (const auto timeouts = section.find("timeouts")) read_upstream_timeouts(*timeouts, upstream);
-    section.integer("retries", upstream.retries, {0, 10});
-    if (const auto buffer = section.find("request_buffer")) {
-        upstream.request_buffer = read_held_bytes(*buffer).value_or(upstream.request_buffer);
-    }
+    Section section = upstream_keys().read(value, upstream);
+    if (const auto servers = section.need("servers")) read_servers(*servers, config, upstream);
+    if (const auto balance = section.find("balance")) read_balance(*balance, config, upstream);
+    read_idle_connections(section, upstream);
     if (const auto tls = section.find("tls")) read_tls(*tls, upstream);
     if (const auto http = section.find("http")) read_http(*http, upstream);
-    section.refuse_others();
     if (faults.size() == faults_before) warn_about_balancing(section, upstream);
 }
 
 }  // namespace
 
+const Keys<Upstream>& upstream_keys() {
+    static const auto keys =
+        Keys<Upstream>("a map: `{servers: [http://10.0.0.5:3000]}`")
+            .own("servers",
+                 kind::one_or_more(kind::any({kind::type("server_url"), kind::map(server_keys())}),
+                                   {1, kServersMax}),
+                 nullptr,
+                 {"servers, or `{url, weight}`: `http://`, [`https://`](#servers-over-tls) (port "
+                  "443), [`h2c://`](#servers-over-http2) or `unix:/path`; [how one is "
+                  "chosen](#how-a-server-is-chosen)",
+                  "required", "1,000 servers; 10,000 upstreams; none where Tidegate listens"})
+            .required("`servers: [http://10.0.0.5:3000]`")
+            .own(
+                "balance",
+                kind::any({kind::fixed({"round_robin", "least_connections"}),
+                           kind::map(balance_keys()), kind::type("variable")}),
+                nullptr,
+                {"which server gets a request: `round_robin`, `least_connections` or `{hash: KEY}`",
+                 "`round_robin`",
+                 "a [key](#keys-of-policies) such as `ip`, `user\\|ip`, `header:x-tenant`"})
+            .own("health_check",
+                 kind::any({kind::type("off"), kind::fixed({"tcp"}), kind::map(health_check_keys()),
+                            kind::type("variable")}),
+                 read_health_check,
+                 {"`{path, ...}` sends every server a `GET`, `{grpc, ...}` a call of gRPC, `tcp` "
+                  "only connects: [health](#servers-that-get-no-requests)",
+                  "`off`"})
+            .own("eject", kind::any({kind::toggle(), kind::map(eject_keys())}), read_ejection,
+                 {"`on`, or a map: take out a server that fails [real "
+                  "requests](#servers-that-get-no-requests)",
+                  "`off`"})
+            .duration_or_off(
+                "slow_start", &Upstream::slow_start, {milliseconds{0}, hours{1}},
+                {"how long the share of a server that comes back grows to its whole", "", "to 1 h"})
+            .integer("max_connections", &Upstream::max_connections, {1, kConnectionsMax},
+                     {"of the process, all servers together; [over HTTP/2](#servers-over-http2) "
+                      "requests in flight"})
+            .own("idle_connections", kind::integer({0, 1'000'000}), nullptr,
+                 {"kept open, of all servers together; each thread has an equal share. 0: [health "
+                  "checks](upstreams.md#connections-of-checks) keep none either",
+                  "`64`", "0 to `max_connections`"})
+            .own("queue", kind::any({kind::toggle(), kind::map(queue_keys())}), read_queue,
+                 {"requests wait while all of `max_connections` are in use: `on` or `{max, wait}`; "
+                  "`off`: 503 at once",
+                  "`on`"})
+            .duration("resolve_every", &Upstream::resolve_every, {seconds{1}, hours{24}},
+                      {"how often names are looked up"})
+            .own("timeouts", kind::map(upstream_timeouts_keys()),
+                 [](const Value& times, Upstream& upstream) {
+                     upstream_timeouts_keys().read(times, upstream);
+                 },
+                 {"how long Tidegate waits for the servers"})
+            .integer("retries", &Upstream::retries, {0, 10},
+                     {"how many more servers a request tries when one cannot be reached"})
+            .own("request_buffer", kind::type("held_bytes"), read_request_buffer,
+                 {"bodies of known length up to this size are [read whole](#bodies-that-are-held) "
+                  "before they need a connection",
+                  "`64KiB`", "1 B to 16 MiB, or `off`"})
+            .own("tls", kind::any({kind::toggle(), kind::map(upstream_tls_keys())}), nullptr,
+                 {"what else TLS to the servers needs"})
+            .own("http", kind::word({"h2", "http1"}), nullptr,
+                 {"what `https://` servers and Unix sockets speak: `http1` or "
+                  "[`h2`](#servers-over-http2)",
+                  "`http1`; `h2c://` is always `h2`",
+                  "not `h2` with `http://`, nor `http1` with `h2c://`"});
+    return keys;
+}
+
 std::optional<UpstreamServer> read_server(const Value& value, const Config& config) {
     if (!value.is_map()) return read_url(value, config);
-    std::optional<UpstreamServer> server;
-    int weight = 1;
-    Section section(value);
-    if (const auto url = section.need("url", "`url: http://10.0.0.5:3000`")) {
-        server = read_url(*url, config);
-    }
-    section.integer("weight", weight, {1, 1'000});
-    section.refuse_others();
-    if (server) server->weight = weight;
+    UpstreamServer written;
+    Section section = server_keys().read(value, written);
+    const auto url = section.need("url");
+    std::optional<UpstreamServer> server = url ? read_url(*url, config) : std::nullopt;
+    if (server) server->weight = written.weight;
     return server;
 }
 
@@ -214,6 +292,82 @@ void read_upstreams(const Value& value, Config& config, Declared& declared) {
         entry.position = config.upstreams.size();
         config.upstreams.push_back(std::move(upstream));
     }
+}
+
+// `balance` of an upstream: how Tidegate chooses the server of a request.
+
+namespace {
+
+constexpr std::string_view kRoundRobin = "round_robin";
+constexpr std::string_view kLeastConnections = "least_connections";
+constexpr std::string_view kHash = "{hash: ip}";
+
+// The names of these ways in other proxies, in lower case.
+std::string_view balance_of_others(std::string_view word) {
+    constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+        {"leastconn", kLeastConnections},
+        {"least_request", kLeastConnections},
+        {"random", kLeastConnections},
+        {"hash", kHash},
+        {"ip_hash", kHash},
+        {"source", kHash},
+        {"ring_hash", kHash},
+        {"maglev", kHash},
+    };
+    const auto* const found = std::find_if(std::begin(kWords), std::end(kWords),
+                                           [&](const auto& row) { return row.first == word; });
+    return found == std::end(kWords) ? std::string_view() : found->second;
+}
+
+void report_unknown_balance(const Value& value, const std::string& text) {
+    std::string_view meant = balance_of_others(to_lower(std::string(text)));
+    if (meant.empty()) meant = nearest(text, {kRoundRobin, kLeastConnections});
+    value.fault("unknown value " + quote(text) +
+                (meant.empty() ? "; allowed here: "
+                               : "; did you mean " + quote(meant) + "? Allowed here: ") +
+                one_of({kRoundRobin, kLeastConnections, "{hash: KEY}"}));
+}
+
+}  // namespace
+
+const Rows& balance_keys() {
+    static const auto keys =
+        Rows("`round_robin`, `least_connections` or a map: `{hash: ip}`")
+            .key("hash", kind::type("key"),
+                 {"the key: requests with the same value go to the same server", "required"})
+            .required("`hash: ip`");
+    return keys;
+}
+
+void read_balance(const Value& value, Config& config, Upstream& upstream) {
+    if (value.is_scalar()) {
+        const auto text = value.text(balance_keys().wanted());
+        if (!text) return;
+        if (*text == kLeastConnections) {
+            upstream.balance = Balance::least_connections;
+        } else if (*text != kRoundRobin) {
+            report_unknown_balance(value, *text);
+        }
+        return;
+    }
+    Section section(value, balance_keys());
+    if (const auto hash = section.need("hash")) {
+        if (auto key = read_single_key(*hash, config)) {
+            upstream.balance = Balance::hash;
+            upstream.hash_key = std::move(*key);
+        }
+    }
+    section.refuse_others();
+}
+
+void check_hash(const Value& value, const Config& config, const Route& route) {
+    if (route.upstream >= config.upstreams.size()) return;
+    const Upstream& upstream = config.upstreams[route.upstream];
+    const std::string name = missing_capture({&upstream.hash_key, 1}, route);
+    if (name.empty()) return;
+    value.fault("the upstream " + quote(upstream.name) + " chooses servers by `path:" + name +
+                "`, but this route's path has no such capture: write `{" + name +
+                "}` for one of its segments");
 }
 
 }  // namespace tidegate::config

@@ -1,10 +1,12 @@
 #include "config/section.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <string>
 
 #include "base/quote.hpp"
 #include "config/key_advice.hpp"
+#include "config/keys.hpp"
 #include "config/suggest.hpp"
 
 namespace tidegate::config {
@@ -30,16 +32,27 @@ std::string advice_for(std::string_view section, std::string_view key,
 
 }  // namespace
 
+Section::Section(const Value& value, const KeyRows& keys) : Section(value, keys.wanted()) {
+    rows_ = &keys;
+    for (const KeyRows::Row& row : keys.rows()) known_.push_back(row.key);
+}
+
 Section::Section(const Value& value, std::string_view wanted) : value_(value) {
     if (!value.is_map()) value.wrong_kind(wanted);
 }
 
 std::optional<Value> Section::find(std::string_view key) {
-    if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.push_back(key);
+    const bool is_known = std::find(known_.begin(), known_.end(), key) != known_.end();
+    assert(is_known || rows_ == nullptr);
+    if (!is_known) known_.push_back(key);
     for (const Entry& entry : value_.node_->entries) {
         if (entry.key == key) return value_.child(entry);
     }
     return std::nullopt;
+}
+
+std::optional<Value> Section::need(std::string_view key) {
+    return need(key, rows_->find(key)->needed);
 }
 
 std::optional<Value> Section::need(std::string_view key, std::string_view hint) {

@@ -12,15 +12,22 @@
 
 namespace tidegate::config {
 
+class KeyRows;
+
 // Call find() or need() for every allowed key, then refuse_others(): its message lists these keys.
 class Section {
   public:
     // Reports when `value` is not a map; then every key is missing, silently.
+    Section(const Value& value, const KeyRows& keys);
+    // The same of a section without rows, whose keys are those that find() and need() name: of
+    // files beside the configuration.
     explicit Section(const Value& value, std::string_view wanted = "a map");
 
     const Value& value() const { return value_; }
     std::optional<Value> find(std::string_view key);
-    // Reports when it is missing; `hint` says what to write.
+    // Reports when it is missing: its row says what to write.
+    std::optional<Value> need(std::string_view key);
+    // The same, where that depends on other keys.
     std::optional<Value> need(std::string_view key, std::string_view hint);
     // Refuses documented keys that a later version supports.
     void not_available(std::initializer_list<std::string_view> keys, std::string_view advice = {});
@@ -48,7 +55,8 @@ class Section {
 
   private:
     Value value_;
-    std::vector<std::string_view> known_;  // keys asked for; they outlive us, being literals
+    const KeyRows* rows_ = nullptr;
+    std::vector<std::string_view> known_;  // in the order of messages; literals
     std::vector<std::string_view> later_;
 };
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "config/keys.hpp"
 #include "config/read_sections.hpp"
 #include "config/section.hpp"
 #include "identity/user_methods.hpp"
@@ -37,6 +38,13 @@ struct FoundMethod {
     std::optional<Value> tier_header{};  // where HeaderMethod::tier_field is written
 };
 
+// What every method has beside its own keys.
+inline constexpr std::string_view kMethodWanted = "a map of the method's settings";
+inline constexpr std::string_view kNamespace = "namespace";
+inline constexpr KeyText kNamespaceText{"is put before the user: `key:alice`", "none",
+                                        "letters, digits, `-`, `_`, `.`"};
+
+const Rows& jwt_keys();
 FoundMethod read_jwt(Section& section, Declared& declared);
 
 }  // namespace tidegate::config

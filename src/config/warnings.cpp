@@ -1,10 +1,16 @@
-// Settings that are valid but probably a mistake, and names that do not exist.
+// Settings that are valid but probably a mistake, and names that do not exist. Those about clients,
+// routes and upstreams have files of their own.
 #include <algorithm>
 #include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
 
 #include "base/quote.hpp"
 #include "config/read_sections.hpp"
 #include "config/suggest.hpp"
+#include "identity/jws_algorithm.hpp"
 
 namespace tidegate::config {
 
@@ -81,6 +87,288 @@ void warn_about(const Config& config, const Declared& declared, Context& context
     warn_about_upstreams(config, declared, context);
     warn_about_faces(config, declared, context);
     warn_about_cors(config, declared, context);
+}
+
+// Configurations for pages of other origins that probably are a mistake.
+
+namespace {
+
+bool counts_users(const Route& route) {
+    const auto is_user = [](const limit::KeyPart& part) {
+        return part.kind == limit::KeyPart::Kind::user;
+    };
+    const auto has_user = [&](const limit::Key& key) {
+        return std::any_of(key.choices.begin(), key.choices.end(), [&](const auto& choice) {
+            return std::any_of(choice.begin(), choice.end(), is_user);
+        });
+    };
+    return std::any_of(route.policies.begin(), route.policies.end(), [&](const Policy* policy) {
+        return std::any_of(policy->key.begin(), policy->key.end(), has_user);
+    });
+}
+
+// Once for all routes. `response.cors` silences it, even as `off`.
+void warn_about_ordinary_options(const Config& config, const Declared& declared, Context& context) {
+    if (config.user_methods.empty() || declared.cors.place) return;
+    for (std::size_t i = 0; i < config.routes.size(); ++i) {
+        const Route& route = config.routes[i];
+        if (declared.cors.own.contains(i) || !counts_users(route)) continue;
+        context.warnings.push_back(
+            {declared.user_methods.front().place,
+             "identity.user: the route " + quote(route.name) +
+                 " counts users, and a browser's preflight (OPTIONS) carries no credentials: "
+                 "without `cors` it counts like any other request without a user. Write "
+                 "`response: {cors: {origins: [\"https://app.example.com\"]}}` if pages of other "
+                 "origins call this API, else `response: {cors: off}`"});
+        return;
+    }
+}
+
+bool takes_preflights(const Declared& declared, std::size_t route) {
+    return !declared.cors.without_options.contains(route);
+}
+
+// `methods` without OPTIONS: a preflight takes another route, or none.
+void warn_about_missing_options(const Config& config, const Declared& declared, Context& context) {
+    bool any_takes_them = false;
+    for (std::size_t i = 0; i < config.routes.size(); ++i) {
+        if (takes_preflights(declared, i)) any_takes_them = true;
+        const auto own = declared.cors.own.find(i);
+        if (own == declared.cors.own.end() || own->second == nullptr) continue;
+        if (takes_preflights(declared, i)) continue;
+        context.warnings.push_back(
+            {declared.cors.without_options.at(i),
+             "the route " + quote(config.routes[i].name) +
+                 " has `cors`, and no preflight takes it: a preflight is an OPTIONS request; add "
+                 "OPTIONS to `methods`"});
+    }
+    if (any_takes_them || config.response.cors == nullptr) return;
+    context.warnings.push_back(
+        {*declared.cors.place,
+         "response.cors: no route takes a preflight, which is an OPTIONS request, so browsers get "
+         "404: add OPTIONS to the `methods` of the routes"});
+}
+
+}  // namespace
+
+void warn_about_cors(const Config& config, const Declared& declared, Context& context) {
+    warn_about_ordinary_options(config, declared, context);
+    warn_about_missing_options(config, declared, context);
+}
+
+// Values that applications may read in another way than Tidegate counts or matches them.
+
+Place place_of(const limit::Policy& policy, const Config& config, const Declared& declared) {
+    const auto named = declared.policies.find(policy.name);
+    if (named != declared.policies.end()) return named->second.place;
+    for (std::size_t i = 0; i < declared.routes.size(); ++i) {
+        for (const Policy* used : config.routes[i].policies) {
+            if (used == &policy) return declared.routes[i];
+        }
+    }
+    return {};
+}
+
+namespace {
+
+using limit::KeyPart;
+
+constexpr std::string_view kQueryReading =
+    ": Tidegate sees the query only. If the application also takes this name from a body, a cookie "
+    "or the path, clients can get past the limit: let it read the query alone";
+
+// Once for each name, however many policies count by it.
+void warn_about_query_keys(const Config& config, const Declared& declared, Context& context) {
+    std::set<std::string_view> known;
+    const auto warn = [&](const limit::Policy& policy, const KeyPart& part) {
+        if (part.kind != KeyPart::Kind::query || !known.insert(part.name).second) return;
+        context.warnings.push_back({place_of(policy, config, declared),
+                                    "the policy " + quote(policy.name) + " counts by " +
+                                        quote("query:" + part.name) + std::string(kQueryReading)});
+    };
+    for (const auto& policy : config.policies) {
+        for (const limit::Key& key : policy->key) {
+            for (const auto& choice : key.choices) {
+                for (const KeyPart& part : choice) warn(*policy, part);
+            }
+        }
+    }
+}
+
+void warn_about_query_moments(const Config& config, const Declared& declared, Context& context) {
+    std::set<std::string_view> known;
+    for (std::size_t i = 0; i < config.routes.size(); ++i) {
+        const Route& route = config.routes[i];
+        if (!route.moment || route.moment->in != MomentSource::In::query) continue;
+        if (!known.insert(route.moment->name).second) continue;
+        context.warnings.push_back(
+            {i < declared.routes.size() ? declared.routes[i] : Place{},
+             "the route " + quote(route.name) + " takes the moment of its schedules from " +
+                 quote("query: " + route.moment->name) + std::string(kQueryReading)});
+    }
+}
+
+}  // namespace
+
+void warn_about_readings(const Config& config, const Declared& declared, Context& context) {
+    warn_about_query_keys(config, declared, context);
+    warn_about_query_moments(config, declared, context);
+}
+
+// Settings that no listener uses, as none forwards requests.
+
+namespace {
+
+// Envoy waits 20 ms for its rate limit service, unless its configuration says more.
+void warn_about_patience(const Config& config, const Declared& declared, Context& context) {
+    constexpr milliseconds kOfEnvoy{15};
+    const auto* const redis = std::get_if<RedisSettings>(&config.store);
+    if (!config.rls || redis == nullptr || redis->timeout <= kOfEnvoy) return;
+    context.warnings.push_back(
+        {declared.rls, "rls: store.redis.timeout is " + std::to_string(redis->timeout.count()) +
+                           "ms, and Envoy waits 20ms for an answer by default: write `timeout: "
+                           "15ms`, or a longer `timeout` in Envoy's rate_limit_service"});
+}
+
+// Envoy lets the request of a failed call pass unless its configuration says otherwise.
+void warn_about_denial(const Config& config, const Declared& declared, Context& context) {
+    if (!config.rls || declared.on_store_failure != limit::OnStoreFailure::deny) return;
+    context.warnings.push_back(
+        {declared.rls,
+         "rls: with `on_store_failure: deny` Envoy's call fails while the store is down, and Envoy "
+         "lets the request pass unless its filter has `failure_mode_deny: true`"});
+}
+
+}  // namespace
+
+// One warning for all: routes are often shared with a Tidegate that is a proxy.
+void warn_about_faces(const Config& config, const Declared& declared, Context& context) {
+    warn_about_patience(config, declared, context);
+    warn_about_denial(config, declared, context);
+    if (config.has_face(Face::proxy) || declared.forwarding.empty()) return;
+    const auto& first = *std::min_element(
+        declared.forwarding.begin(), declared.forwarding.end(), [](const auto& a, const auto& b) {
+            return std::tie(a.place.line, a.place.column) < std::tie(b.place.line, b.place.column);
+        });
+    std::string message =
+        first.name + ": has no effect: no listener has `face: proxy`, so Tidegate forwards nothing";
+    if (const std::size_t more = declared.forwarding.size() - 1; more != 0) {
+        message += "; the same holds for " +
+                   (more == 1 ? "another setting" : std::to_string(more) + " other settings");
+    }
+    context.warnings.push_back({first.place, std::move(message)});
+}
+
+// Settings of `identity` that are valid but probably a mistake.
+
+namespace {
+
+using identity::JwtMethod;
+using identity::UserMethod;
+
+void warn_at(const Declared::Method& method, const std::string& what, Context& context) {
+    context.warnings.push_back({method.place, method.name + ": " + what});
+}
+
+void warn_about_token(const JwtMethod& jwt, const Declared::Method& method, Context& context) {
+    const auto is_secret = [](identity::JwsAlgorithm algorithm) {
+        return identity::key_kind_of(algorithm) == identity::KeyKind::secret;
+    };
+    const auto secrets = std::count_if(jwt.algorithms.begin(), jwt.algorithms.end(), is_secret);
+    if (secrets != 0 && secrets != std::ssize(jwt.algorithms)) {
+        warn_at(method,
+                "this method takes shared secrets (HS) and public keys: every service that can "
+                "check an HS token can sign one; use two methods",
+                context);
+    }
+    if (jwt.issuer.empty()) {
+        warn_at(method,
+                "without `issuer`, Tidegate accepts tokens of every issuer that these keys signed",
+                context);
+    }
+    if (jwt.audience.empty()) {
+        warn_at(method,
+                "without `audience`, Tidegate accepts tokens that were meant for other services",
+                context);
+    }
+}
+
+// Whether a user that both name is intended to be the same: the same keys or passwords show it.
+bool is_same_authority(const UserMethod& a, const UserMethod& b) {
+    if (a.how.index() != b.how.index()) return false;
+    if (const auto* jwt = std::get_if<JwtMethod>(&a.how)) {
+        const auto& other = std::get<JwtMethod>(b.how);
+        return jwt->keys == other.keys && jwt->issuer == other.issuer && jwt->claim == other.claim;
+    }
+    if (const auto* key = std::get_if<identity::ApiKeyMethod>(&a.how)) {
+        return key->keys == std::get<identity::ApiKeyMethod>(b.how).keys;
+    }
+    // A trusted peer may name the user in any field.
+    return std::holds_alternative<identity::HeaderMethod>(a.how);
+}
+
+void warn_about_names(const Config& config, const Declared& declared, Context& context) {
+    const auto& methods = config.user_methods;
+    for (std::size_t i = 1; i < methods.size(); ++i) {
+        for (std::size_t earlier = 0; earlier < i; ++earlier) {
+            if (methods[i].space != methods[earlier].space ||
+                is_same_authority(methods[i], methods[earlier])) {
+                continue;
+            }
+            warn_at(declared.user_methods[i],
+                    "can name the same user as " + declared.user_methods[earlier].name +
+                        ", and Tidegate cannot tell them apart: give one method a `namespace`",
+                    context);
+            break;
+        }
+    }
+}
+
+bool gives_tier(const UserMethod& method) {
+    if (const auto* jwt = std::get_if<JwtMethod>(&method.how)) return !jwt->tier_claim.empty();
+    const auto* header = std::get_if<identity::HeaderMethod>(&method.how);
+    return header != nullptr && !header->tier_field.empty();
+}
+
+}  // namespace
+
+bool takes_any_tier(const Config& config) {
+    return std::any_of(config.user_methods.begin(), config.user_methods.end(), gives_tier);
+}
+
+bool gives_tiers(const Config& config, const Declared& declared) {
+    return !declared.user_tiers.empty() || takes_any_tier(config);
+}
+
+void warn_about_identity(const Config& config, const Declared& declared, Context& context) {
+    for (std::size_t i = 0; i < config.user_methods.size(); ++i) {
+        const auto& how = config.user_methods[i].how;
+        const Declared::Method& method = declared.user_methods[i];
+        if (std::holds_alternative<identity::HeaderMethod>(how) && !has_trusted_peers(config)) {
+            warn_at(method,
+                    "has no effect: only trusted peers may name a user, and there are none; see "
+                    "identity.client_ip.trusted_proxies",
+                    context);
+        }
+        if (std::holds_alternative<identity::CertificateMethod>(how) &&
+            !config.asks_for_certificates()) {
+            warn_at(method,
+                    "has no effect: no listener asks clients for a certificate; see "
+                    "`tls.client_auth` of `listen`",
+                    context);
+        }
+        if (std::holds_alternative<identity::BasicMethod>(how) &&
+            config.failed_credentials == nullptr) {
+            warn_at(method,
+                    "clients can try passwords without a limit, as `failed_credentials` is `off`: "
+                    "remove it (the default is 60/min), or write a limit such as `20/min`",
+                    context);
+        }
+        if (const auto* jwt = std::get_if<JwtMethod>(&how)) {
+            warn_about_token(*jwt, method, context);
+        }
+    }
+    warn_about_names(config, declared, context);
 }
 
 }  // namespace tidegate::config

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""Holds the reference to the program: reference.py
+"""Holds the reference to the program: reference.py [--write]
 
-- docs/configuration.md has every key that the program takes, and no other. The program tells its keys
-  when it refuses one: `unknown key ...; allowed here: ...`.
+- What stands between `<!-- reference WHAT: begin -->` and `<!-- reference WHAT: end -->` in a document is
+  what `tidegate reference WHAT` prints, and config/tidegate.schema.json is what `tidegate schema` prints.
+  --write writes them.
+- docs/configuration.md has a place for each key at the top of a configuration.
 - docs/operating.md has every metric that the program makes (src/*/*metrics.cpp), and no other.
+
+TIDEGATE_PROGRAM names the program; without it, it is build/release/tidegate.
 """
 
 import glob
+import json
 import os
 import re
 import subprocess
@@ -14,64 +19,8 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = os.path.abspath(os.environ.get("TIDEGATE_PROGRAM", "build/release/tidegate"))
-METHODS = ("jwt", "api_key", "basic", "client_certificate", "cookie", "header")
-WRONG = "{zzz: 1}"
-# Where the page writes a section's keys, and a configuration with a wrong key there.
-SECTIONS = {
-    "": "zzz: 1",
-    "listen[].": f"listen: [{WRONG}]",
-    "listen[].proxy_protocol.": f"listen: [{{proxy_protocol: {WRONG}}}]",
-    "listen[].tls.": f"listen: [{{tls: {WRONG}}}]",
-    "listen[].tls.certificates[].": f"listen: [{{tls: {{certificates: [{WRONG}]}}}}]",
-    "listen[].redirect.": f"listen: [{{redirect: {WRONG}}}]",
-    "check.": f"check: {WRONG}",
-    "admin.": f"admin: {WRONG}",
-    "store.": f"store: {WRONG}",
-    "store.memory.": f"store: {{memory: {WRONG}}}",
-    # `database` is for `sentinel` only, `url` for all else.
-    "store.redis.": [f"store: {{redis: {WRONG}}}", "store: {redis: {zzz: 1, sentinel: {}}}"],
-    "store.redis.tls.": f"store: {{redis: {{tls: {WRONG}}}}}",
-    "store.redis.sentinel.": f"store: {{redis: {{sentinel: {WRONG}}}}}",
-    "store.redis.breaker.": f"store: {{redis: {{breaker: {WRONG}}}}}",
-    "rls.": f"rls: {WRONG}",
-    "deny_cache.": f"deny_cache: {WRONG}",
-    "identity.": f"identity: {WRONG}",
-    "identity.client_ip.": f"identity: {{client_ip: {WRONG}}}",
-    "identity.forward_as.": f"identity: {{forward_as: {WRONG}}}",
-    **{f"{name}.": f"identity: {{user: [{{{name}: {WRONG}}}]}}" for name in METHODS},
-    "forwarding.": f"forwarding: {WRONG}",
-    "upstreams.NAME.": f"upstreams: {{api: {WRONG}}}",
-    "upstreams.NAME.servers[].": f"upstreams: {{api: {{servers: [{WRONG}]}}}}",
-    "upstreams.NAME.tls.": f"upstreams: {{api: {{servers: [https://a], tls: {WRONG}}}}}",
-    "upstreams.NAME.balance.": f"upstreams: {{api: {{balance: {WRONG}}}}}",
-    "upstreams.NAME.health_check.": f"upstreams: {{api: {{health_check: {WRONG}}}}}",
-    "upstreams.NAME.eject.": f"upstreams: {{api: {{eject: {WRONG}}}}}",
-    "upstreams.NAME.queue.": f"upstreams: {{api: {{queue: {WRONG}}}}}",
-    "upstreams.NAME.timeouts.": f"upstreams: {{api: {{timeouts: {WRONG}}}}}",
-    "policies.NAME.": f"policies: {{p: {WRONG}}}",
-    "limit.": f"policies: {{p: {{limits: [{WRONG}]}}}}",
-    "limit.at.": f"policies: {{p: {{limits: [{{at: {WRONG}}}]}}}}",
-    "routes[].": f"routes: [{WRONG}]",
-    "routes[].match.": f"routes: [{{match: {WRONG}}}]",
-    "routes[].cost.": f"routes: [{{cost: {WRONG}}}]",
-    "routes[].timeouts.": f"routes: [{{timeouts: {WRONG}}}]",
-    "routes[].tunnel.": f"routes: [{{tunnel: {WRONG}}}]",
-    "routes[].limits_on_requests.": f"routes: [{{limits_on_requests: {WRONG}}}]",
-    "response.": f"response: {WRONG}",
-    "response.body.": f"response: {{body: {WRONG}}}",
-    "response.cors.": f"response: {{cors: {WRONG}}}",
-    "limits_on_requests.": f"limits_on_requests: {WRONG}",
-    "connections.": f"connections: {WRONG}",
-    "http2.": f"http2: {WRONG}",
-    "http2.abuse.": f"http2: {{abuse: {WRONG}}}",
-    "timeouts.": f"timeouts: {WRONG}",
-    "log.": f"log: {WRONG}",
-    "log.access.": f"log: {{access: {WRONG}}}",
-    "tracing.": f"tracing: {WRONG}",
-    "tracing.tls.": f"tracing: {{otlp: \"https://a/b\", tls: {WRONG}}}",
-    "tracing.keep.": f"tracing: {{otlp: \"http://a/b\", keep: {WRONG}}}",
-    "telemetry.": f"telemetry: {WRONG}",
-}
+SCHEMA = "config/tidegate.schema.json"
+PLACE = re.compile(r"<!-- reference ([^\n]+): begin -->\n.*?<!-- reference \1: end -->\n", re.DOTALL)
 
 
 def read(path):
@@ -79,60 +28,44 @@ def read(path):
         return file.read()
 
 
-def keys_of_program(section):
-    """The keys of a section, or none when the program does not know the section."""
-    keys = set()
-    tries = SECTIONS[section]
-    for wrong in tries if isinstance(tries, list) else [tries]:
-        said = subprocess.run([PROGRAM, "check", "-c", "/dev/stdin"], input=wrong + "\n",
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
-        allowed = re.search(r"unknown key `zzz`.*?[Aa]llowed here: (.*)", said)
-        if allowed:
-            keys.update(re.findall(r"`([^`]+)`", allowed[1]))
-    return keys
+def printed(*command):
+    done = subprocess.run([PROGRAM, *command], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"`tidegate {' '.join(command)}` fails")
+    return done.stdout
 
 
-def documented():
-    """Key -> its row, of every table of keys; limits have the prefix `limit.`."""
-    rows, heading, is_keys = {}, "", False
-    for line in read("docs/configuration.md").splitlines():
-        if line.startswith("#"):
-            heading, is_keys = line.lstrip("# "), False
-        elif line.startswith("| Key | What"):
-            is_keys = True
-        elif not line.startswith("|"):
-            is_keys = False
-        elif is_keys and not line.startswith("| ---"):
-            last = ""
-            for name in re.findall(r"`([^`]+)`", line.split(" | ")[0]):
-                key = last.rpartition(".")[0] + name if name.startswith(".") else name
-                last = key
-                if heading == "Limits":
-                    key = "limit." + key
-                for one in [f"{method}.{key}" for method in METHODS] if key == "namespace" else [key]:
-                    rows[one] = line
-    return rows
+def written():
+    """Path -> its text, of each file that the program has a part in."""
+    texts = {SCHEMA: printed("schema")}
+    for path in ["README.md", "CONTRIBUTING.md", *sorted(glob.glob("docs/*.md"))]:
+        text = read(path)
+        filled = PLACE.sub(
+            lambda place: f"<!-- reference {place[1]}: begin -->\n\n"
+                          f"{printed('reference', *place[1].split())}\n"
+                          f"<!-- reference {place[1]}: end -->\n", text)
+        if PLACE.search(text):
+            texts[path] = filled
+    return texts
+
+
+def write():
+    for path, text in written().items():
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def faults_of_written():
+    for path, text in written().items():
+        if text != read(path):
+            yield f"{path} is not what the program prints; run scripts/reference --write"
 
 
 def faults_of_keys():
-    rows = documented()
-    for section in SECTIONS:
-        keys = keys_of_program(section)
-        if not keys:
-            yield f"the program does not know {section or 'any key'}"
-            continue
-        parent = rows.get(section.rstrip("."), rows.get(section.rstrip(".").removesuffix("[]"), ""))
-        listed = set(re.findall(r"\w+", " ".join(re.findall(r"\{[^}]*\}", parent))))
-        for key in sorted(keys):
-            path = section + key
-            below = any(row.startswith((path + ".", path + "[")) for row in rows)
-            if path not in rows and not below and key not in listed and path != "identity.user":
-                yield f"docs/configuration.md lacks `{path}`"
-        for row in sorted(rows):
-            name = row[len(section):]
-            if row.startswith(section) and re.fullmatch(r"\w+", name) and name not in keys:
-                if section or "." not in row:
-                    yield f"docs/configuration.md has `{row}`, which the program does not take"
+    places = " ".join(PLACE.findall(read("docs/configuration.md"))).split()
+    for key in json.loads(printed("schema"))["properties"]:
+        if not any(re.match(rf"{key}\b", place) for place in places):
+            yield f"docs/configuration.md has no place for `{key}`"
 
 
 def faults_of_metrics():
@@ -148,7 +81,9 @@ def faults_of_metrics():
 
 def main():
     os.chdir(ROOT)
-    found = [*faults_of_keys(), *faults_of_metrics()]
+    if sys.argv[1:] == ["--write"]:
+        write()
+    found = [*faults_of_written(), *faults_of_keys(), *faults_of_metrics()]
     print("\n".join(found) if found else "the reference has every key and every metric")
     return 1 if found else 0
 

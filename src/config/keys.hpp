@@ -1,0 +1,261 @@
+// The keys of a section as rows: what the reader, its messages, the JSON Schema, the reference and
+// the tests know of a key comes of its row. CONTRIBUTING.md says how to add one.
+//
+// Rows are made once, on the first use of a section, and never change: any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "config/section.hpp"
+#include "config/value.hpp"
+
+namespace tidegate::config {
+
+class KeyRows;
+
+// What a value may be.
+struct KeyKind {
+    std::string schema;              // as JSON Schema; kHere stands for the section below
+    std::string range{};             // the column of the reference; empty: its kind says all
+    const KeyRows* below = nullptr;  // the keys of a value that is a map, or of its items
+    std::string steps{};             // behind the key's name in the paths of these: `[]`, `.NAME`
+    // Values as they are written, for the test that each kind takes its bounds and no more.
+    std::vector<std::string> takes{};
+    std::vector<std::string> refuses{};
+    static constexpr char kHere = '\x01';
+};
+
+namespace kind {
+
+struct Count {
+    std::size_t min = 0;
+    std::size_t max = 0;  // 0: no bound
+};
+
+// As the schema has it: where no other kind fits.
+KeyKind written(std::string_view schema);
+// A type that the schema defines (key_documents.cpp), such as `rate`.
+KeyKind type(std::string_view name);
+KeyKind toggle();
+KeyKind integer(IntegerRange range);
+KeyKind fraction();
+KeyKind duration(DurationRange range);
+KeyKind size(IntegerRange range);
+// One of these words.
+KeyKind word(const std::vector<std::string_view>& words);
+// The same, and no variable of the environment: a kind of its own would be the word itself.
+KeyKind fixed(const std::vector<std::string_view>& words);
+KeyKind map(const KeyRows& keys);
+// Several kinds, of which a value may have any.
+KeyKind any(std::initializer_list<KeyKind> kinds);
+KeyKind off_or(const KeyKind& kind);
+KeyKind list(const KeyKind& item, Count count = {});
+KeyKind one_or_more(const KeyKind& item, Count count = {});
+// A map whose keys are names that the user chooses.
+KeyKind named(const KeyKind& value, Count count = {});
+
+}  // namespace kind
+
+// What the reference says of a key, in Markdown. The schema has it without the marks.
+struct KeyText {
+    // Empty: the key is explained where its section is, and has no line of its own.
+    std::string_view what;
+    // The columns "Default" and "Range". Empty: as the row's member and kind say.
+    std::string_view unset{};
+    std::string_view range{};
+};
+
+// A section's rows, in the order in which messages and the reference list them.
+class KeyRows {
+  public:
+    struct Row {
+        std::string_view key;
+        KeyKind kind;
+        std::string what;
+        std::string unset;
+        std::string range;
+        std::string_view needed;  // required: what to write, as the message says; else empty
+    };
+
+    // `wanted` ends the message about a value that is no map. `name`: of a section that occurs in
+    // several places, which the schema defines once.
+    explicit KeyRows(std::string_view wanted = "a map", std::string_view name = {})
+        : wanted_(wanted), name_(name) {}
+
+    std::string_view name() const { return name_; }
+    std::string_view wanted() const { return wanted_; }
+    const std::vector<Row>& rows() const { return rows_; }
+    const Row* find(std::string_view key) const;
+    // At most one key, and at least one (`identity.user[]`).
+    bool is_choice() const { return is_choice_; }
+
+  protected:
+    void add(std::string_view key, KeyKind&& kind, const KeyText& text, std::string&& unset);
+
+    std::string_view wanted_;
+    std::string_view name_;
+    std::vector<Row> rows_;
+    bool is_choice_ = false;
+};
+
+// Of a section that code reads key by key, as most of its keys have grammars of their own.
+class Rows : public KeyRows {
+  public:
+    using KeyRows::KeyRows;
+
+    Rows&& key(std::string_view key, KeyKind kind, const KeyText& text) && {
+        add(key, std::move(kind), text, {});
+        return std::move(*this);
+    }
+    // The last row is of a key that every such section has; `hint` says what to write.
+    Rows&& required(std::string_view hint) && {
+        rows_.back().needed = hint;
+        return std::move(*this);
+    }
+    Rows&& one_of_them() && {
+        is_choice_ = true;
+        return std::move(*this);
+    }
+};
+
+// How the reference shows what a member is where its key is not written.
+std::string shown_default(bool value);
+std::string shown_default(milliseconds value);
+std::string shown_default(double fraction);
+std::string shown_size(std::uint64_t bytes);
+
+// Of a section whose values are members of T. Each row reads its key into a member, or by a reader
+// of its own.
+template <class T>
+class Keys : public KeyRows {
+  public:
+    template <class E>
+    using Words = std::vector<std::pair<std::string_view, E>>;
+    using Reader = std::function<void(const Value&, T&)>;
+
+    using KeyRows::KeyRows;
+
+    Keys&& toggle(std::string_view key, bool T::*member, const KeyText& text) && {
+        return std::move(*this).row(
+            key, kind::toggle(), text, shown_default(T{}.*member),
+            [member](const Value& value) { return value.toggle(); }, member);
+    }
+    template <class N>
+    Keys&& integer(std::string_view key, N T::*member, IntegerRange range, const KeyText& text) && {
+        return std::move(*this).row(
+            key, kind::integer(range), text, "`" + std::to_string(T{}.*member) + "`",
+            [range](const Value& value) { return value.integer(range); }, member);
+    }
+    template <class D>
+    Keys&& duration(std::string_view key, D T::*member, DurationRange range,
+                    const KeyText& text) && {
+        return std::move(*this).row(
+            key, kind::duration(range), text,
+            shown_default(std::chrono::duration_cast<milliseconds>(T{}.*member)),
+            [range](const Value& value) -> std::optional<D> {
+                const auto time = value.duration(range);
+                if (!time) return std::nullopt;
+                return std::chrono::duration_cast<D>(*time);
+            },
+            member);
+    }
+    // `off` is 0.
+    Keys&& duration_or_off(std::string_view key, milliseconds T::*member, DurationRange range,
+                           const KeyText& text) && {
+        return std::move(*this).row(
+            key, kind::off_or(kind::duration(range)), text,
+            (T{}.*member).count() == 0 ? "`off`" : shown_default(T{}.*member),
+            [range](const Value& value) {
+                return value.is_off() ? milliseconds{0} : value.duration(range, true);
+            },
+            member);
+    }
+    template <class N>
+    Keys&& size(std::string_view key, N T::*member, IntegerRange range, const KeyText& text) && {
+        return std::move(*this).row(
+            key, kind::size(range), text, shown_size(T{}.*member),
+            [range](const Value& value) { return value.size(range); }, member);
+    }
+    Keys&& fraction(std::string_view key, double T::*member, const KeyText& text) && {
+        return std::move(*this).row(
+            key, kind::fraction(), text, shown_default(T{}.*member),
+            [](const Value& value) { return value.fraction(); }, member);
+    }
+    template <class E>
+    Keys&& word(std::string_view key, E T::*member, Words<E> words, const KeyText& text) && {
+        std::vector<std::string_view> names;
+        std::string unset;
+        for (const auto& [name, value] : words) {
+            names.push_back(name);
+            if (value == T{}.*member && unset.empty()) unset = "`" + std::string(name) + "`";
+        }
+        return std::move(*this).row(
+            key, kind::word(names), text, std::move(unset),
+            [words = std::move(words)](const Value& value) { return value.choice<E>(words); },
+            member);
+    }
+    // A map that is a member.
+    template <class U>
+    Keys&& section(std::string_view key, U T::*member, const Keys<U>& keys,
+                   const KeyText& text) && {
+        return std::move(*this).own(
+            key, kind::map(keys),
+            [member, &keys](const Value& value, T& out) { keys.read(value, out.*member); }, text);
+    }
+    // A grammar of its own. No `read`: the code behind read() sees to the key.
+    Keys&& own(std::string_view key, KeyKind kind, Reader read, const KeyText& text) && {
+        add(key, std::move(kind), text, {});
+        readers_.push_back(std::move(read));
+        return std::move(*this);
+    }
+    // As of Rows.
+    Keys&& required(std::string_view hint) && {
+        rows_.back().needed = hint;
+        return std::move(*this);
+    }
+
+    // Reads all rows and refuses other keys. What is not written, or broken, stays as it is in
+    // `out`. The caller then judges how the values fit together.
+    Section read(const Value& value, T& out) const {
+        Section section(value, *this);
+        read(section, out);
+        return section;
+    }
+    // The same where the caller has judged some keys before.
+    void read(Section& section, T& out) const {
+        for (std::size_t i = 0; i < rows_.size(); ++i) {
+            const Row& row = rows_[i];
+            if (!readers_[i]) continue;
+            const auto found = row.needed.empty() ? section.find(row.key) : section.need(row.key);
+            if (found) readers_[i](*found, out);
+        }
+        section.refuse_others();
+    }
+
+  private:
+    template <class M, class Read>
+    Keys&& row(std::string_view key, KeyKind&& kind, const KeyText& text, std::string&& unset,
+               Read read, M T::*member) && {
+        add(key, std::move(kind), text, std::move(unset));
+        readers_.push_back([read = std::move(read), member](const Value& value, T& out) {
+            if (const auto found = read(value)) out.*member = static_cast<M>(*found);
+        });
+        return std::move(*this);
+    }
+
+    std::vector<Reader> readers_;  // of rows_
+};
+
+// The whole configuration, from its top.
+const Rows& root_keys();
+
+}  // namespace tidegate::config
