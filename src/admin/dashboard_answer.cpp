@@ -124,7 +124,7 @@ class SampleText {
         for (std::size_t i = 0; i < outcomes.size(); ++i) {
             out_ += i == 0 ? "},\"outcomes\":{" : ",";
             fmt::format_to(std::back_inserter(out_), "\"{}\":{}",
-                           telemetry::to_string(static_cast<telemetry::Outcome>(i)), outcomes[i]);
+                           to_string(static_cast<telemetry::Outcome>(i)), outcomes[i]);
         }
         out_ += '}';
     }

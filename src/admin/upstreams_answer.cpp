@@ -13,7 +13,7 @@ using UpstreamsJson = nlohmann::ordered_json;
 
 UpstreamsJson server_json(const upstream::ServerStatus& server) {
     return {{"server", server.server},      {"configured", server.configured},
-            {"weight", server.weight},      {"state", upstream::to_string(server.health)},
+            {"weight", server.weight},      {"state", to_string(server.health)},
             {"checked", server.is_checked}, {"active", server.active},
             {"requests", server.requests},  {"failures", server.failures},
             {"ejections", server.ejections}};

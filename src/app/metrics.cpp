@@ -8,36 +8,62 @@ namespace tidegate::app {
 
 namespace {
 
+using telemetry::MetricType;
+
+BOOST_DEFINE_FIXED_ENUM_CLASS(FetchResult, std::uint8_t, ok, failed)
+BOOST_DEFINE_FIXED_ENUM_CLASS(ReloadResult, std::uint8_t, ok, refused)
+
 void write_keys(telemetry::Exposition& out, const Gauges& gauges) {
-    auto fetches = out.counter("tidegate_jwks_fetches_total", "Fetches of key sets (JWKS)");
-    fetches.add({{"result", "ok"}}, gauges.jwks_fetches_ok);
-    fetches.add({{"result", "failed"}}, gauges.jwks_fetches_failed);
-    auto keys = out.gauge("tidegate_jwks_keys", "Keys in a fetched key set");
-    auto age = out.gauge("tidegate_jwks_age_seconds", "Seconds since the key set was last fetched");
+    const auto fetches = out.family({.name = "tidegate_jwks_fetches_total",
+                                     .help = "Fetches of key sets (JWKS)",
+                                     .labels = {telemetry::label_of<FetchResult>("result")}});
+    fetches.add({to_string(FetchResult::ok)}, gauges.jwks_fetches_ok);
+    fetches.add({to_string(FetchResult::failed)}, gauges.jwks_fetches_failed);
+    const std::vector<telemetry::MetricLabel> url{{.name = "url", .note = "without its query"}};
+    const auto keys = out.family({.name = "tidegate_jwks_keys",
+                                  .type = MetricType::gauge,
+                                  .help = "Keys in a fetched key set",
+                                  .labels = url});
+    const auto age = out.family({.name = "tidegate_jwks_age_seconds",
+                                 .type = MetricType::gauge,
+                                 .help = "Seconds since the key set was last fetched",
+                                 .labels = url});
     for (const Gauges::KeyPlace& place : gauges.jwks) {
-        keys.add({{"url", place.url}}, std::uint64_t{place.keys});
-        if (place.age) age.add({{"url", place.url}}, static_cast<double>(place.age->count()));
+        keys.add({place.url}, place.keys);
+        if (place.age) age.add({place.url}, place.age->count());
     }
 }
 
 void write_certificates(telemetry::Exposition& out, const Gauges& gauges) {
-    auto expiry = out.gauge("tidegate_certificate_expiry_timestamp_seconds",
-                            "When a certificate that Tidegate shows expires, in Unix time");
+    const auto expiry = out.family(
+        {.name = "tidegate_certificate_expiry_timestamp_seconds",
+         .type = MetricType::gauge,
+         .help = "When a certificate that Tidegate shows expires, in Unix time",
+         .labels = {{.name = "name", .note = "the certificate's first name"}},
+         .note = "Of certificates with the same first name, that of the one that expires first."});
     for (const Gauges::CertificateExpiry& one : gauges.certificate_expiry) {
         // Whole seconds, as certificates have them.
         const auto until = std::chrono::floor<std::chrono::seconds>(one.until.time_since_epoch());
-        expiry.add({{"name", one.name}}, static_cast<double>(until.count()));
+        expiry.add({one.name}, until.count());
     }
 }
 
-void write_traces(telemetry::Exposition& out, const TracedSpans& spans) {
-    out.counter("tidegate_trace_spans_exported_total", "Spans that the collector has taken")
-        .add({}, spans.exported);
-    auto dropped = out.counter("tidegate_trace_spans_dropped_total",
-                               "Spans of traced requests that were not exported, by reason");
-    for (std::size_t i = 0; i < spans.dropped.size(); ++i) {
-        const auto reason = static_cast<SpanDrop>(i);
-        dropped.add({{"reason", std::string(to_string(reason))}}, spans.dropped[i]);
+void write_traces(telemetry::Exposition& out, const std::optional<TracedSpans>& spans) {
+    constexpr std::string_view kNote = "With [`tracing`](#tracing) only.";
+    const auto exported = out.family({.name = "tidegate_trace_spans_exported_total",
+                                      .help = "Spans that the collector has taken",
+                                      .note = kNote});
+    const auto dropped =
+        out.family({.name = "tidegate_trace_spans_dropped_total",
+                    .help = "Spans of traced requests that were not exported, by reason",
+                    .labels = {{.name = "reason",
+                                .values = kEnumNames<SpanDrop>,
+                                .notes = kSpanDropNotes.values()}},
+                    .note = kNote});
+    if (!spans) return;
+    exported.add({}, spans->exported);
+    for (const SpanDrop reason : kEnumerators<SpanDrop>) {
+        dropped.add({to_string(reason)}, spans->dropped[static_cast<std::size_t>(reason)]);
     }
 }
 
@@ -87,28 +113,32 @@ WorkerMetrics& Metrics::worker(std::size_t index) {
 
 bool Metrics::store_is_up() const {
     return std::none_of(workers_.begin(), workers_.end(), [](const auto& worker) {
-        return worker->store.store_state() == store::StoreState::down;
+        return worker->store.state.get() == store::StoreState::down;
     });
 }
 
 std::string Metrics::serialize(const Gauges& gauges) const {
-    const std::lock_guard lock(mutex_);
     telemetry::Exposition out;
+    write(out, gauges);
+    return out.text();
+}
+
+void Metrics::write(telemetry::Exposition& out, const Gauges& gauges) const {
+    const std::lock_guard lock(mutex_);
     proxy::Metrics::write(out, all(&WorkerMetrics::proxy), names_.routes);
     ask::Metrics::write(out, all(&WorkerMetrics::ask), names_.decisions);
     faces::Metrics::write(out, all(&WorkerMetrics::faces));
     store::Metrics::write(out, all(&WorkerMetrics::store));
-    if (gauges.store_timeout) store::write_timeout(out, *gauges.store_timeout);
-    if (gauges.memory_store != nullptr) store::write_metrics(out, *gauges.memory_store);
+    store::write_timeout(out, gauges.store_timeout);
+    store::write_metrics(out, gauges.memory_store);
     upstream::Metrics::write(out, all(&WorkerMetrics::upstream), names_.upstreams);
     upstream::write_metrics(out, gauges.upstreams);
     client::Metrics::write(out, all(&WorkerMetrics::client));
     write_keys(out, gauges);
     write_certificates(out, gauges);
     write_thread_metrics(out, all(&WorkerMetrics::clock));
-    if (gauges.traced_spans) write_traces(out, *gauges.traced_spans);
+    write_traces(out, gauges.traced_spans);
     write_process(out, gauges);
-    return out.text();
 }
 
 telemetry::LiveTotals Metrics::live_totals() const {
@@ -117,7 +147,7 @@ telemetry::LiveTotals Metrics::live_totals() const {
     proxy::Metrics::add_to(totals, all(&WorkerMetrics::proxy), names_.routes);
     ask::Metrics::add_to(totals, all(&WorkerMetrics::ask), live_policies_);
     for (const auto& worker : workers_) {
-        totals.store_failures += worker->store.failures();
+        totals.store_failures += worker->store.failures.sum();
         totals.upstream_failures += worker->upstream.failures();
     }
     return totals;
@@ -139,21 +169,39 @@ std::vector<const Room*> Metrics::all(Room WorkerMetrics::*room) const {
 }
 
 void Metrics::write_process(telemetry::Exposition& out, const Gauges& gauges) const {
-    out.counter("tidegate_access_log_dropped_total", "Access log lines that were not written")
+    out.family({.name = "tidegate_access_log_dropped_total",
+                .help = "Access log lines that were not written"})
         .add({}, gauges.access_log_dropped);
-    out.gauge("tidegate_config_generation", "Which configuration is in force, from 1")
+    out.family({.name = "tidegate_config_generation",
+                .type = MetricType::gauge,
+                .help = "Which configuration is in force, from 1"})
         .add({}, gauges.config_generation);
-    out.gauge("tidegate_configs_in_use",
-              "Configurations in use: the one in force and older ones that requests still use")
+    out.family({.name = "tidegate_configs_in_use",
+                .type = MetricType::gauge,
+                .help = "Configurations in use: the one in force and older ones that requests "
+                        "still use"})
         .add({}, gauges.configs_in_use);
-    out.gauge("tidegate_config_read_timestamp_seconds",
-              "When the configuration in force was read, in Unix time")
+    out.family({.name = "tidegate_config_read_timestamp_seconds",
+                .type = MetricType::gauge,
+                .help = "When the configuration in force was read, in Unix time"})
         .add({}, unix_seconds(gauges.config_read_at));
-    auto reloads = out.counter("tidegate_reloads_total", "Reloads by result");
-    reloads.add({{"result", "ok"}}, gauges.reloads_ok);
-    reloads.add({{"result", "refused"}}, gauges.reloads_refused);
-    out.gauge("tidegate_build_info", "The program; always 1").add({{"version", version_}}, 1);
+    const auto reloads = out.family({.name = "tidegate_reloads_total",
+                                     .help = "Reloads by result",
+                                     .labels = {telemetry::label_of<ReloadResult>("result")}});
+    reloads.add({to_string(ReloadResult::ok)}, gauges.reloads_ok);
+    reloads.add({to_string(ReloadResult::refused)}, gauges.reloads_refused);
+    out.family({.name = "tidegate_build_info",
+                .type = MetricType::gauge,
+                .help = "The program; always 1",
+                .labels = {{.name = "version"}}})
+        .add({version_}, 1);
     write_process_metrics(out, started_);
+}
+
+std::vector<telemetry::MetricInfo> all_metrics() {
+    telemetry::Exposition out;
+    Metrics({}, 0, TIDEGATE_VERSION).write(out, {});
+    return out.metrics();
 }
 
 }  // namespace tidegate::app

@@ -90,6 +90,7 @@ class Metrics {
 
     // The Prometheus text format. Any thread.
     std::string serialize(const Gauges& gauges) const;
+    void write(telemetry::Exposition& out, const Gauges& gauges) const;
     // The same counts for the dashboard. Any thread.
     telemetry::LiveTotals live_totals() const;
     // Connections of clients and to upstreams that are open. Any thread.
@@ -113,5 +114,9 @@ class Metrics {
     std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
     std::vector<std::unique_ptr<WorkerMetrics>> workers_;
 };
+
+// What is said of every metric there is, in the order of /metrics: also of those that a
+// configuration may leave without a sample.
+std::vector<telemetry::MetricInfo> all_metrics();
 
 }  // namespace tidegate::app

@@ -17,6 +17,8 @@ namespace tidegate::app {
 
 namespace {
 
+using telemetry::MetricType;
+
 constexpr const char* kOpenFiles = "/proc/self/fd";
 
 // Linux 6.2 and later state the number as the folder's size; with others it has to be counted.
@@ -86,34 +88,42 @@ std::optional<std::chrono::nanoseconds> ThreadClock::used() const {
 
 void write_process_metrics(telemetry::Exposition& out,
                            std::chrono::system_clock::time_point started) {
-    out.gauge("process_start_time_seconds", "When the process started, in Unix time")
+    const auto gauge = [&](std::string_view name, std::string_view help) {
+        return out.family({.name = name, .type = MetricType::gauge, .help = help});
+    };
+    gauge("process_start_time_seconds", "When the process started, in Unix time")
         .add({}, std::chrono::duration<double>(started.time_since_epoch()).count());
+    const auto cpu = out.family(
+        {.name = "process_cpu_seconds_total", .help = "Processor time of all threads, in seconds"});
+    const auto threads = gauge("process_threads", "Threads of the process");
+    const auto addresses =
+        gauge("process_virtual_memory_bytes", "Addresses that the process has taken");
+    const auto memory = gauge("process_resident_memory_bytes", "Memory that the process occupies");
     if (const auto stat = read_process_stat(contents_of("/proc/self/stat"), ::sysconf(_SC_CLK_TCK),
                                             ::sysconf(_SC_PAGESIZE))) {
-        out.counter("process_cpu_seconds_total", "Processor time of all threads, in seconds")
-            .add({}, stat->cpu_seconds);
-        out.gauge("process_threads", "Threads of the process").add({}, stat->threads);
-        out.gauge("process_virtual_memory_bytes", "Addresses that the process has taken")
-            .add({}, stat->virtual_bytes);
-        out.gauge("process_resident_memory_bytes", "Memory that the process occupies")
-            .add({}, stat->resident_bytes);
+        cpu.add({}, stat->cpu_seconds);
+        threads.add({}, stat->threads);
+        addresses.add({}, stat->virtual_bytes);
+        memory.add({}, stat->resident_bytes);
     }
-    if (const auto open = open_descriptors()) {
-        out.gauge("process_open_fds", "Open file descriptors, connections included").add({}, *open);
-    }
+    const auto open_files =
+        gauge("process_open_fds", "Open file descriptors, connections included");
+    if (const auto open = open_descriptors()) open_files.add({}, *open);
+    const auto files_max =
+        gauge("process_max_fds", "How many file descriptors the process may have open");
     rlimit files{};
-    if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        out.gauge("process_max_fds", "How many file descriptors the process may have open")
-            .add({}, std::uint64_t{files.rlim_cur});
-    }
+    if (::getrlimit(RLIMIT_NOFILE, &files) == 0) files_max.add({}, files.rlim_cur);
 }
 
 void write_thread_metrics(telemetry::Exposition& out, telemetry::Threads<ThreadClock> clocks) {
-    auto cpu = out.counter("tidegate_thread_cpu_seconds_total",
-                           "Processor time of a thread that serves requests, in seconds");
+    const auto cpu =
+        out.family({.name = "tidegate_thread_cpu_seconds_total",
+                    .help = "Processor time of a thread that serves requests, in seconds",
+                    .labels = {{.name = "thread", .note = "from 0"}},
+                    .note = "A thread that is far above the others has a few busy connections."});
     for (std::size_t i = 0; i < clocks.size(); ++i) {
         if (const auto used = clocks[i]->used()) {
-            cpu.add({{"thread", std::to_string(i)}}, std::chrono::duration<double>(*used).count());
+            cpu.add({std::to_string(i)}, std::chrono::duration<double>(*used).count());
         }
     }
 }

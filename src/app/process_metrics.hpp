@@ -43,7 +43,7 @@ class ThreadClock {
 // kernels before 6.2, which list the open files.
 void write_process_metrics(telemetry::Exposition& out,
                            std::chrono::system_clock::time_point started);
-// tidegate_thread_cpu_seconds_total{thread}: `clocks` are of the threads 0, 1, ...
+// What each thread used; `clocks` are of the threads 0, 1, ...
 void write_thread_metrics(telemetry::Exposition& out, telemetry::Threads<ThreadClock> clocks);
 
 }  // namespace tidegate::app

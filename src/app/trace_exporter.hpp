@@ -72,7 +72,7 @@ class TraceExporter {
     const Options options_;
     telemetry::TraceQueue& queue_;
     telemetry::Counter exported_;
-    telemetry::CounterBy<SpanDrop, SpanDrop::stopped> dropped_;  // not of the queue
+    telemetry::CounterBy<SpanDrop> dropped_;  // not of the queue
     telemetry::LogInterval said_;
     std::uint64_t full_before_ = 0;  // what the queue had dropped when that was looked at last
 

@@ -287,7 +287,7 @@ int Worker::accept_ready(Listener& listener) {
 }
 
 void Worker::tell_internal_error(const std::exception_ptr& failure) {
-    metrics_.client.count_internal_error();
+    metrics_.client.internal_errors.add();
     try {
         log(Level::error, "internal error, a client's connection was reset: {}", words_of(failure));
     } catch (const std::bad_alloc&) {

@@ -97,7 +97,7 @@ void Worker::use_tls(Listener& listener, NextTls&& next) {
 redis::Servers Worker::make_redis() {
     if (!shared_.redis) return {};
     const auto on_state = [this](bool up, std::string_view reason) {
-        metrics_.store.set_store_state(up ? store::StoreState::up : store::StoreState::down);
+        metrics_.store.state.set(up ? store::StoreState::up : store::StoreState::down);
         shared_.store_changed(up, reason);
     };
     const Executor executor = io_.get_executor();

@@ -64,7 +64,7 @@ Result<client::ConnectionLimit::Slot, client::ConnectionRefusal> Worker::take_sl
         !connection_eviction_.evict_for(address, connections_, config.client_ip, steady_now())) {
         return slot;
     }
-    metrics_.client.client_made_room();
+    metrics_.client.made_room.add();
     // The evicted connection keeps its slot until the end of this turn.
     config::Connections one_more = config.connections;
     one_more.max = std::numeric_limits<std::size_t>::max();
@@ -265,8 +265,9 @@ Task<> Worker::shake_hands(Listener& listener, std::unique_ptr<TlsHandshake> han
         end_without_tls(listener, *handshake, end);
         co_return;
     }
-    metrics_.client.tls_handshake_ended(handshake->is_resumed() ? client::TlsHandshakeKind::resumed
-                                                                : client::TlsHandshakeKind::full);
+    using client::TlsHandshakeKind;
+    const auto kind = handshake->is_resumed() ? TlsHandshakeKind::resumed : TlsHandshakeKind::full;
+    metrics_.client.tls_handshakes[kind].add();
     const client::Arrival arrival = handshake->arrival();
     ConnectionPtr connection = handshake->take_connection();
     handshake.reset();

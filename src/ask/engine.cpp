@@ -17,7 +17,7 @@ bool Engine::begin(const Question& question) {
     const Ruleset& rules = question.rules;
     Decision& decision = question.decision;
     if (ignores_forwarding(question.facts)) {
-        metrics_.count_forwarding_ignored();
+        metrics_.forwarding_ignored.add();
         log_ignored_forwarding(question.facts);
     }
     match_route(*rules.config, question.facts, decision);
@@ -40,7 +40,7 @@ Task<> Engine::prove_and_charge(const Question& question) {
 bool Engine::list_and_charge(const Question& question) {
     Decision& decision = question.decision;
     list_charges(*question.rules.config, question.facts, decision);
-    if (decision.cost_ignored) metrics_.count_cost_ignored(*decision.cost_ignored);
+    if (decision.cost_ignored) metrics_.cost_ignored[*decision.cost_ignored].add();
     if (!decision.goes_on() || decision.charge.items.empty() || question.only_lists) return true;
     return begin_charge(question);
 }
@@ -107,7 +107,7 @@ void Engine::settle(Decision& decision, limit::AnswerStatus status,
 // Counts that a trusted proxy's field did not name the client, and logs it once an hour.
 void Engine::report_chain_fault(const Question& question) {
     static telemetry::LogInterval said{std::chrono::hours{1}};
-    metrics_.count_forwarding_invalid();
+    metrics_.forwarding_invalid.add();
     if (question.facts.peer.is_gateway) return;  // the face reports it
     if (!said.is_due(std::chrono::steady_clock::now())) return;
     const auto text = [](const std::optional<IpAddress>& address, const char* otherwise) {

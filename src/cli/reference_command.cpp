@@ -1,12 +1,16 @@
-// `tidegate reference`: what documents say of the program, as the program knows it. For
-// scripts/reference; no help lists it.
+#include "cli/reference_command.hpp"
+
 #include <memory>
-#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "app/metrics.hpp"
+#include "base/json_text.hpp"
 #include "cli/commands.hpp"
 #include "config/key_documents.hpp"
 
@@ -17,12 +21,45 @@ namespace {
 struct ReferenceArguments {
     std::string table;
     std::vector<std::string> places;
+    bool json = false;
 };
 
-// In Markdown; empty: there is no such table.
+// A label with more values is described by its note alone; programs get them all.
+constexpr std::size_t kListedValuesMax = 12;
+
+// `|` ends a cell.
+std::string table_cell(std::string_view text) {
+    std::string escaped;
+    for (const char c : text) {
+        if (c == '|') escaped += '\\';
+        escaped += c;
+    }
+    return escaped;
+}
+
+std::string markdown_of(const telemetry::MetricLabel& label) {
+    std::string text = fmt::format("`{}`", label.name);
+    if (label.values.empty() || label.values.size() > kListedValuesMax) {
+        return label.note.empty() ? text : fmt::format("{}: {}", text, label.note);
+    }
+    std::string_view separator = ": ";
+    for (std::size_t i = 0; i < label.values.size(); ++i) {
+        text += fmt::format("{}`{}`", separator, label.values[i]);
+        if (!label.notes.empty() && !label.notes[i].empty()) {
+            text += fmt::format(" ({})", label.notes[i]);
+        }
+        separator = ", ";
+    }
+    if (!label.note.empty()) text += fmt::format(" ({})", label.note);
+    return text;
+}
+
+// Empty: there is no such table.
 std::string table_of(const ReferenceArguments& arguments) {
     if (arguments.table == "keys") return config::key_table(arguments.places);
-    return {};
+    if (arguments.table != "metrics") return {};
+    const auto metrics = app::all_metrics();
+    return arguments.json ? metrics_json(metrics) : metrics_table(metrics);
 }
 
 int print_reference(const ReferenceArguments& arguments) {
@@ -41,10 +78,50 @@ Command reference_command(CLI::App& app) {
     CLI::App* const command =
         app.add_subcommand("reference", "Print a table of the documents, in Markdown");
     command->group("");
-    command->add_option("TABLE", arguments->table, "The table: keys")->option_text(" ")->required();
+    command->add_option("TABLE", arguments->table, "The table: keys or metrics")
+        ->option_text(" ")
+        ->required();
     command->add_option("PLACE", arguments->places, "Of which keys, such as `timeouts`")
         ->option_text("...");
+    command->add_flag("--json", arguments->json, "Metrics for programs");
     return {command, [arguments] { return print_reference(*arguments); }};
+}
+
+std::string metrics_table(std::span<const telemetry::MetricInfo> metrics) {
+    std::string text = "| Metric | Type | What | Labels |\n| --- | --- | --- | --- |\n";
+    for (const telemetry::MetricInfo& metric : metrics) {
+        std::string what(metric.help);
+        if (!metric.note.empty()) what.append(". ").append(metric.note);
+        std::string labels;
+        for (const telemetry::MetricLabel& label : metric.labels) {
+            labels += (labels.empty() ? "" : "; ") + markdown_of(label);
+        }
+        text += fmt::format("| `{}` | {} | {} | {} |\n", metric.name, to_string(metric.type),
+                            table_cell(what), table_cell(labels));
+    }
+    return text;
+}
+
+std::string metrics_json(std::span<const telemetry::MetricInfo> metrics) {
+    using nlohmann::ordered_json;
+    ordered_json list = ordered_json::array();
+    for (const telemetry::MetricInfo& metric : metrics) {
+        ordered_json labels = ordered_json::array();
+        for (const telemetry::MetricLabel& label : metric.labels) {
+            ordered_json one{{"name", label.name}};
+            if (!label.values.empty()) {
+                one["values"] = std::vector(label.values.begin(), label.values.end());
+            }
+            labels.push_back(std::move(one));
+        }
+        ordered_json entry{{"name", metric.name},
+                           {"type", to_string(metric.type)},
+                           {"help", metric.help},
+                           {"labels", std::move(labels)}};
+        if (!metric.note.empty()) entry["note"] = metric.note;
+        list.push_back(std::move(entry));
+    }
+    return json_text(list, {.indent = 2}) + "\n";
 }
 
 }  // namespace tidegate::cli

@@ -32,7 +32,7 @@ Http1Connection::Http1Connection(ConnectionContext& context, ConnectionPtr conne
             .is_draining = context.is_draining} {
     link_.input.connection().forget_sleepers();
     context_.connections.push_back(*this);
-    context_.metrics.client_connected();
+    context_.metrics.connections.opened.add();
 }
 
 Http1Connection::~Http1Connection() {
@@ -45,7 +45,7 @@ Http1Connection::~Http1Connection() {
     } else {
         connection().close();
     }
-    context_.metrics.client_disconnected();
+    context_.metrics.connections.closed.add();
 }
 
 Task<> Http1Connection::run(std::unique_ptr<Http1Connection> self) {
@@ -60,7 +60,7 @@ Task<> Http1Connection::run(std::unique_ptr<Http1Connection> self) {
         }
         const bool is_silent = !self->link_.input.has_bytes() && !self->connection().readable();
         const bool is_too_long = self->link_.sleeper.expired() && !self->context_.is_draining;
-        if (is_silent && is_too_long) self->context_.metrics.client_idled_out();
+        if (is_silent && is_too_long) self->context_.metrics.idle_closed.add();
         if (self->link_.is_cut_off) co_return;
         if (is_silent) {
             if (self->connection().tls() != nullptr) self->connection().shutdown_send();
@@ -178,7 +178,7 @@ Task<Http1Connection::Next> Http1Connection::read_head() {
         if (link_.is_cut_off) co_return Next::reset;
         if (!sleeper.expired()) continue;
         if (!link_.input.has_bytes()) {
-            context_.metrics.client_idled_out();
+            context_.metrics.idle_closed.add();
             co_return Next::close;
         }
         state = Http1Stream::Head::timeout;
@@ -186,7 +186,7 @@ Task<Http1Connection::Next> Http1Connection::read_head() {
     }
     if (http::looks_like_proxy_header(link_.input.incomplete_head())) {
         if (link_.arrival.has_proxy_header) {
-            context_.metrics.proxy_header_refused(ProxyHeaderRefusal::malformed);
+            context_.metrics.proxy_headers_refused[ProxyHeaderRefusal::malformed].add();
             co_return Next::reset;
         }
         tell_unexpected_header();

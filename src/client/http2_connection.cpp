@@ -67,7 +67,7 @@ Http2Connection::Http2Connection(ConnectionContext& context, ConnectionPtr conne
       idle_since_(now_) {
     link_.connection->forget_sleepers();
     context_.connections.push_back(*this);
-    context_.metrics.client_connected();
+    context_.metrics.connections.opened.add();
     if (link_.is_draining) link_.server.drain(now_);
     if (context_.http2.connection_time.count() > 0) {
         drained_at_ = now_ + spread(context_.http2.connection_time);
@@ -77,7 +77,7 @@ Http2Connection::Http2Connection(ConnectionContext& context, ConnectionPtr conne
 
 Http2Connection::~Http2Connection() {
     link_.connection->close();
-    context_.metrics.client_disconnected();
+    context_.metrics.connections.closed.add();
 }
 
 Task<> Http2Connection::run(std::unique_ptr<Http2Connection> self) {
@@ -208,7 +208,7 @@ void Http2Connection::receive(std::string_view bytes) {
 
 void Http2Connection::look_at(const h2::Event& event) {
     using Kind = h2::Event::Kind;
-    if (event.kind == Kind::refused) return context_.metrics.http2_stream_refused();
+    if (event.kind == Kind::refused) return context_.metrics.http2_streams_refused.add();
     if (event.kind == Kind::request || event.kind == Kind::malformed) {
         begun_.push_back(context_.http2.take(link_, event.stream));
         return;
@@ -313,13 +313,13 @@ void Http2Connection::look_at_times() {
         const milliseconds left = pace_.time_left(timeouts.client_write, now_, taken());
         pace_due_ = now_ + left;
         if (left.count() <= 0) {
-            context_.metrics.http2_connection_ended(Http2End::not_reading);
+            context_.metrics.http2_ended[Http2End::not_reading].add();
             cut_off();
         }
     }
     if (streams_.empty() && !link_.server.is_draining() &&
         now_ - idle_since_ >= timeouts.client_idle) {
-        context_.metrics.client_idled_out();
+        context_.metrics.idle_closed.add();
         link_.server.finish();
     }
     if (now_ >= drained_at_) {
@@ -332,7 +332,7 @@ void Http2Connection::look_at_times() {
         is_resting_ = true;
     }
     if (is_left_open() && now_ - idle_since_ >= timeouts.client_idle + timeouts.client_write) {
-        context_.metrics.http2_connection_ended(Http2End::not_reading);
+        context_.metrics.http2_ended[Http2End::not_reading].add();
         cut_off();
     }
 }
@@ -370,7 +370,7 @@ void Http2Connection::count_end() {
     if (server.is_abused()) why = Http2End::abuse;
     if (server.is_head_late()) why = Http2End::head_timeout;
     if (server.error() == NGHTTP2_SETTINGS_TIMEOUT) why = Http2End::settings_timeout;
-    context_.metrics.http2_connection_ended(why);
+    context_.metrics.http2_ended[why].add();
 }
 
 // Their client is gone.

@@ -112,7 +112,7 @@ void RefusedConnections::sweep(SteadyTime now) {
 
 void RefusedConnections::note(ConnectionRefusal reason, const std::optional<IpAddress>& peer,
                               SteadyTime now) {
-    metrics_.client_refused(reason);
+    metrics_.refused[reason].add();
     if (!log_intervals_[static_cast<std::size_t>(reason)].is_due(now)) return;
     const std::string whose = peer ? peer->to_string() : "it";
     switch (reason) {

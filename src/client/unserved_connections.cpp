@@ -63,7 +63,7 @@ void log_closed(Level level, const std::optional<IpAddress>& peer, const std::st
 
 void UnservedConnections::add(ProxyHeaderRefusal reason, const std::optional<IpAddress>& peer,
                               const std::string& listener, std::string_view fault, SteadyTime now) {
-    metrics_.proxy_header_refused(reason);
+    metrics_.proxy_headers_refused[reason].add();
     if (!header_intervals_[static_cast<std::size_t>(reason)].is_due(now)) return;
     if (reason == ProxyHeaderRefusal::peer) {
         return telemetry::log(Level::warn,
@@ -77,7 +77,7 @@ void UnservedConnections::add(ProxyHeaderRefusal reason, const std::optional<IpA
 
 void UnservedConnections::add(TlsHandshakeFailure reason, const std::optional<IpAddress>& peer,
                               const std::string& listener, std::string_view fault, SteadyTime now) {
-    metrics_.tls_handshake_failed(reason);
+    metrics_.tls_handshakes_failed[reason].add();
     if (!handshake_intervals_[static_cast<std::size_t>(reason)].is_due(now)) return;
     log_closed(level_of(reason), peer, listener, refusal_words(reason), fault);
 }

@@ -30,8 +30,9 @@ class UnservedConnections {
 
   private:
     Metrics& metrics_;
-    std::array<telemetry::LogInterval, kProxyHeaderRefusals> header_intervals_;
-    std::array<telemetry::LogInterval, kTlsHandshakeFailures> handshake_intervals_;
+    std::array<telemetry::LogInterval, kEnumerators<ProxyHeaderRefusal>.size()> header_intervals_;
+    std::array<telemetry::LogInterval, kEnumerators<TlsHandshakeFailure>.size()>
+        handshake_intervals_;
 };
 
 }  // namespace tidegate::client

@@ -51,7 +51,7 @@ FaultAnswer refusal_for_nginx(const Exchange& x) {
 // Clients that the gateway does not name cannot be distinguished. Logged once an hour.
 void report_missing_address(const ForwardAuth& face, const Exchange& x) {
     static telemetry::LogInterval said{std::chrono::hours{1}};
-    face.metrics.count_question_without_address();
+    face.metrics.questions_without_address.add();
     if (!said.is_due(std::chrono::steady_clock::now())) return;
     telemetry::log(telemetry::Level::warn,
                    "the gateway that asks on {} does not say whom it asks for: the field {} is "

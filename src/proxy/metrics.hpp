@@ -8,9 +8,10 @@
 #include <functional>
 #include <span>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "ask/fault.hpp"
+#include "base/described_enum.hpp"
 #include "base/face.hpp"
 #include "proxy/status_counts.hpp"
 #include "store/metrics.hpp"
@@ -18,6 +19,7 @@
 #include "telemetry/exposition.hpp"
 #include "telemetry/growing_table.hpp"
 #include "telemetry/live.hpp"
+#include "telemetry/metric.hpp"
 #include "telemetry/metric_names.hpp"
 #include "telemetry/outcome.hpp"
 
@@ -32,57 +34,83 @@ inline constexpr std::array<nanoseconds, 13> kDecisionBounds = [] {
                                        25ms,  50ms,  100ms, 250ms, 500ms,  1s};
 }();
 
-// How a tunnel came to its end.
-enum class TunnelEnd : std::uint8_t {
-    client,      // the client closed, or left
-    upstream,    // the upstream did
-    idle,        // timeouts.tunnel_idle
-    limited,     // the client sent more than `tunnel` of the route allows
-    bad_frames,  // a side sent something that is not a frame
-    stalled,     // timeouts.client_write
-    drained,     // the process stops: the proxy has closed both ends
-    cut,         // the process stops: the tunnel was cut off
+// How a tunnel came to its end; the access log has the same words.
+BOOST_DEFINE_FIXED_ENUM_CLASS(TunnelEnd, std::uint8_t,
+                              client,      // the client closed, or left
+                              upstream,    // the upstream did
+                              idle,        // timeouts.tunnel_idle
+                              limited,     // the client sent more than `tunnel` of the route allows
+                              bad_frames,  // a side sent something that is not a frame
+                              stalled,     // timeouts.client_write
+                              drained,     // the process stops: the proxy has closed both ends
+                              cut)         // the process stops: the tunnel was cut off
+
+// Requests that went wrong, by what the access log says as `error`.
+struct FaultCounts : telemetry::PerEnumerator<ask::Fault, telemetry::Counter, ask::kFaults> {
+    static constexpr telemetry::MetricType kType = telemetry::MetricType::counter;
+    static std::vector<telemetry::MetricLabel> labels();
+    static void add(telemetry::Family family, telemetry::LabelValues outer,
+                    telemetry::Threads<FaultCounts> threads);
 };
 
-// The word of the label and of the access log.
-std::string_view to_string(TunnelEnd end);
+// Tunnels that were opened, and what ended them.
+struct TunnelMetrics {
+    telemetry::Counter opened;
+    telemetry::Metric<telemetry::By<"end", TunnelEnd>, "tidegate_tunnels_total",
+                      "Tunnels (WebSockets) that have ended, by what ended them">
+        ended;
 
-// What one thread counts. A route's slot that is not there counts as kNoRoute. Takes about 1.6 KiB
-// a route.
-class Metrics {
+    static void write(telemetry::Exposition& out, telemetry::Threads<TunnelMetrics> threads);
+};
+
+// What one thread counts of a route. Takes about 1.6 KiB.
+struct RouteCounters {
+    telemetry::Metric<StatusCounts, "tidegate_requests_total",
+                      "Requests by route, face, status, outcome">
+        requests;
+    telemetry::Metric<
+        telemetry::ByName<"route", telemetry::FineHistogram<telemetry::kRequestBounds>>,
+        "tidegate_request_seconds", "From the first byte of a request to the end of its answer">
+        seconds;
+};
+
+// What one thread counts of all routes.
+struct TrafficCounters {
+    telemetry::Metric<
+        telemetry::By<"store", store::StoreKind, telemetry::FineHistogram<kDecisionBounds>>,
+        "tidegate_decision_seconds", "How long a request waited for the store">
+        decision_seconds;
+    telemetry::Metric<telemetry::Counter, "tidegate_client_received_bytes_total",
+                      "Bytes of bodies from clients">
+        bytes_received;
+    telemetry::Metric<telemetry::Counter, "tidegate_client_sent_bytes_total",
+                      "Bytes of bodies to clients">
+        bytes_sent;
+    TunnelMetrics tunnels;
+    telemetry::Metric<telemetry::Counter, "tidegate_tunnel_received_bytes_total",
+                      "Bytes of tunnels from clients">
+        tunnel_bytes_received;
+    telemetry::Metric<telemetry::Counter, "tidegate_tunnel_sent_bytes_total",
+                      "Bytes of tunnels to clients">
+        tunnel_bytes_sent;
+};
+
+// What one thread counts. A route's slot that is not there counts as kNoRoute.
+class Metrics : public TrafficCounters {
   public:
     explicit Metrics(std::size_t names_max) : routes_(names_max) {}
 
-    // tidegate_requests_total{route,code,outcome,face}, tidegate_request_seconds{route}. `code` is
-    // "-" when no answer was sent (status 0), and "other" for what is no status, or once a route
-    // has seen more than 48 pairs of status and outcome.
     void count_request(std::size_t route_slot, Face face, int status, telemetry::Outcome outcome,
                        nanoseconds took) {
-        RouteCounts& counts = route_slot < routes_.size() ? routes_[route_slot] : no_route_;
-        counts.status.count(face, status, outcome);
+        RouteCounters& counts = route_slot < routes_.size() ? routes_[route_slot] : no_route_;
+        counts.requests.count(face, status, outcome);
         counts.seconds.observe(took);
         answers_[answer_class(status)].add();
         outcomes_[outcome].add();
         if (route_slot >= kRoutesShown && route_slot < routes_.size()) left_routes_[outcome].add();
         seconds_.observe(took);
     }
-    // tidegate_request_faults_total{fault}
     void count_fault(ask::Fault fault) { faults_[fault].add(); }
-    // tidegate_decision_seconds{store}
-    void count_decision_time(store::StoreKind store, nanoseconds took) {
-        decision_seconds_[static_cast<std::size_t>(store)].observe(took);
-    }
-    // tidegate_client_received_bytes_total, tidegate_client_sent_bytes_total
-    void count_bytes(std::uint64_t received, std::uint64_t sent) {
-        bytes_received_.add(received);
-        bytes_sent_.add(sent);
-    }
-    // tidegate_tunnels_open (gauge), tidegate_tunnels_total{end}
-    void tunnel_opened() { tunnels_opened_.add(); }
-    void tunnel_ended(TunnelEnd end) { tunnels_ended_[end].add(); }
-    // tidegate_tunnel_received_bytes_total, tidegate_tunnel_sent_bytes_total: by clients, to them
-    void count_tunnel_received(std::uint64_t bytes) { tunnel_bytes_received_.add(bytes); }
-    void count_tunnel_sent(std::uint64_t bytes) { tunnel_bytes_sent_.add(bytes); }
 
     // For `routes` names; another thread than the one that counts may call it.
     void grow(std::size_t routes) { routes_.grow(routes); }
@@ -101,10 +129,6 @@ class Metrics {
     }
 
   private:
-    struct RouteCounts {
-        StatusCounts status;
-        telemetry::FineHistogram<telemetry::kRequestBounds> seconds;
-    };
     using Threads = telemetry::Threads<Metrics>;
     using RouteNames = telemetry::NameList<std::string>;
 
@@ -122,29 +146,24 @@ class Metrics {
     static void for_each_route(const RouteNames& routes, Visit&& visit);
     // Of one route: all requests, and those that were limited.
     static telemetry::LivePair live_pair(
-        Threads threads, const std::function<const RouteCounts&(const Metrics&)>& counts_of);
+        Threads threads, const std::function<const RouteCounters&(const Metrics&)>& counts_of);
     static void add_routes(telemetry::LiveTotals& totals, Threads threads,
                            const RouteNames& routes);
     static void write_requests(telemetry::Exposition& out, Threads threads,
                                const RouteNames& routes);
-    static void write_tunnels(telemetry::Exposition& out, Threads threads);
+    static void write_request_seconds(telemetry::Exposition& out, Threads threads,
+                                      const RouteNames& routes);
 
-    telemetry::GrowingTable<RouteCounts> routes_;
-    RouteCounts no_route_;
+    telemetry::GrowingTable<RouteCounters> routes_;
+    RouteCounters no_route_;
     // Of all routes, so that the dashboard need not add up those of each.
     std::array<telemetry::Counter, telemetry::kAnswerClasses> answers_{};
-    telemetry::CounterBy<telemetry::Outcome, telemetry::Outcome::aborted> outcomes_;
-    telemetry::CounterBy<telemetry::Outcome, telemetry::Outcome::aborted> left_routes_;
+    telemetry::CounterBy<telemetry::Outcome> outcomes_;
+    telemetry::CounterBy<telemetry::Outcome> left_routes_;
     telemetry::FineHistogram<telemetry::kRequestBounds> seconds_;
-    telemetry::CounterBy<ask::Fault, ask::kLastFault> faults_;
-    std::array<telemetry::FineHistogram<kDecisionBounds>, store::kStoreKinds>
-        decision_seconds_{};  // by StoreKind
-    telemetry::Counter bytes_received_;
-    telemetry::Counter bytes_sent_;
-    telemetry::Counter tunnels_opened_;
-    telemetry::CounterBy<TunnelEnd, TunnelEnd::cut> tunnels_ended_;
-    telemetry::Counter tunnel_bytes_received_;
-    telemetry::Counter tunnel_bytes_sent_;
+    telemetry::Metric<FaultCounts, "tidegate_request_faults_total",
+                      "Requests that went wrong, by `fault` of the access log">
+        faults_;
 };
 
 }  // namespace tidegate::proxy

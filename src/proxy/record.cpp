@@ -106,9 +106,12 @@ void count_exchange(WorkerContext& worker, const Exchange& exchange, telemetry::
                                  relay.status, outcome, took);
     if (!decision.goes_on()) worker.metrics.count_fault(decision.fault);
     // A tunnel has counted its own as they came.
-    if (!relay.tunnel_end) worker.metrics.count_bytes(relay.bytes_received, relay.bytes_sent);
+    if (!relay.tunnel_end) {
+        worker.metrics.bytes_received.add(relay.bytes_received);
+        worker.metrics.bytes_sent.add(relay.bytes_sent);
+    }
     if (!charge.items.empty() && charge.result != store::LimitDecision::Result::pending) {
-        worker.metrics.count_decision_time(charge.decided_by, decision.charge_time);
+        worker.metrics.decision_seconds[charge.decided_by].observe(decision.charge_time);
         if (telemetry::Activity::Names* const names = worker.activity.names()) {
             note_activity(*names, generation, decision, exchange.facts.request_id, now);
         }

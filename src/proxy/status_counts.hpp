@@ -5,9 +5,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/face.hpp"
 #include "telemetry/counters.hpp"
+#include "telemetry/exposition.hpp"
 #include "telemetry/outcome.hpp"
 
 namespace tidegate::proxy {
@@ -19,6 +21,18 @@ class StatusCounts {
     using Outcome = telemetry::Outcome;
     static constexpr int kNoAnswer = 0;
     static constexpr int kOther = 1;
+
+    static constexpr telemetry::MetricType kType = telemetry::MetricType::counter;
+    static std::vector<telemetry::MetricLabel> labels() {
+        return {{.name = "route"},
+                {.name = "code",
+                 .note = "the status, `-` if no answer was sent, `other` for what is no status, "
+                         "and once a route has seen more than 48 pairs of status and outcome"},
+                {.name = "outcome",
+                 .values = kEnumNames<Outcome>,
+                 .notes = telemetry::kOutcomeNotes.values()},
+                telemetry::label_of<Face>("face")};
+    }
 
     void count(Face face, int status, Outcome outcome) {
         slot_of(key_of(face, normalised(status), outcome), outcome).add();

@@ -114,12 +114,12 @@ Tunnel::Tunnel(WorkerContext& worker, Exchange& exchange)
       began_(steady_now()),
       now_(began_),
       last_moved_(began_) {
-    worker_.metrics.tunnel_opened();
+    worker_.metrics.tunnels.opened.add();
 }
 
 Tunnel::~Tunnel() {
     x_.relay.tunnel_end = end_.value_or(TunnelEnd::cut);
-    worker_.metrics.tunnel_ended(*x_.relay.tunnel_end);
+    worker_.metrics.tunnels.ended[*x_.relay.tunnel_end].add();
 }
 
 Tunnel::Next Tunnel::go_on() {
@@ -210,10 +210,10 @@ bool Tunnel::note_sent(Direction& way, IoStatus status) {
 void Tunnel::count(const Direction& way, std::size_t bytes) {
     if (&way == &up_) {
         x_.relay.bytes_received += bytes;
-        worker_.metrics.count_tunnel_received(bytes);
+        worker_.metrics.tunnel_bytes_received.add(bytes);
     } else {
         x_.relay.bytes_sent += bytes;
-        worker_.metrics.count_tunnel_sent(bytes);
+        worker_.metrics.tunnel_bytes_sent.add(bytes);
     }
 }
 

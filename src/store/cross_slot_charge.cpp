@@ -147,7 +147,7 @@ void CrossSlotCharge::end() {
     decision_.result = verdict_.result();
     decision_.store_failed = verdict_.has_failed();
     if (decision_.store_failed) {
-        services_.metrics.count_store_failure(failure_);
+        services_.metrics.failures[failure_].add();
         decision_.decided_by = StoreKind::local;
     }
     verdict_.merge(decision_.verdict, decision_.store_state.decided);
@@ -198,7 +198,7 @@ void CrossSlotCharge::give_back_parts() {
     };
     for (Part& part : verdict_.parts()) give_back_part(part);
     for (Part& local : verdict_.locals()) give_back_part(local);
-    if (any) services_.metrics.count_given_back();
+    if (any) services_.metrics.given_back.add();
 }
 
 // Units that are given back leave the receipt, so that they are not given back again at the end.

@@ -25,14 +25,14 @@ StoreFailure failure_of(redis::Failure failure) {
 LimitDecision::Result charge_in_process(MemoryStore& memory, const limit::Charge& charge,
                                         limit::Verdict& verdict, Metrics& metrics) {
     if (memory.charge(charge, process_now(), verdict) == MemoryStore::Outcome::full) {
-        metrics.count_store_failure(StoreFailure::full);
+        metrics.failures[StoreFailure::full].add();
         return LimitDecision::Result::unavailable;
     }
     return result_of(verdict);
 }
 
 void FailurePolicy::decide(LimitDecision& decision, StoreFailure failure) const {
-    metrics_.count_store_failure(failure);
+    metrics_.failures[failure].add();
     decision.store_failed = true;
     decision.decided_by = StoreKind::local;
     auto& decided = decision.store_state.decided;

@@ -78,7 +78,7 @@ bool Limiter::is_denied_already(LimitDecision& decision) {
             ? denials_.size() > 0 && cross_slot_of(decision).recall()
             : denials_.recall(decision.charge(), decision.store_state.asked, decision.verdict);
     if (!is_denied) return false;
-    metrics_.count_deny_cache_hit();
+    metrics_.deny_cache_hits.add();
     decision.remembered = true;
     decision.result = LimitDecision::Result::limited;
     return true;

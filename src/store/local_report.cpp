@@ -138,7 +138,7 @@ void LocalReport::keep(LocalTaken taken) {
 }
 
 void LocalReport::count(LocalReportResult result, std::size_t times) {
-    if (times > 0) metrics_->count_local_report(result, times);
+    if (times > 0) metrics_->local_reports[result].add(times);
 }
 
 }  // namespace tidegate::store

@@ -3,88 +3,84 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <optional>
+#include <vector>
 
-#include "telemetry/counters.hpp"
+#include "base/described_enum.hpp"
 #include "telemetry/exposition.hpp"
+#include "telemetry/metric.hpp"
 
 namespace tidegate::store {
 
 // Which store answered.
-enum class StoreKind : std::uint8_t { memory, redis, local };
-inline constexpr std::size_t kStoreKinds = static_cast<std::size_t>(StoreKind::local) + 1;
+BOOST_DEFINE_FIXED_ENUM_CLASS(StoreKind, std::uint8_t, memory, redis, local)
 
 // Why the store made no decision.
-enum class StoreFailure : std::uint8_t {
-    timeout,       // no answer within the deadline
-    disconnected,  // the connection was lost while waiting
-    unavailable,   // not connected, or the breaker is open
-    overloaded,    // too many commands in flight
-    refused,       // Redis answered with an error
-    protocol,      // an answer that makes no sense
-    full,          // in process: max_keys reached and on_full is deny
-};
+BOOST_DEFINE_FIXED_ENUM_CLASS(StoreFailure, std::uint8_t,
+                              timeout,       // no answer within the deadline
+                              disconnected,  // the connection was lost while waiting
+                              unavailable,   // not connected, or the breaker is open
+                              overloaded,    // too many commands in flight
+                              refused,       // Redis answered with an error
+                              protocol,      // an answer that makes no sense
+                              full)          // in process: max_keys reached and on_full is deny
 
 // How a worker sees the store.
-enum class StoreState : std::uint8_t { up, down };
+BOOST_DEFINE_FIXED_ENUM_CLASS(StoreState, std::uint8_t, up, down)
 
 // What became of an identifier that was counted in process while Redis was away.
-enum class LocalReportResult : std::uint8_t {
-    reported,
-    expired,    // its counts had expired by then
-    lost,       // sent and not answered: perhaps counted, not sent again
-    refused,    // Redis answered with an error, again and again
-    forgotten,  // dropped for lack of room
-};
+BOOST_DEFINE_FIXED_ENUM_CLASS(LocalReportResult, std::uint8_t, reported,
+                              expired,    // its counts had expired by then
+                              lost,       // sent and not answered: perhaps counted, not sent again
+                              refused,    // Redis answered with an error, again and again
+                              forgotten)  // dropped for lack of room
 
-// The words of labels and log lines.
-std::string_view to_string(StoreKind kind);
-std::string_view to_string(StoreFailure failure);
-std::string_view to_string(LocalReportResult result);
-
-// What one thread counts.
-class Metrics {
+// The state of the store in the eyes of one thread: `up` at first. Any thread may read it.
+class SeenState {
   public:
-    // tidegate_store_failures_total{reason}
-    void count_store_failure(StoreFailure reason) { failures_[reason].add(); }
-    // tidegate_deny_cache_hits_total
-    void count_deny_cache_hit() { deny_cache_hits_.add(); }
-    // tidegate_store_given_back_total: of a request that spanned slots of Redis Cluster
-    void count_given_back() { given_back_.add(); }
-    // tidegate_local_reports_total{result}
-    void count_local_report(LocalReportResult result, std::uint64_t times) {
-        local_reports_[result].add(times);
-    }
-    // tidegate_store_state{state="up"|"down"}: how many workers see it so. `up` at first.
-    void set_store_state(StoreState state) { state_.store(state, std::memory_order_relaxed); }
-    StoreState store_state() const { return state_.load(std::memory_order_relaxed); }
+    void set(StoreState state) { state_.store(state, std::memory_order_relaxed); }
+    StoreState get() const { return state_.load(std::memory_order_relaxed); }
 
-    static void write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads);
-    // Of all reasons.
-    std::uint64_t failures() const {
-        std::uint64_t all = 0;
-        for (std::size_t i = 0; i < decltype(failures_)::kSize; ++i) {
-            all += failures_[static_cast<StoreFailure>(i)].value();
-        }
-        return all;
-    }
+    static constexpr telemetry::MetricType kType = telemetry::MetricType::gauge;
+    static std::vector<telemetry::MetricLabel> labels();
+    static void add(telemetry::Family family, telemetry::LabelValues outer,
+                    telemetry::Threads<SeenState> threads);
 
   private:
-    telemetry::CounterBy<StoreFailure, StoreFailure::full> failures_;
-    telemetry::Counter deny_cache_hits_;
-    telemetry::Counter given_back_;
-    telemetry::CounterBy<LocalReportResult, LocalReportResult::forgotten> local_reports_;
     std::atomic<StoreState> state_{StoreState::up};
 };
 
-// tidegate_store_timeout_seconds: store.redis.timeout
-void write_timeout(telemetry::Exposition& out, std::chrono::milliseconds timeout);
+// What one thread counts.
+struct Metrics {
+    telemetry::Metric<telemetry::By<"reason", StoreFailure>, "tidegate_store_failures_total",
+                      "Decisions the store did not make, by reason">
+        failures;
+    telemetry::Metric<telemetry::Counter, "tidegate_deny_cache_hits_total",
+                      "Requests denied by a remembered denial of Redis">
+        deny_cache_hits;
+    telemetry::Metric<
+        telemetry::Counter, "tidegate_store_given_back_total",
+        "Requests over several slots of Redis Cluster that one slot charged and gave back, as "
+        "another denied them",
+        "See [Cluster](redis.md#cluster).">
+        given_back;
+    telemetry::Metric<telemetry::By<"result", LocalReportResult>, "tidegate_local_reports_total",
+                      "Identifiers counted in process while Redis was down, by the result of "
+                      "reporting them to Redis afterwards">
+        local_reports;
+    telemetry::Metric<SeenState, "tidegate_store_state", "Workers that see the store in this state">
+        state;
+
+    static void write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads);
+};
+
+// `timeout` is store.redis.timeout; unset: the store has none, and there is no sample.
+void write_timeout(telemetry::Exposition& out, std::optional<std::chrono::milliseconds> timeout);
 
 class MemoryStore;
 
-// tidegate_memory_store_keys (gauge), tidegate_memory_store_evictions_total
-void write_metrics(telemetry::Exposition& out, const MemoryStore& store);
+// What the in-process store holds; null: there is none, and no sample.
+void write_metrics(telemetry::Exposition& out, const MemoryStore* store);
 
 }  // namespace tidegate::store

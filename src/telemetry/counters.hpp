@@ -2,9 +2,10 @@
 //
 // Each room that counts has a class `Metrics` in `ROOM/metrics.hpp`: its counters, one object a
 // thread. The thread alone writes it, with plain relaxed loads and stores (no locked instruction on
-// the way of a request); any thread may read it. app/metrics.hpp puts the rooms together and adds
-// the threads up when they are scraped. Labels come from configurations, one after the other;
-// identifiers never become labels.
+// the way of a request); any thread may read it. A member says what it is called and means
+// (telemetry/metric.hpp). app/metrics.hpp puts the rooms together and adds the threads up when they
+// are scraped. Labels come from configurations, one after the other; identifiers never become
+// labels.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +14,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+
+#include "base/described_enum.hpp"
 
 namespace tidegate::telemetry {
 
@@ -30,20 +33,29 @@ class Counter {
     std::atomic<std::uint64_t> value_{0};
 };
 
-// A counter for each value of an enumeration that begins with 0.
-template <class Enum, Enum kLast>
-class CounterBy {
+// A counter, or a histogram, for each enumerator. `kSize` is for an enumeration that is not
+// described.
+template <class Enum, class Counted, std::size_t kSize = kEnumerators<Enum>.size()>
+class PerEnumerator {
   public:
-    static constexpr std::size_t kSize = static_cast<std::size_t>(kLast) + 1;
+    Counted& operator[](Enum value) { return counted_[static_cast<std::size_t>(value)]; }
+    const Counted& operator[](Enum value) const {
+        return counted_[static_cast<std::size_t>(value)];
+    }
 
-    Counter& operator[](Enum value) { return counters_[static_cast<std::size_t>(value)]; }
-    const Counter& operator[](Enum value) const {
-        return counters_[static_cast<std::size_t>(value)];
+    // Requires that these are counters.
+    std::uint64_t sum() const {
+        std::uint64_t all = 0;
+        for (const Counted& one : counted_) all += one.value();
+        return all;
     }
 
   private:
-    std::array<Counter, kSize> counters_{};
+    std::array<Counted, kSize> counted_{};
 };
+
+template <class Enum>
+using CounterBy = PerEnumerator<Enum, Counter>;
 
 // Things that are opened and closed, such as connections.
 struct OpenCounter {

@@ -1,6 +1,8 @@
 #include "telemetry/exposition.hpp"
 
+#include <cassert>
 #include <limits>
+#include <utility>
 
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
@@ -8,6 +10,11 @@
 namespace tidegate::telemetry {
 
 namespace {
+
+constexpr EnumTable<MetricType, prometheus::MetricType> kTypes(
+    {{MetricType::counter, prometheus::MetricType::Counter},
+     {MetricType::gauge, prometheus::MetricType::Gauge},
+     {MetricType::histogram, prometheus::MetricType::Histogram}});
 
 prometheus::ClientMetric::Histogram converted(const MergedHistogram& histogram) {
     prometheus::ClientMetric::Histogram made;
@@ -27,53 +34,50 @@ prometheus::ClientMetric::Histogram converted(const MergedHistogram& histogram) 
 }  // namespace
 
 struct Exposition::Impl {
-    std::size_t begin(std::string name, std::string help, prometheus::MetricType type) {
-        families.push_back({std::move(name), std::move(help), type, {}});
-        return families.size() - 1;
-    }
-    prometheus::ClientMetric& append(std::size_t index, Labels labels) {
-        prometheus::ClientMetric& metric = families[index].metric.emplace_back();
-        for (Label& label : labels) {
-            metric.label.push_back({std::move(label.name), std::move(label.value)});
+    prometheus::ClientMetric& append(std::size_t index, LabelValues values) {
+        const std::vector<MetricLabel>& labels = metrics[index].labels;
+        assert(values.size() == labels.size());
+        prometheus::ClientMetric& sample = families[index].metric.emplace_back();
+        for (std::size_t i = 0; i < labels.size(); ++i) {
+            sample.label.push_back({std::string(labels[i].name), std::string(values[i])});
         }
-        return metric;
+        return sample;
     }
 
-    std::vector<prometheus::MetricFamily> families;
+    std::vector<MetricInfo> metrics;
+    std::vector<prometheus::MetricFamily> families;  // by the index in `metrics`
 };
 
-void Family::add(Labels labels, double value) {
-    prometheus::ClientMetric& metric = of_->impl_->append(index_, std::move(labels));
-    if (of_->impl_->families[index_].type == prometheus::MetricType::Counter) {
-        metric.counter.value = value;
+void Family::add(LabelValues values, double value) const {
+    prometheus::ClientMetric& sample = of_->impl_->append(index_, values);
+    if (of_->impl_->metrics[index_].type == MetricType::counter) {
+        sample.counter.value = value;
     } else {
-        metric.gauge.value = value;
+        sample.gauge.value = value;
     }
 }
 
-void Family::add(Labels labels, const MergedHistogram& histogram) {
-    of_->impl_->append(index_, std::move(labels)).histogram = converted(histogram);
+void Family::add(LabelValues values, const MergedHistogram& histogram) const {
+    of_->impl_->append(index_, values).histogram = converted(histogram);
 }
 
 Exposition::Exposition() : impl_(std::make_unique<Impl>()) {}
 Exposition::~Exposition() = default;
 
-Family Exposition::counter(std::string name, std::string help) {
-    return {*this, impl_->begin(std::move(name), std::move(help), prometheus::MetricType::Counter)};
-}
-
-Family Exposition::gauge(std::string name, std::string help) {
-    return {*this, impl_->begin(std::move(name), std::move(help), prometheus::MetricType::Gauge)};
-}
-
-Family Exposition::histogram(std::string name, std::string help) {
-    return {*this,
-            impl_->begin(std::move(name), std::move(help), prometheus::MetricType::Histogram)};
+Family Exposition::family(MetricInfo info) {
+    impl_->families.push_back(
+        {std::string(info.name), std::string(info.help), kTypes[info.type], {}});
+    impl_->metrics.push_back(std::move(info));
+    return {*this, impl_->metrics.size() - 1};
 }
 
 std::string Exposition::text() {
     std::erase_if(impl_->families, [](const auto& family) { return family.metric.empty(); });
     return prometheus::TextSerializer().Serialize(impl_->families);
+}
+
+const std::vector<MetricInfo>& Exposition::metrics() const {
+    return impl_->metrics;
 }
 
 }  // namespace tidegate::telemetry

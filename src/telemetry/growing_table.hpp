@@ -14,6 +14,8 @@ namespace tidegate::telemetry {
 template <class T>
 class GrowingTable {
   public:
+    using Entry = T;
+
     explicit GrowingTable(std::size_t capacity)
         : blocks_((capacity + kBlockSize - 1) / kBlockSize) {}
 

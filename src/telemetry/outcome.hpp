@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+
+#include "base/described_enum.hpp"
 
 namespace tidegate::telemetry {
 
-enum class Outcome : std::uint8_t {
+BOOST_DEFINE_FIXED_ENUM_CLASS(
+    Outcome, std::uint8_t,
     forwarded,    // the upstream's answer was relayed
     answered,     // a gateway or a program asked, and the request may go on
     redirected,   // a listener with `redirect` sent the client to https
@@ -15,10 +17,19 @@ enum class Outcome : std::uint8_t {
     rejected,     // the request itself was at fault: 4xx other than the limit
     failed,       // the upstream was: 502, 503, 504, or a broken answer
     unavailable,  // the store was, and the policy says deny
-    aborted,      // the client left before its answer, or we stopped
-};
-inline constexpr std::size_t kOutcomes = static_cast<std::size_t>(Outcome::aborted) + 1;
+    aborted)      // the client left before its answer, or we stopped
+inline constexpr std::size_t kOutcomes = kEnumerators<Outcome>.size();
 
-std::string_view to_string(Outcome outcome);
+// What the reference says of those that do not speak for themselves; Markdown.
+inline constexpr EnumTexts<Outcome> kOutcomeNotes(
+    {{Outcome::forwarded, ""},
+     {Outcome::answered, "a gateway or a program got its consent"},
+     {Outcome::redirected,
+      "a listener with [`redirect`](tls.md#redirect-and-hsts) sent the client to https"},
+     {Outcome::limited, ""},
+     {Outcome::rejected, ""},
+     {Outcome::failed, ""},
+     {Outcome::unavailable, ""},
+     {Outcome::aborted, ""}});
 
 }  // namespace tidegate::telemetry

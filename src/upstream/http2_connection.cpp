@@ -247,7 +247,7 @@ void Http2Connection::end() {
                   (client_->error() != NGHTTP2_NO_ERROR || client_->has_failed());
     connection_->close();
     output_.release();
-    context_->metrics.upstream_disconnected();
+    context_->metrics.connections.closed.add();
     context_ = nullptr;
     std::exchange(server_, nullptr)->forget(*this);
     for (Http2Stream& stream : streams_) stream.on_end();

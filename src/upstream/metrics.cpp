@@ -1,64 +1,68 @@
 #include "upstream/metrics.hpp"
 
+#include "telemetry/metric_members.hpp"
+
 namespace tidegate::upstream {
+
+using telemetry::MetricType;
 
 void Metrics::write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads,
                     const telemetry::NameList<std::string>& upstreams) {
-    auto seconds = out.histogram("tidegate_upstream_seconds",
-                                 "From sending a request to the head of its answer");
-    auto queue = out.histogram("tidegate_upstream_queue_seconds",
-                               "How long requests waited for one of max_connections");
-    auto failures = out.counter("tidegate_upstream_failures_total",
-                                "Requests that an upstream did not answer properly");
-    for (std::size_t slot = 0; slot < upstreams.size(); ++slot) {
-        const telemetry::Labels labels{{"upstream", upstreams[slot]}};
-        const auto times = [&](auto UpstreamCounts::*histogram) {
-            return telemetry::merge<telemetry::kRequestBounds>(
-                threads, [&](const Metrics& one) -> const auto& {
-                    return one.upstreams_[slot].*histogram;
-                });
-        };
-        seconds.add(labels, times(&UpstreamCounts::seconds));
-        queue.add(labels, times(&UpstreamCounts::queue_seconds));
-        failures.add(labels, telemetry::sum(
-                                 threads, [&](const Metrics& one) -> const auto& {
-                                     return one.upstreams_[slot].failures;
-                                 }));
-    }
-    const auto connections = telemetry::sum_open(threads, &Metrics::connections_);
-    out.gauge("tidegate_upstream_connections", "Connections to upstreams that are open")
-        .add({}, connections.open);
-    out.counter("tidegate_upstream_connections_total", "Connections to upstreams ever opened")
-        .add({}, connections.opened);
+    telemetry::write_rows<UpstreamCounters>(
+        out, threads, upstreams,
+        [](const Metrics& one, std::size_t slot) -> const auto& { return one.upstreams_[slot]; });
+    telemetry::write_members<PoolCounters>(out, threads);
+}
+
+std::uint64_t Metrics::open(telemetry::Threads<Metrics> threads) {
+    using Connections = decltype(PoolCounters::connections);
+    const auto connections = telemetry::parts_of<Connections>(threads, &Metrics::connections);
+    return telemetry::sum_open(telemetry::Threads<Connections>(connections)).open;
 }
 
 void write_metrics(telemetry::Exposition& out, std::span<const UpstreamStatus> upstreams) {
-    auto up = out.gauge("tidegate_upstream_server_up",
-                        "1 if the server gets requests: it is healthy, and not ejected");
-    auto active = out.gauge("tidegate_upstream_server_active",
-                            "Requests in flight, and connections being made for them");
-    auto requests = out.counter("tidegate_upstream_server_requests_total",
-                                "Requests sent to the server, further attempts included");
-    auto failures = out.counter("tidegate_upstream_server_failures_total",
-                                "Requests that the server did not answer properly");
-    auto ejections =
-        out.counter("tidegate_upstream_server_ejections_total", "How often the server was ejected");
-    auto length = out.gauge("tidegate_upstream_queue_length",
-                            "Requests that wait for one of max_connections");
-    auto failing = out.gauge("tidegate_upstream_names_failing",
-                             "Names of servers whose last look-up found no address");
+    const telemetry::MetricLabel upstream{.name = "upstream"};
+    const std::vector<telemetry::MetricLabel> server{upstream,
+                                                     {.name = "server", .note = "its address"}};
+    const auto up = out.family({.name = "tidegate_upstream_server_up",
+                                .type = MetricType::gauge,
+                                .help = "1 if the server gets requests: it is healthy, and not "
+                                        "ejected",
+                                .labels = server});
+    const auto active = out.family({.name = "tidegate_upstream_server_active",
+                                    .type = MetricType::gauge,
+                                    .help = "Requests in flight, and connections being made for "
+                                            "them",
+                                    .labels = server});
+    const auto requests =
+        out.family({.name = "tidegate_upstream_server_requests_total",
+                    .help = "Requests sent to the server, further attempts included",
+                    .labels = server,
+                    .note = "Connections that failed are included, too."});
+    const auto failures = out.family({.name = "tidegate_upstream_server_failures_total",
+                                      .help = "Requests that the server did not answer properly",
+                                      .labels = server});
+    const auto ejections = out.family({.name = "tidegate_upstream_server_ejections_total",
+                                       .help = "How often the server was ejected",
+                                       .labels = server});
+    const auto length = out.family({.name = "tidegate_upstream_queue_length",
+                                    .type = MetricType::gauge,
+                                    .help = "Requests that wait for one of max_connections",
+                                    .labels = {upstream}});
+    const auto failing = out.family({.name = "tidegate_upstream_names_failing",
+                                     .type = MetricType::gauge,
+                                     .help = "Names of servers whose last look-up found no address",
+                                     .labels = {upstream}});
     for (const UpstreamStatus& status : upstreams) {
-        for (const ServerStatus& server : status.servers) {
-            const telemetry::Labels labels{{"upstream", status.upstream},
-                                           {"server", server.server}};
-            up.add(labels, server.health == ServerHealth::up ? 1 : 0);
-            active.add(labels, std::uint64_t{server.active});
-            requests.add(labels, server.requests);
-            failures.add(labels, server.failures);
-            ejections.add(labels, server.ejections);
+        for (const ServerStatus& one : status.servers) {
+            up.add({status.upstream, one.server}, one.health == ServerHealth::up ? 1 : 0);
+            active.add({status.upstream, one.server}, one.active);
+            requests.add({status.upstream, one.server}, one.requests);
+            failures.add({status.upstream, one.server}, one.failures);
+            ejections.add({status.upstream, one.server}, one.ejections);
         }
-        length.add({{"upstream", status.upstream}}, std::uint64_t{status.queued});
-        failing.add({{"upstream", status.upstream}}, std::uint64_t{status.names_failing});
+        length.add({status.upstream}, status.queued);
+        failing.add({status.upstream}, status.names_failing);
     }
 }
 

@@ -3,46 +3,66 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
 #include "telemetry/counters.hpp"
 #include "telemetry/exposition.hpp"
 #include "telemetry/growing_table.hpp"
+#include "telemetry/metric.hpp"
 #include "telemetry/metric_names.hpp"
 #include "upstream/server_status.hpp"
 
 namespace tidegate::upstream {
 
+// What one thread counts of an upstream.
+struct UpstreamCounters {
+    template <class Counted>
+    using Of = telemetry::ByName<"upstream", Counted>;
+    using Times = Of<telemetry::Histogram<telemetry::kRequestBounds>>;
+
+    telemetry::Metric<Times, "tidegate_upstream_seconds",
+                      "From sending a request to the head of its answer">
+        seconds;
+    // Of a request for which no connection was free.
+    telemetry::Metric<Times, "tidegate_upstream_queue_seconds",
+                      "How long requests waited for one of max_connections">
+        queue_seconds;
+    telemetry::Metric<Of<telemetry::Counter>, "tidegate_upstream_failures_total",
+                      "Requests that an upstream did not answer properly">
+        failures;
+};
+
+// What one thread counts of all upstreams.
+struct PoolCounters {
+    telemetry::OpenMetrics<
+        "tidegate_upstream_connections", "Connections to upstreams that are open",
+        "tidegate_upstream_connections_total", "Connections to upstreams ever opened">
+        connections;
+};
+
 // What one thread counts. A slot that is not there is not counted.
-class Metrics {
+class Metrics : public PoolCounters {
   public:
     explicit Metrics(std::size_t names_max) : upstreams_(names_max) {}
 
-    // tidegate_upstream_seconds{upstream}: from sending the request to the head of the answer
     void count_upstream(std::size_t slot, telemetry::nanoseconds took) {
         if (slot < upstreams_.size()) upstreams_[slot].seconds.observe(took);
     }
-    // tidegate_upstream_queue_seconds{upstream}: of a request for which no connection was free
     void count_upstream_queue(std::size_t slot, telemetry::nanoseconds took) {
         if (slot < upstreams_.size()) upstreams_[slot].queue_seconds.observe(took);
     }
-    // tidegate_upstream_failures_total{upstream}
     void count_upstream_failure(std::size_t slot) {
         if (slot < upstreams_.size()) upstreams_[slot].failures.add();
     }
-    // tidegate_upstream_connections (gauge), tidegate_upstream_connections_total
-    void upstream_connected() { connections_.opened.add(); }
-    void upstream_disconnected() { connections_.closed.add(); }
 
     // For `upstreams` names; another thread than the one that counts may call it.
     void grow(std::size_t upstreams) { upstreams_.grow(upstreams); }
     static void write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads,
                       const telemetry::NameList<std::string>& upstreams);
     // Connections that are open now.
-    static std::uint64_t open(telemetry::Threads<Metrics> threads) {
-        return telemetry::sum_open(threads, &Metrics::connections_).open;
-    }
+    static std::uint64_t open(telemetry::Threads<Metrics> threads);
     // Of all upstreams.
     std::uint64_t failures() const {
         std::uint64_t all = 0;
@@ -51,17 +71,10 @@ class Metrics {
     }
 
   private:
-    struct UpstreamCounts {
-        telemetry::Histogram<telemetry::kRequestBounds> seconds;
-        telemetry::Histogram<telemetry::kRequestBounds> queue_seconds;
-        telemetry::Counter failures;
-    };
-
-    telemetry::GrowingTable<UpstreamCounts> upstreams_;
-    telemetry::OpenCounter connections_;
+    telemetry::GrowingTable<UpstreamCounters> upstreams_;
 };
 
-// tidegate_upstream_server_*{upstream,server}, tidegate_upstream_queue_length{upstream}
+// What the servers and queues of upstreams are like at the moment.
 void write_metrics(telemetry::Exposition& out, std::span<const UpstreamStatus> upstreams);
 
 }  // namespace tidegate::upstream

@@ -250,7 +250,7 @@ void Pool::evict(Stream& stream) {
         // A FIN would wait behind what the server has not read, so that it would learn nothing of
         // the end, and each exchange that a client gives up would keep a port for a minute.
         stream.http1().connection()->reset();
-        metrics_.upstream_disconnected();
+        metrics_.connections.closed.add();
         if (!keeps_seats_) group_->seats().give_back();
     } else if (stream.http2().evict()) {
         stream.http2().cancel();

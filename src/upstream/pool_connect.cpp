@@ -72,7 +72,7 @@ Task<Pool::Reached> Pool::reach(Server& server, Sleeper& sleeper,
     int error = begin_connect(server.shared(), descriptor);
     Attempt attempt{*this, new Connection(readiness_, std::move(descriptor))};
     ConnectionPtr& connection = attempt.connection;
-    metrics_.upstream_connected();
+    metrics_.connections.opened.add();
     const bool is_tls = !server.shared().tls_host.empty();
     if (error == EINPROGRESS || is_tls) sleeper.allow(patience);
     if (error == EINPROGRESS) {
@@ -166,7 +166,7 @@ void Pool::close(const ConnectionPtr& connection) {
     // which was cut off does not look whole by it.
     if (connection->tls() != nullptr && !connection->is_broken()) connection->shutdown_send();
     connection->close();
-    metrics_.upstream_disconnected();
+    metrics_.connections.closed.add();
 }
 
 void Pool::forget(const ConnectionPtr& connection) {

@@ -1,3 +1,4 @@
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -37,12 +38,12 @@ std::string requests(const std::string& text, const std::string& labels) {
 TEST_CASE("metrics: the store is up when no worker sees it down") {
     Metrics metrics(some_names(), 3, "1");
     CHECK(metrics.store_is_up());
-    metrics.worker(1).store.set_store_state(store::StoreState::down);
+    metrics.worker(1).store.state.set(store::StoreState::down);
     CHECK_FALSE(metrics.store_is_up());
     std::string text = metrics.serialize({});
     CHECK(sample(text, R"(tidegate_store_state{state="up"})") == "2");
     CHECK(sample(text, R"(tidegate_store_state{state="down"})") == "1");
-    metrics.worker(1).store.set_store_state(store::StoreState::up);
+    metrics.worker(1).store.state.set(store::StoreState::up);
     CHECK(metrics.store_is_up());
 }
 
@@ -203,6 +204,42 @@ TEST_CASE("metrics: a certificate's expiry is a whole number of seconds, by its 
     CHECK(expiry("a.example") == "1795255201");
     CHECK(expiry("b.example") == "1795255202");
     CHECK(metrics.serialize({}).find("tidegate_certificate_expiry") == std::string::npos);
+}
+
+TEST_CASE("metrics: every metric is listed once, with the names and texts that Prometheus wants") {
+    std::set<std::string> names;
+    for (const telemetry::MetricInfo& metric : all_metrics()) {
+        const std::string name(metric.name);
+        CAPTURE(name);
+        CHECK(names.insert(name).second);
+        CHECK((name.starts_with("tidegate_") || name.starts_with("process_")));
+        CHECK(name.ends_with("_total") == (metric.type == telemetry::MetricType::counter));
+        CHECK_FALSE(metric.help.empty());
+        CHECK_FALSE(metric.help.ends_with('.'));
+        CHECK((metric.note.empty() || metric.note.ends_with('.')));
+        for (const telemetry::MetricLabel& label : metric.labels) {
+            CHECK_FALSE(label.name.empty());
+            CHECK((label.notes.empty() || label.notes.size() == label.values.size()));
+        }
+    }
+}
+
+TEST_CASE("metrics: the list has every metric that is shown, also those without a sample") {
+    const Metrics metrics(some_names(), 1, "1");
+    std::set<std::string> listed;
+    for (const telemetry::MetricInfo& metric : all_metrics()) listed.emplace(metric.name);
+    std::istringstream lines(metrics.serialize({}));
+    const std::string begin = "# HELP ";
+    std::size_t shown = 0;
+    for (std::string line; std::getline(lines, line);) {
+        if (!line.starts_with(begin)) continue;
+        ++shown;
+        CHECK(listed.contains(
+            line.substr(begin.size(), line.find(' ', begin.size()) - begin.size())));
+    }
+    CHECK(shown > 0);
+    CHECK(listed.contains("tidegate_jwks_keys"));
+    CHECK(listed.contains("tidegate_trace_spans_dropped_total"));
 }
 
 }  // namespace

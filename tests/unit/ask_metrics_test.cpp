@@ -87,10 +87,10 @@ TEST_CASE("metrics: without policies there is no series of decisions") {
 
 TEST_CASE("metrics: ignored costs and forwarding fields") {
     Rig rig;
-    rig.first.count_cost_ignored(CostFault::untrusted);
-    rig.second.count_forwarding_invalid();
-    rig.first.count_forwarding_ignored();
-    rig.second.count_forwarding_ignored();
+    rig.first.cost_ignored[CostFault::untrusted].add();
+    rig.second.forwarding_invalid.add();
+    rig.first.forwarding_ignored.add();
+    rig.second.forwarding_ignored.add();
     const std::string text = rig.text();
     CHECK(sample(text, R"(tidegate_cost_ignored_total{reason="untrusted"})") == "1");
     CHECK(sample(text, R"(tidegate_cost_ignored_total{reason="out_of_range"})") == "0");

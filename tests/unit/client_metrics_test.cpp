@@ -12,18 +12,18 @@ using test::sample;
 TEST_CASE("metrics: connections of clients, and those that were refused or closed") {
     Metrics first;
     Metrics second;
-    first.client_connected();
-    first.client_connected();
-    second.client_connected();
-    first.client_disconnected();
-    second.client_refused(ConnectionRefusal::max);
-    first.client_refused(ConnectionRefusal::per_ip);
-    second.client_refused(ConnectionRefusal::per_ip);
-    first.client_refused(ConnectionRefusal::new_per_ip);
-    first.client_idled_out();
-    first.client_made_room();
-    first.client_made_room();
-    second.count_internal_error();
+    first.connections.opened.add();
+    first.connections.opened.add();
+    second.connections.opened.add();
+    first.connections.closed.add();
+    second.refused[ConnectionRefusal::max].add();
+    first.refused[ConnectionRefusal::per_ip].add();
+    second.refused[ConnectionRefusal::per_ip].add();
+    first.refused[ConnectionRefusal::new_per_ip].add();
+    first.idle_closed.add();
+    first.made_room.add();
+    first.made_room.add();
+    second.internal_errors.add();
     const std::string text = test::text_of({&first, &second});
     CHECK(sample(text, "tidegate_client_connections") == "2");
     CHECK(sample(text, "tidegate_client_connections_total") == "3");
@@ -40,14 +40,14 @@ TEST_CASE("metrics: connections of clients, and those that were refused or close
 TEST_CASE("metrics: PROXY headers and TLS handshakes are counted by why they failed") {
     Metrics first;
     Metrics second;
-    first.proxy_header_refused(ProxyHeaderRefusal::peer);
-    second.proxy_header_refused(ProxyHeaderRefusal::too_many);
-    second.proxy_header_refused(ProxyHeaderRefusal::too_many);
-    first.tls_handshake_ended(TlsHandshakeKind::full);
-    second.tls_handshake_ended(TlsHandshakeKind::resumed);
-    second.tls_handshake_ended(TlsHandshakeKind::resumed);
-    first.tls_handshake_failed(TlsHandshakeFailure::plain_http);
-    second.tls_handshake_failed(TlsHandshakeFailure::other);
+    first.proxy_headers_refused[ProxyHeaderRefusal::peer].add();
+    second.proxy_headers_refused[ProxyHeaderRefusal::too_many].add();
+    second.proxy_headers_refused[ProxyHeaderRefusal::too_many].add();
+    first.tls_handshakes[TlsHandshakeKind::full].add();
+    second.tls_handshakes[TlsHandshakeKind::resumed].add();
+    second.tls_handshakes[TlsHandshakeKind::resumed].add();
+    first.tls_handshakes_failed[TlsHandshakeFailure::plain_http].add();
+    second.tls_handshakes_failed[TlsHandshakeFailure::other].add();
     const std::string text = test::text_of({&first, &second});
     CHECK(sample(text, R"(tidegate_proxy_headers_refused_total{reason="peer"})") == "1");
     CHECK(sample(text, R"(tidegate_proxy_headers_refused_total{reason="malformed"})") == "0");
@@ -63,10 +63,10 @@ TEST_CASE("metrics: PROXY headers and TLS handshakes are counted by why they fai
 TEST_CASE("metrics: HTTP/2 connections are counted by why they ended, refused streams apart") {
     Metrics first;
     Metrics second;
-    first.http2_connection_ended(Http2End::abuse);
-    second.http2_connection_ended(Http2End::abuse);
-    second.http2_connection_ended(Http2End::not_reading);
-    for (int i = 0; i < 3; ++i) second.http2_stream_refused();
+    first.http2_ended[Http2End::abuse].add();
+    second.http2_ended[Http2End::abuse].add();
+    second.http2_ended[Http2End::not_reading].add();
+    for (int i = 0; i < 3; ++i) second.http2_streams_refused.add();
     const std::string text = test::text_of({&first, &second});
     const auto ended = [&](const std::string& reason) {
         return sample(text, "tidegate_http2_connections_ended_total{reason=\"" + reason + "\"}");

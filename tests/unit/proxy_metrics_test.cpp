@@ -126,7 +126,7 @@ TEST_CASE("metrics: faults are counted by name, and the absence of one is not sh
 
 TEST_CASE("metrics: waiting for the store is counted by the store that answered") {
     Rig rig;
-    rig.first.count_decision_time(store::StoreKind::redis, 300us);
+    rig.first.decision_seconds[store::StoreKind::redis].observe(300us);
     const std::string text = rig.text();
     CHECK(sample(text, R"(tidegate_decision_seconds_bucket{store="redis",le="0.00025"})") == "0");
     CHECK(sample(text, R"(tidegate_decision_seconds_bucket{store="redis",le="0.0005"})") == "1");
@@ -135,12 +135,14 @@ TEST_CASE("metrics: waiting for the store is counted by the store that answered"
 
 TEST_CASE("metrics: bytes of bodies and tunnels, and tunnels by what ended them") {
     Rig rig;
-    for (int i = 0; i < 3; ++i) rig.second.tunnel_opened();
-    rig.second.tunnel_ended(TunnelEnd::idle);
-    rig.second.count_tunnel_received(7);
-    rig.second.count_tunnel_sent(9);
-    rig.first.count_bytes(10, 5'000'000'000);
-    rig.second.count_bytes(1, 2);
+    for (int i = 0; i < 3; ++i) rig.second.tunnels.opened.add();
+    rig.second.tunnels.ended[TunnelEnd::idle].add();
+    rig.second.tunnel_bytes_received.add(7);
+    rig.second.tunnel_bytes_sent.add(9);
+    rig.first.bytes_received.add(10);
+    rig.first.bytes_sent.add(5'000'000'000);
+    rig.second.bytes_received.add(1);
+    rig.second.bytes_sent.add(2);
     const std::string text = rig.text();
     CHECK(sample(text, "tidegate_tunnels_open") == "2");
     CHECK(sample(text, R"(tidegate_tunnels_total{end="idle"})") == "1");

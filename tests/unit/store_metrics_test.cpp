@@ -12,10 +12,10 @@ using test::sample;
 TEST_CASE("metrics: store failures and reports are counted by reason and result") {
     Metrics first;
     Metrics second;
-    first.count_store_failure(StoreFailure::timeout);
-    first.count_store_failure(StoreFailure::full);
-    second.count_store_failure(StoreFailure::full);
-    second.count_local_report(LocalReportResult::lost, 5);
+    first.failures[StoreFailure::timeout].add();
+    first.failures[StoreFailure::full].add();
+    second.failures[StoreFailure::full].add();
+    second.local_reports[LocalReportResult::lost].add(5);
     const std::string text = test::text_of({&first, &second});
     CHECK(sample(text, R"(tidegate_store_failures_total{reason="timeout"})") == "1");
     CHECK(sample(text, R"(tidegate_store_failures_total{reason="full"})") == "2");
@@ -28,7 +28,7 @@ TEST_CASE("metrics: the state of the store is how many workers see it so") {
     Metrics first;
     Metrics second;
     Metrics third;
-    second.set_store_state(StoreState::down);
+    second.state.set(StoreState::down);
     const std::string text = test::text_of({&first, &second, &third});
     CHECK(sample(text, R"(tidegate_store_state{state="up"})") == "2");
     CHECK(sample(text, R"(tidegate_store_state{state="down"})") == "1");

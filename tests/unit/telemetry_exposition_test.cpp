@@ -1,4 +1,5 @@
 #include <array>
+#include <functional>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -15,10 +16,12 @@ using test::sample;
 
 TEST_CASE("exposition: a family has its help, its type and a line for each sample") {
     Exposition out;
-    auto requests = out.counter("requests_total", "Requests by code");
-    requests.add({{"code", "200"}, {"face", "proxy"}}, std::uint64_t{7});
-    requests.add({{"code", "404"}, {"face", "proxy"}}, std::uint64_t{1});
-    out.gauge("open", "Open ones").add({}, -2);
+    const auto requests = out.family({.name = "requests_total",
+                                      .help = "Requests by code",
+                                      .labels = {{.name = "code"}, {.name = "face"}}});
+    requests.add({"200", "proxy"}, 7);
+    requests.add({"404", "proxy"}, 1);
+    out.family({.name = "open", .type = MetricType::gauge, .help = "Open ones"}).add({}, -2);
     const std::string text = out.text();
     CHECK(has_line(text, "# HELP requests_total Requests by code"));
     CHECK(has_line(text, "# TYPE requests_total counter"));
@@ -28,15 +31,20 @@ TEST_CASE("exposition: a family has its help, its type and a line for each sampl
     CHECK(sample(text, "open") == "-2");
 }
 
-TEST_CASE("exposition: a family without a sample is left out") {
+TEST_CASE("exposition: a metric without a sample is no line, but is known") {
     Exposition out;
-    out.counter("nothing_total", "Nothing");
+    out.family({.name = "nothing_total", .help = "Nothing"});
+    CHECK(out.metrics().at(0).name == "nothing_total");
     CHECK(out.text().empty());
 }
 
 TEST_CASE("exposition: no value of a label ends its quotes or its line") {
     Exposition out;
-    out.gauge("named", "Names").add({{"name", "a\"} 1\nforged 2\\"}}, 1);
+    out.family({.name = "named",
+                .type = MetricType::gauge,
+                .help = "Names",
+                .labels = {{.name = "name"}}})
+        .add({"a\"} 1\nforged 2\\"}, 1);
     const std::string text = out.text();
     CHECK(has_line(text, R"(named{name="a\"} 1\nforged 2\\"} 1)"));
     CHECK(sample(text, "forged") == "absent");
@@ -44,29 +52,27 @@ TEST_CASE("exposition: no value of a label ends its quotes or its line") {
 
 TEST_CASE("exposition: large counts keep every digit that a double can") {
     Exposition out;
-    out.counter("bytes_total", "Bytes").add({}, std::uint64_t{9'007'199'254'740'991});
+    out.family({.name = "bytes_total", .help = "Bytes"}).add({}, 9'007'199'254'740'991);
     CHECK(sample(out.text(), "bytes_total") == "9007199254740991");
 }
 
 inline constexpr std::array<nanoseconds, 2> kTwoBounds{1ms, 10ms};
 
-struct Timed {
-    Histogram<kTwoBounds> seconds;
-};
-
 TEST_CASE("exposition: the histograms of threads are one, whose buckets add up") {
-    Timed first;
-    Timed second;
-    first.seconds.observe(500us);
-    first.seconds.observe(1ms);
-    second.seconds.observe(5ms);
-    second.seconds.observe(2s);
-    const std::array<const Timed*, 2> threads{&first, &second};
+    using Times = Histogram<kTwoBounds>;
+    Times first;
+    Times second;
+    first.observe(500us);
+    first.observe(1ms);
+    second.observe(5ms);
+    second.observe(2s);
+    const std::array<const Times*, 2> threads{&first, &second};
     Exposition out;
-    out.histogram("took_seconds", "How long")
-        .add({{"store", "redis"}}, merge<kTwoBounds>(
-                                       Threads<Timed>(threads), [
-                                       ](const Timed& one) -> const auto& { return one.seconds; }));
+    out.family({.name = "took_seconds",
+                .type = MetricType::histogram,
+                .help = "How long",
+                .labels = {{.name = "store"}}})
+        .add({"redis"}, merge<kTwoBounds>(Threads<Times>(threads), std::identity()));
     const std::string text = out.text();
     CHECK(has_line(text, "# TYPE took_seconds histogram"));
     CHECK(sample(text, R"(took_seconds_bucket{store="redis",le="0.001"})") == "2");
@@ -78,13 +84,11 @@ TEST_CASE("exposition: the histograms of threads are one, whose buckets add up")
 
 TEST_CASE(
     "exposition: connections that close during a scrape make no negative number of open ones") {
-    struct Opened {
-        OpenCounter connections;
-    } thread;
-    thread.connections.closed.add(2);
-    thread.connections.opened.add(1);
-    const std::array<const Opened*, 1> threads{&thread};
-    CHECK(sum_open(Threads<Opened>(threads), &Opened::connections).open == 0);
+    OpenCounter connections;
+    connections.closed.add(2);
+    connections.opened.add(1);
+    const std::array<const OpenCounter*, 1> threads{&connections};
+    CHECK(sum_open(Threads<OpenCounter>(threads)).open == 0);
 }
 
 }  // namespace

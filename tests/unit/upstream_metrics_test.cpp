@@ -30,9 +30,9 @@ TEST_CASE("metrics: upstreams are counted by name, unknown ones are ignored") {
 TEST_CASE("metrics: connections that are open are those opened and not closed, over all threads") {
     Metrics first{1};
     Metrics second{1};
-    first.upstream_connected();
-    second.upstream_connected();
-    second.upstream_disconnected();
+    first.connections.opened.add();
+    second.connections.opened.add();
+    second.connections.closed.add();
     const std::string text = test::text_of({&first, &second}, telemetry::NameList<std::string>());
     CHECK(sample(text, "tidegate_upstream_connections") == "1");
     CHECK(sample(text, "tidegate_upstream_connections_total") == "2");
