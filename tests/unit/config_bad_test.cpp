@@ -210,7 +210,7 @@ std::optional<std::string> no_environment(std::string_view) {
 
 TEST_CASE("config: each mistake is reported with its place and what to write") {
     const std::vector<Case> cases = all_cases();
-    REQUIRE(cases.size() >= 425);
+    REQUIRE(cases.size() >= 590);
     for (const Case& one : cases) {
         const Folder folder(one);
         const auto loaded = config::load_file(folder.path(one.configuration()), no_environment);

@@ -1,8 +1,4 @@
-// `identity.require`, lists of clients, claims in keys, and what `check` says about them.
-#include <stdlib.h>
-
-#include <filesystem>
-#include <fstream>
+// `identity.require`, lists of clients, and claims in keys.
 #include <string>
 #include <vector>
 
@@ -18,7 +14,6 @@ const std::string kUpstreams = "upstreams: {a: {servers: [http://a]}}\n";
 const std::string kTrusting = "client_ip: {trusted_proxies: [10.0.0.0/8]}";
 const std::string kHeader = "{header: {name: x-user}}";
 const std::string kTiers = "{header: {name: x-user, tier_header: x-tier}}";
-const std::string kCookie = "{cookie: {name: s}}";
 // Keys at a URL are not fetched when a configuration is read.
 const std::string kJwt =
     "{jwt: {jwks: 'https://idp.example/keys', algorithms: [ES256], issuer: i, audience: a, "
@@ -42,29 +37,10 @@ const config::Policy& policy_of(const config::Config& config, const std::string&
     return *config.policies[0];
 }
 
-std::vector<std::string> warnings(const std::string& yaml) {
-    const auto loaded = config::load_text(yaml, "w");
-    for (const auto& error : loaded.errors) FAIL(error.to_string());
-    std::vector<std::string> out;
-    for (const auto& warning : loaded.warnings) out.push_back(warning.message);
-    return out;
-}
-
-std::string one_warning(const std::string& yaml) {
-    const auto all = warnings(yaml);
-    if (all.empty()) return "";
-    return all.size() == 1 ? all[0] : "several: " + all[0] + " | " + all[1];
-}
-
 // One route with these policies.
-std::string routed(const std::string& who, const std::string& policies, const std::string& names,
-                   const std::string& route = "") {
+std::string routed(const std::string& who, const std::string& policies, const std::string& names) {
     return who + kUpstreams + "response: {cors: off}\npolicies: {" + policies +
-           "}\nroutes: [{name: all, policies: [" + names + "]" + route + "}]\n";
-}
-
-bool has(const std::string& text, const std::string& part) {
-    return text.find(part) != std::string::npos;
+           "}\nroutes: [{name: all, policies: [" + names + "]}]\n";
 }
 
 }  // namespace
@@ -163,116 +139,6 @@ TEST_CASE("config: a key that a client can leave out is required unless skip is 
         routed(users_by(kJwt), "p: {key: ['claim:tenant'], on_missing: skip, limits: [1/s]}", "p"));
     CHECK(policy_of(*written, "p").may_skip);
     CHECK(policy_of(*written, "p").key[0].on_missing == OnMissing::skip);
-}
-
-TEST_CASE("config: check warns where a request can meet no limit at all") {
-    const std::string members = "members: {key: [user], on_missing: skip, limits: [9/s]}";
-    const std::string others = "others: {key: [ip], limits: [1/s], exempt: [authenticated]}";
-    const std::string who = users_by(kHeader);
-    CHECK(one_warning(routed(who, members, "members")) ==
-          "the route `all`: a request without a user can meet no limit at all, as the policy "
-          "`members` has `on_missing: skip`: add a policy with the key `ip`, or write `identity: "
-          "required`");
-    CHECK(one_warning(routed(who, members + ", " + others, "others, members")) == "");
-    CHECK(one_warning(routed(who, members, "members", ", identity: required")) == "");
-    CHECK(one_warning(routed(users_by(kHeader, ", require: on"), members, "members")) == "");
-    CHECK(has(one_warning(routed(users_by(kHeader, ", require: on"), members, "members",
-                                 ", identity: optional")),
-              "a request without a user can meet no limit"));
-    // Written, but it leaves nothing out.
-    CHECK(one_warning(routed(who, "p: {key: [user, ip], on_missing: skip, limits: [9/s]}", "p")) ==
-          "");
-    // A policy in shadow limits nothing.
-    CHECK(has(one_warning(routed(who, members + ", s: {key: [ip], limits: [1/s], mode: shadow}",
-                                 "members, s")),
-              "a request without a user can meet no limit"));
-    // A user without the claim.
-    CHECK(
-        has(one_warning(routed(users_by(kJwt),
-                               others + ", t: {key: ['claim:t'], on_missing: skip, limits: [1/s]}",
-                               "others, t")),
-            "a request of a user can meet no limit at all, as the policy `t` has `on_missing: "
-            "skip`: add a policy with the key `ip`"));
-    // Anyone without the field; no method could require a user.
-    const std::string field = "f: {key: ['header:x-a+ip'], on_missing: skip, limits: [1/s]}";
-    const std::string without = one_warning(routed("", field, "f"));
-    CHECK(has(without, "a request without a user can meet no limit at all"));
-    CHECK_FALSE(has(without, "identity: required"));
-}
-
-TEST_CASE("config: check warns about a policy whose key no method can supply") {
-    CHECK(one_warning(routed("", "p: {key: [user], limits: [1/s]}", "p")) ==
-          "policies.p: refuses every request, as identity.user lists no method: add a method to "
-          "identity.user, or `ip` to the policy's `key`");
-    CHECK(one_warning(routed(users_by(kHeader), "p: {key: ['claim:t'], limits: [1/s]}", "p")) ==
-          "policies.p: refuses every request, as identity.user lists no `jwt`: add it to "
-          "identity.user, or `ip` to the policy's `key`");
-    CHECK(has(one_warning(routed("", "p: {key: ['user+route', ip], limits: [1/s]}", "p")),
-              "policies.p: refuses every request"));
-    const auto skipped =
-        warnings(routed("", "p: {key: [user], on_missing: skip, limits: [1/s]}", "p"));
-    REQUIRE(skipped.size() == 2);
-    CHECK(has(skipped[0] + skipped[1], "policies.p: counts no request, as identity.user lists no"));
-    for (const char* key : {"[user, ip]", "['user|ip']", "['claim:t|ip']"}) {
-        CHECK_MESSAGE(
-            one_warning(routed("", "p: {key: " + std::string(key) + ", limits: [1/s]}", "p")) == "",
-            key);
-    }
-}
-
-TEST_CASE("config: check warns about a tier in a list that no method can give") {
-    const std::string exempt = "p: {key: [ip], limits: [1/s], exempt: ['tier:pro']}";
-    CHECK(
-        has(one_warning(routed(users_by(kHeader), exempt, "p")), "policies.p: no user has a tier"));
-    CHECK(has(one_warning(routed(users_by(kHeader),
-                                 "p: {key: [ip], limits: [1/s], deny: ['tier:pro']}", "p")),
-              "policies.p: no user has a tier"));
-    CHECK(one_warning(routed(users_by(kTiers), exempt, "p")) == "");
-    CHECK(one_warning(routed(users_by(kJwt), exempt, "p")) == "");
-
-    std::string folder = std::filesystem::temp_directory_path() / "tidegate-clients-XXXXXX";
-    REQUIRE(mkdtemp(folder.data()) != nullptr);
-    std::ofstream(folder + "/users.yaml") << "alice: {tier: pro}\n";
-    const auto of = [&](const std::string& tier) {
-        return one_warning(routed(
-            users_by(kHeader, ", users: '" + folder + "/users.yaml'"),
-            "p: {key: [ip], limits: [1/s], exempt: ['tier:" + tier + "', 'tier:pro']}", "p"));
-    };
-    CHECK(of("pri") ==
-          "policies.p: no user has the tier `pri`: neither identity.users nor a file of keys names "
-          "it");
-    CHECK(one_warning(routed(users_by(kHeader, ", users: '" + folder + "/users.yaml'"), exempt,
-                             "p")) == "");
-    std::filesystem::remove_all(folder);
-}
-
-TEST_CASE("config: check says what becomes of users by cookie, and of a list that holds everyone") {
-    CHECK(one_warning(routed(users_by(kCookie),
-                             "p: {key: [ip], limits: [1/s], exempt: [authenticated]}", "p")) ==
-          "policies.p: users by `cookie` are `anonymous` in `exempt` and `deny`, as clients can "
-          "make up cookies");
-    CHECK(has(one_warning(routed(users_by(kHeader),
-                                 "p: {key: [ip], limits: [1/s], exempt: [authenticated, "
-                                 "anonymous]}",
-                                 "p")),
-              "policies.p: `exempt` lists `authenticated` and `anonymous`: the policy counts no "
-              "request"));
-}
-
-TEST_CASE(
-    "config: counting by the host alone is free for clients unless the route names one host") {
-    const auto warned = [](const std::string& key, const std::string& host) {
-        return has(one_warning(routed("", "p: {key: [" + key + "], limits: [1/s]}", "p",
-                                      host.empty() ? "" : ", match: {host: '" + host + "'}")),
-                   "counts only by values that clients choose");
-    };
-    CHECK(warned("host", ""));
-    CHECK(warned("host", "*.example.com"));
-    CHECK_FALSE(warned("host", "api.example.com"));
-    CHECK_FALSE(warned("'host+ip'", ""));
-    CHECK(warned("'cookie:cart'", ""));
-    CHECK(warned("'cookie:cart+method'", ""));
-    CHECK_FALSE(warned("method", ""));
 }
 
 }  // namespace tidegate::config_clients_test

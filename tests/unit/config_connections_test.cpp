@@ -22,14 +22,6 @@ TEST_CASE("config: an address has no bound on its connections unless one is writ
     CHECK(load("max: 5, per_ip: 5").warnings.empty());
 }
 
-TEST_CASE("config: a bound for one address that all of them reach first is warned about") {
-    const auto loaded = load("max: 5, per_ip: 6");
-    REQUIRE(loaded.config);
-    REQUIRE(loaded.warnings.size() == 1);
-    CHECK(loaded.warnings[0].to_string() ==
-          "c.yaml:2:31: connections.per_ip: has no effect: it is larger than connections.max");
-}
-
 TEST_CASE("config: an address may open connections as fast as it likes, or so many in a second") {
     CHECK(load("max: 5").config->connections.new_per_ip == 0);
     CHECK(load("new_per_ip: off").config->connections.new_per_ip == 0);

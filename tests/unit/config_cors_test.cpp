@@ -1,6 +1,5 @@
 // `response.cors`, `cors` of routes, `response.extra_headers`, and answers of a policy's own.
 #include <string>
-#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -17,9 +16,6 @@ using namespace std::chrono_literals;
 
 const std::string kUpstream = "upstream: http://127.0.0.1:3000\n";
 const std::string kUpstreams = "upstreams: {a: {servers: [http://127.0.0.1:3000]}}\n";
-const std::string kUsers =
-    "identity: {client_ip: {trusted_proxies: [10.0.0.0/8]},"
-    " user: [{header: {name: x-user-id, from: trusted_proxies}}]}\n";
 
 std::shared_ptr<const Config> read(const std::string& text) {
     const Loaded loaded = config::load_text(text, "t");
@@ -30,18 +26,6 @@ std::shared_ptr<const Config> read(const std::string& text) {
 
 std::string cors(const std::string& settings) {
     return "response: {cors: {" + settings + "}}\n";
-}
-
-std::vector<std::string> warnings(const std::string& text) {
-    const Loaded loaded = config::load_text(text, "w");
-    for (const auto& error : loaded.errors) FAIL_CHECK(error.to_string());
-    std::vector<std::string> out;
-    for (const auto& warning : loaded.warnings) out.push_back(warning.to_string());
-    return out;
-}
-
-bool has(const std::string& text, const std::string& part) {
-    return text.find(part) != std::string::npos;
 }
 
 }  // namespace
@@ -128,62 +112,6 @@ TEST_CASE("config: an answer without a request names no origin but `*`") {
           "X-Request-Id\r\n");
 }
 
-TEST_CASE("config: check says once that a preflight is an ordinary request without cors") {
-    const std::string limited = kUpstream + "limits: [1/s]\n";
-    CHECK(warnings(limited).empty());
-    const auto said = warnings(limited + kUsers);
-    REQUIRE(said.size() == 1);
-    CHECK(said[0].starts_with("w:3:"));
-    CHECK(has(said[0],
-              "identity.user: the route `default` counts users, and a browser's "
-              "preflight (OPTIONS) carries no credentials"));
-    CHECK(warnings(limited + kUsers + "response: {cors: off}\n").empty());
-    CHECK(warnings(limited + kUsers + cors("origins: [\"https://a.test\"]")).empty());
-    CHECK(warnings(kUpstream + kUsers).empty());
-    const std::string two =
-        "routes:\n"
-        "  - {match: {path: /a}, policies: [{key: [\"user|ip\"], limits: [1/s]}]CORS}\n"
-        "  - {policies: [{key: [\"user|ip\"], limits: [2/s]}]CORS}\n";
-    const auto with = [&](const std::string& cors) {
-        std::string text = kUpstreams + kUsers + two;
-        for (auto at = text.find("CORS"); at != text.npos; at = text.find("CORS")) {
-            text.replace(at, 4, cors);
-        }
-        return warnings(text).size();
-    };
-    CHECK(with("") == 1);
-    CHECK(with(", cors: off") == 0);
-}
-
-TEST_CASE("config: check warns about cors on a route that no preflight takes") {
-    const std::string own = ", cors: {origins: [\"https://a.test\"]}}\n";
-    const auto one = warnings(kUpstreams + "routes:\n" +
-                              "  - {name: login, match: {methods: [POST]}, policies: []" + own +
-                              "  - {policies: []}\n");
-    REQUIRE(one.size() == 1);
-    CHECK(has(one[0], "w:3:"));
-    CHECK(has(one[0], "the route `login` has `cors`, and no preflight takes it"));
-    CHECK(warnings(kUpstreams + "routes:\n" +
-                   "  - {match: {methods: [POST, OPTIONS]}, policies: []" + own)
-              .empty());
-    const std::string routes = "routes: [{match: {methods: [POST]}, policies: []}]\n";
-    const auto all = warnings(kUpstreams + cors("origins: [\"https://a.test\"]") + routes);
-    REQUIRE(all.size() == 1);
-    CHECK(has(all[0], "response.cors: no route takes a preflight"));
-}
-
-TEST_CASE("config: check warns about origins that pages of any site can have") {
-    const auto of = [](const std::string& origins, const std::string& more = "") {
-        return warnings(kUpstream + cors("origins: " + origins + more));
-    };
-    CHECK(of("[\"https://*.example.com\"]").empty());
-    CHECK(of("[\"http://*.localhost\"]").empty());
-    REQUIRE(of("[\"https://*.com\"]").size() == 1);
-    CHECK(has(of("[\"https://*.com\"]")[0], "allows every host under `com`"));
-    REQUIRE(of("[\"null\"]").size() == 1);
-    CHECK(has(of("[\"null\"]")[0], "sandboxed frames"));
-}
-
 TEST_CASE("config: extra fields are whole lines, in the order written") {
     const auto config = read(kUpstream +
                              "response: {request_id: on, extra_headers: {Strict-Transport-Security:"
@@ -210,11 +138,6 @@ TEST_CASE("config: a policy has its own status and body, on a route as well") {
     CHECK(policies[1]->body->content_type.empty());
     CHECK(policies.at(2)->status == 0);
     CHECK_FALSE(policies[2]->body);
-    const auto said =
-        warnings(kUpstreams +
-                 "routes: [{policies: [{key: [ip], limits: [1/s], mode: shadow, status: 503}]}]\n");
-    REQUIRE(said.size() == 1);
-    CHECK(has(said[0], "status: has no effect"));
 }
 
 }  // namespace tidegate::config_cors_test

@@ -47,11 +47,11 @@ Taken taken(const config::Listen& listen) {
     return {listen.takes_http1, listen.takes_http2};
 }
 
-config::Loaded load_http2(const std::string& http2, const std::string& http = "[h2, http1]") {
+config::Loaded load_http2(const std::string& http2) {
     return config::load_text(
-        "upstream: http://127.0.0.1:3000\nlisten: {address: 127.0.0.1:8080, "
-        "http: " +
-            http + "}\nhttp2: {" + http2 + "}\n",
+        "upstream: http://127.0.0.1:3000\nlisten: {address: 127.0.0.1:8080, http: [h2, http1]}\n"
+        "http2: {" +
+            http2 + "}\n",
         "test.yaml");
 }
 
@@ -104,21 +104,11 @@ TEST_CASE("http versions: other faces, redirects and PROXY headers do not matter
     const std::string redirect = ", redirect: {to: https, port: 443}";
     CHECK(taken(plain(redirect)) == kHttp1);
     CHECK(taken(plain(redirect + ", http: [h2, http1]")) == kBoth);
+    CHECK(taken(plain(redirect + ", http: h2")) == kHttp2);
     const auto unix_socket = config::load_text(
         "upstream: http://127.0.0.1:3000\nlisten: {address: \"unix:/run/t.sock\", http: h2}\n",
         "test.yaml");
     CHECK(taken(listener_of(unix_socket)) == kHttp2);
-}
-
-TEST_CASE("http versions: a redirect that no browser can ask for is warned about") {
-    const auto loaded = config::load_text(
-        "upstream: http://127.0.0.1:3000\nlisten: {address: 127.0.0.1:8080, redirect: {to: https, "
-        "port: 443}, http: h2}\n",
-        "test.yaml");
-    CHECK(taken(listener_of(loaded)) == kHttp2);
-    CHECK(only(loaded.warnings) ==
-          "2:75: listen.http: browsers speak HTTP/2 with TLS only, so this listener redirects "
-          "none: add `http1`");
 }
 
 TEST_CASE("http2: without the section the defaults hold, and each key changes its own") {
@@ -171,9 +161,6 @@ TEST_CASE("http2: the widest and the narrowest values are taken") {
 }
 
 TEST_CASE("http2: bounds that no connection can meet are warned about") {
-    CHECK(load_http2("streams: 50", "h2").warnings.empty());
-    const std::string said = only(load_http2("streams: 50", "http1").warnings);
-    CHECK(said.starts_with("3:8: http2: has no effect: no listener takes HTTP/2"));
     const ListenerFiles files;
     files.add("site");
     const std::string listener = "{address: 127.0.0.1:8443, " + kTls;

@@ -40,10 +40,6 @@ const std::string kSha256Crypt = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhR
 const std::string kPublicKeys = R"({"keys":[{"kty":"EC","crv":"P-256","kid":"e",)"
                                 R"("x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",)"
                                 R"("y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]})";
-// RFC 7515 appendix A.1.1.
-const std::string kSecretKey =
-    R"({"kty":"oct","kid":"s","k":"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75)"
-    R"(aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow"})";
 
 // A configuration with files beside it, in a folder of their own.
 class Beside {
@@ -92,20 +88,6 @@ std::shared_ptr<const config::Config> loaded(const std::string& text) {
     CAPTURE(texts(result.errors));
     REQUIRE(result.config != nullptr);
     return result.config;
-}
-
-// The messages of the warnings, without their places.
-std::vector<std::string> warnings_of(const std::string& text) {
-    Beside files(text);
-    files.with("p.jwks", kPublicKeys).with("k.keys", kAlicesDigest + ": {user: alice}\n");
-    files.with("both.jwks", "{\"keys\":[" + kSecretKey + "," + kPublicKeys.substr(9));
-    files.with("h.htpasswd", "carol:" + kSha256Crypt + "\n");
-    const Loaded result = files.load();
-    CAPTURE(texts(result.errors));
-    REQUIRE(result.config != nullptr);
-    std::vector<std::string> out;
-    for (const auto& warning : result.warnings) out.push_back(warning.message);
-    return out;
 }
 
 bool one_begins(const std::vector<std::string>& list, std::string_view beginning) {
@@ -359,15 +341,6 @@ TEST_CASE("config: mistakes among API keys have their places, and show no key") 
     }
 }
 
-TEST_CASE("config: a file of keys is a map") {
-    Beside files(user_of("{api_key: {keys: k.keys}}"));
-    files.with("k.keys", "- " + kAlicesDigest + "\n");
-    const Loaded refused = files.load();
-    REQUIRE(refused.errors.size() == 1);
-    CHECK(refused.errors[0].message.starts_with("found a list; expected a map of keys: "));
-    CHECK(refused.errors[0].file == files.path("k.keys"));
-}
-
 TEST_CASE("config: a line of a file of keys says what it must hold") {
     Beside files(user_of("{api_key: {keys: k.keys}}"));
     files.with("k.keys", "tg_a-key: {user: alice}\n" + kAlicesDigest +
@@ -385,20 +358,6 @@ TEST_CASE("config: a line of a file of keys says what it must hold") {
     CHECK(one_has(":2:81: unknown entry `usr`: write `user`"));
     CHECK(one_has("unknown entry `plan`: write `user` and `tier` only"));
     CHECK_FALSE(one_has("tg_a-key"));
-}
-
-TEST_CASE("config: files without keys or users are warned about") {
-    Beside files(user_of("{api_key: {keys: k.keys}}, {basic: {htpasswd: h.htpasswd, namespace: b}}",
-                         ", failed_credentials: 1/s"));
-    files.with("k.keys", "# none yet\n").with("h.htpasswd", "\n");
-    const Loaded empty = files.load();
-    REQUIRE(empty.config != nullptr);
-    REQUIRE(empty.warnings.size() == 2);
-    CHECK(empty.warnings[0].message ==
-          "identity.user[0].api_key.keys: the file has no keys: Tidegate refuses every API key");
-    CHECK(
-        empty.warnings[1].message ==
-        "identity.user[1].basic.htpasswd: the file has no users: Tidegate refuses every password");
 }
 
 TEST_CASE("config: mistakes in a password file have their line") {
@@ -475,46 +434,6 @@ TEST_CASE("config: check warns about a file of keys that every user may write") 
                          ":2:36: identity.user[0].api_key.keys: every user of this machine may "));
 }
 
-TEST_CASE("config: check warns about tokens of any issuer or for any audience") {
-    CHECK(warnings_of(user_of(kJwt)).empty());
-    CHECK(
-        one_begins(warnings_of(user_of("{jwt: {jwks: p.jwks, algorithms: [ES256], audience: a}}")),
-                   "identity.user[0].jwt: without `issuer`"));
-    CHECK(one_begins(warnings_of(user_of("{jwt: {jwks: p.jwks, algorithms: [ES256], issuer: i}}")),
-                     "identity.user[0].jwt: without `audience`"));
-    CHECK(
-        one_begins(warnings_of(user_of("{jwt: {jwks: both.jwks, algorithms: [HS256, ES256], "
-                                       "issuer: i, audience: a}}")),
-                   "identity.user[0].jwt: this method takes shared secrets (HS) and public keys"));
-    CHECK(
-        warnings_of(
-            user_of("{jwt: {jwks: both.jwks, algorithms: [HS256, HS512], issuer: i, audience: a}}"))
-            .empty());
-    CHECK(one_begins(warnings_of(user_of("{jwt: {jwks: p.jwks, algorithms: [ES256, RS256], issuer: "
-                                         "i, audience: a}}")),
-                     "identity.user[0].jwt.jwks: the file has no key for RS256"));
-}
-
-TEST_CASE("config: methods that could name the same user are warned about") {
-    const std::string warning =
-        "identity.user[1].api_key: can name the same user as identity.user[0].jwt";
-    const auto with = [](const std::string& second) { return user_of(kJwt + ", " + second); };
-    CHECK(warnings_of(with("{api_key: {keys: k.keys}}")).empty());
-    CHECK(one_begins(warnings_of(with("{api_key: {keys: k.keys, namespace: j}}")), warning));
-    // The same keys name the same users, whichever field holds them.
-    CHECK(warnings_of(with("{jwt: {cookie: t, jwks: p.jwks, algorithms: [ES256], issuer: i, "
-                           "audience: b, namespace: j}}"))
-              .empty());
-    CHECK(warnings_of(with("{jwt: {cookie: t, jwks: p.jwks, algorithms: [ES256], issuer: other, "
-                           "audience: a, namespace: j}}"))
-              .size() == 1);
-    CHECK(warnings_of(user_of("{api_key: {keys: k.keys}}, {api_key: {header: x-k, keys: k.keys}}"))
-              .empty());
-    // One method is enough for the warning.
-    CHECK(warnings_of(user_of("{cookie: {name: a}}, {cookie: {name: b}}, {cookie: {name: c}}"))
-              .size() == 2);
-}
-
 TEST_CASE("config: wrong credentials are limited by default where checking them is expensive") {
     const auto limit_of = [](const std::string& methods, const std::string& more = "") {
         Beside files(user_of(methods, more));
@@ -564,88 +483,6 @@ TEST_CASE("config: names that no user can have are refused where users are named
         CHECK(fault_of("user:alice", unsafe).find("this is not a valid name: names are UTF-8") !=
               std::string::npos);
     }
-}
-
-TEST_CASE("config: passwords that may be guessed without end are warned about") {
-    const std::string basic = "{basic: {htpasswd: h.htpasswd}}";
-    CHECK(one_begins(warnings_of(user_of(basic, ", failed_credentials: off")),
-                     "identity.user[0].basic: clients can try passwords without a limit, as "
-                     "`failed_credentials` is `off`"));
-    CHECK(warnings_of(user_of(basic)).empty());
-    CHECK(warnings_of(user_of(basic, ", failed_credentials: 20/min")).empty());
-    CHECK(one_begins(warnings_of(user_of(basic, ", client_ip: {ipv6_prefix: 128}")),
-                     "identity.client_ip: identity.client_ip.ipv6_prefix is longer than 64"));
-    CHECK(one_begins(
-        warnings_of(user_of(basic, ", failed_credentials: 20/min, client_ip: {ipv6_prefix: 128}")),
-        "identity.failed_credentials: identity.client_ip.ipv6_prefix is longer than 64"));
-    CHECK(warnings_of(
-              user_of(basic, ", failed_credentials: 20/min, client_ip: {ipv6_prefix: [64, 128]}"))
-              .empty());
-}
-
-TEST_CASE("config: settings that have nothing to act upon are warned about") {
-    CHECK(one_begins(warnings_of(identity_of("failed_credentials: 1/s")),
-                     "identity.failed_credentials: has no effect"));
-    CHECK(
-        one_begins(warnings_of(user_of("{cookie: {name: a}}", ", on_invalid_credentials: reject")),
-                   "identity.on_invalid_credentials: has no effect"));
-    CHECK(one_begins(warnings_of(identity_of("forward_as: {user: x-u, client_ip: x-i}")),
-                     "identity.forward_as.user: has no effect"));
-    CHECK(one_begins(warnings_of(user_of(kJwt, ", forward_as: {user: x-u, tier: x-t}")),
-                     "identity.forward_as.tier: has no effect"));
-    CHECK(warnings_of(user_of(kJwt,
-                              ", on_invalid_credentials: reject, failed_credentials: 1/s, "
-                              "forward_as: {user: x-u}"))
-              .empty());
-}
-
-TEST_CASE("config: tiers come from a claim, a trusted field or a file of keys") {
-    const std::string traffic =
-        "upstreams: {a: {servers: [http://a]}}\n"
-        "policies: {p: {key: [user, ip], limits: [1/s], tiers: {pro: [2/s]}}}\n"
-        "routes: [{policies: [p]}]\n"
-        "response: {cors: off}\n";
-    const auto warned = [&](const std::string& methods, const std::string& keys) {
-        Beside files(traffic + "identity: {client_ip: {trusted_proxies: 10.0.0.0/8}, user: [" +
-                     methods + "]}\n");
-        files.with("p.jwks", kPublicKeys).with("k.keys", keys);
-        return texts(files.load().warnings);
-    };
-    const std::string nobody = "no user has a tier";
-    const std::string jwt = "{jwt: {jwks: p.jwks, algorithms: [ES256], issuer: i, audience: a";
-    CHECK(warned(jwt + "}}", "").at(0).find(nobody) != std::string::npos);
-    CHECK(warned(jwt + ", tier_claim: plan}}", "").empty());
-    CHECK(warned("{header: {name: x}}", "").at(0).find(nobody) != std::string::npos);
-    CHECK(warned("{header: {name: x, tier_header: y}}", "").empty());
-    const std::string keys = "{api_key: {keys: k.keys}}";
-    CHECK(warned(keys, kAlicesDigest + ": {user: a}\n").at(0).find(nobody) != std::string::npos);
-    CHECK(warned(keys, kAlicesDigest + ": {user: a, tier: pro}\n").empty());
-    const auto unknown = warned(keys, kAlicesDigest + ": {user: a, tier: gold}\n");
-    REQUIRE(unknown.size() == 1);
-    CHECK(unknown[0].ends_with("k.keys:1:83: key.tier: no policy has a tier `gold`"));
-}
-
-TEST_CASE("config: check warns about counting only users that a cookie names") {
-    const auto warned = [](const std::string& key, const std::string& methods) {
-        Beside files("upstreams: {a: {servers: [http://a]}}\nidentity: {user: [" + methods +
-                     "]}\nroutes: [{policies: [{key: [" + key +
-                     "], limits: [1/s]}]}]\nresponse: {cors: off}\n");
-        files.with("p.jwks", kPublicKeys);
-        const Loaded result = files.load();
-        REQUIRE(result.config != nullptr);
-        const auto warnings = texts(result.warnings);
-        return !warnings.empty() &&
-               warnings[0].find("counts only by values that clients choose") != std::string::npos;
-    };
-    const std::string cookie = "{cookie: {name: s}}";
-    CHECK(warned("user", cookie));
-    CHECK(warned("\"user|ip\"", cookie));
-    CHECK(warned("\"user+route\"", cookie));
-    CHECK_FALSE(warned("user, ip", cookie));
-    CHECK_FALSE(warned("\"user+ip\"", cookie));
-    CHECK_FALSE(warned("user", kJwt));
-    // A client that has a token can leave it out and send cookies instead.
-    CHECK(warned("user", kJwt + ", " + cookie));
 }
 
 TEST_CASE("config: config/identity.yaml has nothing to warn about") {

@@ -45,12 +45,6 @@ std::shared_ptr<const config::Config> read(const std::string& text) {
     return loaded.config;
 }
 
-std::string first_warning(const std::string& text) {
-    const Loaded loaded = load_text(text, "w", environment);
-    REQUIRE(loaded.config != nullptr);
-    return loaded.warnings.empty() ? "" : loaded.warnings[0].to_string();
-}
-
 std::string first_error(const std::string& text) {
     const Loaded loaded = load_text(text, "e", environment);
     CHECK(loaded.config == nullptr);
@@ -377,15 +371,6 @@ TEST_CASE("config: the store in memory has its settings") {
 }
 
 TEST_CASE("config: busy_poll is a short time, in microseconds if need be, or off") {
-    const auto told = [](const std::string& value) {
-        return first_error(std::string(kUpstream) + "busy_poll: " + value + "\n");
-    };
-    CHECK(told("2ms") == "e:2:12: busy_poll: `2ms` is out of range: 10us to 1ms, or `off`");
-    CHECK(told("9us") == "e:2:12: busy_poll: `9us` is out of range: 10us to 1ms, or `off`");
-    CHECK(told("100") == "e:2:12: busy_poll: `100` has no unit: write `100us`, or `off`");
-    CHECK(told("on") ==
-          "e:2:12: busy_poll: `on` is not a duration such as `100ms`, `1.5s`, "
-          "`15min`, `1h` or `1day`, or `off`");
     CHECK(read(std::string(kUpstream) + "busy_poll: off\n")->busy_poll.count() == 0);
     CHECK(read(kUpstream)->busy_poll.count() == 0);
 }
@@ -456,12 +441,6 @@ TEST_CASE("config: every IPv4 and every IPv6 address may be two listeners") {
         }
     }
     CHECK_FALSE(read(std::string(kUpstream) + "listen: [80, 0.0.0.0:81]\n")->listen[0].ipv6_only);
-    for (const char* listen : {"[80, 0.0.0.0:80, 80]", "[80, 0.0.0.0:80, 127.0.0.1:80]"}) {
-        CHECK(first_error(std::string(kUpstream) + "listen: " + listen + "\n").starts_with("e:2:"));
-    }
-    CHECK(first_error(std::string(kUpstream) + "listen: 0.0.0.0:80\nadmin: 80\n")
-              .starts_with("e:3:8: admin: `[::]:80` (every address of the machine) and "
-                           "`0.0.0.0:80`"));
 }
 
 std::optional<std::string> words(std::string_view name) {
@@ -560,25 +539,6 @@ log: {access: {path: access.log, format: text, sample: 0.25}}
     CHECK(loaded.config->log.sample == 0.25);
 }
 
-TEST_CASE("config: check warns about an access log in a folder that does not exist") {
-    const auto warnings_for = [](const std::string& path) {
-        const Loaded loaded = load_text(
-            std::string(kUpstream) + "\nlog: {access: {path: \"" + path + "\"}}\n", "t.yaml");
-        REQUIRE(loaded.config != nullptr);
-        return loaded.warnings;
-    };
-    const auto warnings = warnings_for("/nonexistent/logs/access.log");
-    REQUIRE(warnings.size() == 1);
-    CHECK(warnings[0].message ==
-          "log.access.path: the folder `/nonexistent/logs` does not exist: create it, or Tidegate "
-          "does not start");
-    CHECK(warnings[0].column == 22);
-    for (const char* path : {"-", "access.log", "/tmp/access.log"}) {
-        CAPTURE(path);
-        CHECK(warnings_for(path).empty());
-    }
-}
-
 TEST_CASE("config: a socket whose path grows too long by its folder is a fault") {
     const Folder folder;
     const std::string name(104, 'x');
@@ -632,33 +592,6 @@ TEST_CASE("config: a file that is not there, a folder, and none that can be read
 TEST_CASE("config: a fault has its place, one without a place only its file") {
     CHECK(config::Diagnostic{"a.yaml", 3, 5, "m"}.to_string() == "a.yaml:3:5: m");
     CHECK(config::Diagnostic{"a.yaml", 0, 0, "m"}.to_string() == "a.yaml: m");
-}
-
-TEST_CASE("config: check warns about unlikely settings") {
-    const std::string upstream = "upstreams: {a: {servers: [http://a]}}\n";
-    CHECK(first_warning(std::string(kUpstream) + "limits: [0/s]\n") ==
-          "w:2:10: limits[0]: a quota of 0 denies every request");
-    CHECK(first_warning(upstream +
-                        "policies: {p: {key: ip, limits: [1/s]}}\nroutes: [{policies: []}]\n") ==
-          "w:2:15: policies.p: no route uses this policy");
-    CHECK(first_warning("upstreams: {a: {servers: [http://a]}, b: {servers: [http://b]}}\n"
-                        "routes: [{upstream: a, policies: []}]\n") ==
-          "w:1:42: upstreams.b: no route goes to this upstream");
-    CHECK(first_warning(upstream +
-                        "routes:\n  - policies: []\n  - {match: {path: /a}, policies: []}\n") ==
-          "w:4:5: the route `/a` is never reached: `/**` takes everything it could match");
-    CHECK(first_warning(std::string(kUpstream) + "identity: {user: [{header: {name: x-user}}]}\n")
-              .starts_with("w:2:28: identity.user[0].header: has no effect"));
-    CHECK(first_warning(std::string(kUpstream) +
-                        "identity: {client_ip: {trusted_proxies: [0.0.0.0/0]}}\n")
-              .starts_with("w:2:42: identity.client_ip.trusted_proxies[0]: this network contains "
-                           "every address"));
-    CHECK(first_warning(std::string(kUpstream) + "identity: {client_ip: {header: forwarded}}\n") ==
-          "w:2:32: identity.client_ip.header: has no effect: Tidegate reads this field from "
-          "`trusted_proxies` only, and there are none");
-    CHECK(first_warning(std::string(kUpstream) +
-                        "listen: {address: \"unix:/x\", trusted: true}\n"
-                        "identity: {user: [{header: {name: x-user}}]}\n") == "");
 }
 
 TEST_CASE("config: a quota of 0 stands beside any cost") {
@@ -716,7 +649,7 @@ TEST_CASE("config: listeners that forward nothing need no upstream") {
     CHECK(called->check_secret == "0123456789abcdef");
     CHECK(called->listen.at(0).admits(parse_ip("127.0.0.1")));
     CHECK_FALSE(called->listen.at(0).admits(parse_ip("192.0.2.1")));
-    CHECK(first_warning(check + policies).empty());
+    CHECK(load_text(check + policies, "test.yaml").warnings.empty());
     const auto with_token =
         read("listen: {address: \"0.0.0.0:8181\", face: check, token: letmein}\n" + policies);
     CHECK(with_token->listen.at(0).admits(parse_ip("192.0.2.1")));

@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -27,12 +26,6 @@ std::shared_ptr<const config::Config> read(const std::string& text) {
     for (const auto& error : loaded.errors) FAIL_CHECK(error.to_string());
     REQUIRE(loaded.config != nullptr);
     return loaded.config;
-}
-
-std::vector<std::string> warnings(const Loaded& loaded) {
-    std::vector<std::string> out;
-    for (const auto& warning : loaded.warnings) out.push_back(warning.to_string());
-    return out;
 }
 
 std::shared_ptr<const config::Config> with_policy(const std::string& policy) {
@@ -242,128 +235,13 @@ TEST_CASE("config: users have tiers, from a file beside the configuration") {
     const Beside files(kWithUsers, "alice: {tier: pro}\n\"b o b\": {tier: staff}\n");
     const Loaded loaded = files.load();
     for (const auto& error : loaded.errors) FAIL_CHECK(error.to_string());
-    CHECK(warnings(loaded).empty());
+    for (const auto& warning : loaded.warnings) FAIL_CHECK(warning.to_string());
     REQUIRE(loaded.config != nullptr);
     const auto& tiers = loaded.config->user_tiers;
     CHECK(identity::tier_of("alice", tiers) == "pro");
     CHECK(identity::tier_of("b o b", tiers) == "staff");
     CHECK(identity::tier_of("Alice", tiers).empty());
     CHECK(identity::tier_of(std::nullopt, tiers).empty());
-}
-
-TEST_CASE("config: mistakes in the users' file are named with their place there") {
-    const Beside files(kWithUsers,
-                       "alice: pro\nbob: {}\ncarol: {tier: pro, name: c}\nalice: {tier: pro}\n"
-                       "dave: {tier: \"a b\"}\n");
-    const Loaded loaded = files.load();
-    CHECK(loaded.config == nullptr);
-    std::vector<std::string> errors;
-    for (const auto& error : loaded.errors) errors.push_back(error.to_string());
-    const std::string file = files.path + "/users.yaml";
-    REQUIRE(errors.size() == 5);
-    CHECK(errors[0].starts_with(file + ":4:1: "));
-    CHECK(errors[1].starts_with(file + ":1:8: alice: found a single value; expected a map"));
-    CHECK(errors[2].starts_with(file + ":2:6: bob: the key `tier` is missing: write `tier: pro`"));
-    CHECK(errors[3].starts_with(file + ":3:20: unknown key `name` in carol"));
-    CHECK(errors[4].starts_with(file + ":5:14: dave.tier: `a b` is not a valid name"));
-}
-
-TEST_CASE("config: an empty users file is allowed, a list is refused") {
-    CHECK(Beside(kWithUsers, "").load().config != nullptr);
-    const Loaded list = Beside(kWithUsers, "- alice\n").load();
-    REQUIRE(list.errors.size() == 1);
-    CHECK(list.errors[0].message == "found a list; expected a map of users: `alice: {tier: pro}`");
-}
-
-TEST_CASE("config: check warns about tiers without a policy or without users") {
-    const Beside files(kWithUsers, "alice: {tier: gold}\nbob: {tier: gold}\n");
-    const Loaded loaded = files.load();
-    CHECK(warnings(loaded) ==
-          std::vector<std::string>{files.path +
-                                   "/users.yaml:1:15: alice.tier: no policy has a tier `gold`"});
-    const Loaded nobody =
-        config::load_text(kBegin +
-                              "policies: {p: {key: [ip], limits: [1/s], tiers: {x: [2/s]}}}\n"
-                              "routes: [{policies: [p]}]\n",
-                          "w");
-    REQUIRE(nobody.warnings.size() == 1);
-    CHECK(nobody.warnings[0].message ==
-          "policies.p: no user has a tier: add identity.users, `tier` in the file of `api_key`, "
-          "`tier_claim` or `tier_header`");
-}
-
-TEST_CASE("config: check warns about a route that counts only by values clients choose") {
-    const auto warned = [](const std::string& key, const std::string& more = "") {
-        const Loaded loaded =
-            config::load_text(kBegin + "routes: [{match: {path: \"/{id}\"}, policies: [{key: [" +
-                                  key + "], limits: [1/s]}" + more + "]}]\n",
-                              "w");
-        return loaded.config != nullptr && !loaded.warnings.empty() &&
-               loaded.warnings[0].message.starts_with(
-                   "the route `/:id` counts only by values that clients choose, with the policy "
-                   "`/:id/0`");
-    };
-    for (const char* key :
-         {"\"header:a\"", "\"query:a+route\"", "\"path:id\"", "\"user|header:a\""}) {
-        CHECK_MESSAGE(warned(key), key);
-    }
-    for (const char* key : {"ip", "route", "\"header:a+ip\"", "\"header:a\", ip"}) {
-        CHECK_MESSAGE(!warned(key), key);
-    }
-    CHECK_FALSE(warned("\"header:a\"", ", {key: [ip], limits: [9/s]}"));
-    CHECK(warned("\"header:a\"", ", {key: [ip], limits: [9/s], mode: shadow}"));
-}
-
-TEST_CASE(
-    "config: names in queries are warned about, once each, as applications may look elsewhere") {
-    const auto of = [](const std::string& rest) {
-        return warnings(config::load_text(kBegin + rest, "w"));
-    };
-    const std::string why =
-        ": Tidegate sees the query only. If the application also takes this name from a body, a "
-        "cookie or the path, clients can get past the limit: let it read the query alone";
-    const std::string moment = "at: {query: when}, algorithm: schedule, quota: 1, per: 1min";
-    CHECK(of("policies:\n  p: {key: [\"query:t+ip\", ip], limits: [1/s]}\n"
-             "  q: {key: [\"ip+query:t\"], limits: [1/s]}\n"
-             "routes: [{match: {path: /x}, policies: [q]}, {policies: [p, q]}]\n") ==
-          std::vector<std::string>{"w:3:6: the policy `p` counts by `query:t`" + why});
-    CHECK(of("routes:\n  - policies: [{key: [\"query:t+ip\"], limits: [{" + moment + "}]}]\n") ==
-          std::vector<std::string>{
-              "w:3:5: the policy `/**/0` counts by `query:t`" + why,
-              "w:3:5: the route `/**` takes the moment of its schedules from `query: when`" + why});
-    CHECK(of("routes: [{policies: [{key: [\"header:t+ip\"], limits: [1/s]}]}]\n").empty());
-}
-
-TEST_CASE("config: a route that clients leave by leaving out a field is warned about") {
-    const auto of = [](const std::string& first, const std::string& second) {
-        return warnings(config::load_text(
-            kBegin +
-                "policies: {p: {key: [ip], limits: [1/s]}, q: {key: [ip], limits: [9/s]}, "
-                "s: {key: [ip], limits: [1/s], mode: shadow}}\n"
-                "routes:\n  - {match: {path: /a, headers: {x-plan: free}}, " +
-                first + "}\n  - {match: {path: \"/**\"}, " + second +
-                "}\n  - {match: {host: h}, policies: [p, q, s]}\n",
-            "w"));
-    };
-    const auto left = [](const std::string& lacking) {
-        return "w:4:5: the route `/a~899226196f2a` needs `headers`, and a client that does not "
-               "send them "
-               "takes the route `/**`, which lacks " +
-               lacking + ": give `/**` the same, or match by path, host or method";
-    };
-    const auto includes = [](const std::vector<std::string>& all, const std::string& text) {
-        return std::find(all.begin(), all.end(), text) != all.end();
-    };
-    CHECK(includes(of("policies: [p, q]", "policies: [q]"), left("the policy `p`")));
-    CHECK(includes(of("policies: [q], cost: 5", "policies: [q]"), left("its cost of 5")));
-    for (const auto& [first, second] : {std::pair{"policies: [p]", "policies: [p, q]"},
-                                        {"policies: [p, s]", "policies: [p]"},
-                                        {"policies: []", "policies: [p]"},
-                                        {"policies: [p]", "policies: [p], cost: 2"}}) {
-        for (const std::string& warning : of(first, second)) {
-            CHECK(warning.find("leaves out") == std::string::npos);
-        }
-    }
 }
 
 }  // namespace tidegate::config_policies_test

@@ -1,4 +1,4 @@
-// `rls`: the files of Envoy's rate limit service, right and wrong.
+// `rls`: the files of Envoy's rate limit service.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -39,34 +39,10 @@ class Folder {
         return config::load_file((path_ / "tidegate.yaml").string(),
                                  [](std::string_view) { return std::optional<std::string>(); });
     }
-    // Messages, without the path of the folder.
-    std::vector<std::string> errors() const {
-        std::vector<std::string> out;
-        for (const auto& error : load().errors) {
-            std::string text = error.to_string();
-            for (std::size_t at; (at = text.find(path_.string() + "/")) != std::string::npos;) {
-                text.erase(at, path_.string().size() + 1);
-            }
-            out.push_back(std::move(text));
-        }
-        return out;
-    }
 
   private:
     fs::path path_;
 };
-
-std::vector<std::string> errors_of(const std::string& descriptors) {
-    return Folder({"domain: d\ndescriptors:\n" + descriptors}).errors();
-}
-
-// One error, that begins so.
-void check_error(const std::string& descriptors, const std::string& wanted) {
-    const auto errors = errors_of(descriptors);
-    CAPTURE(descriptors);
-    REQUIRE(errors.size() == 1);
-    CHECK_MESSAGE(errors[0].starts_with("limits0.yaml:" + wanted), errors[0]);
-}
 
 const rls::Rule* find(const config::Config& config, std::string_view domain,
                       std::vector<rls::Entry> entries) {
@@ -213,58 +189,6 @@ descriptors:
     // Names stay different where theirs would be the same.
     CHECK(find(*loaded.config, "d", {{"a_b", "1"}})->policy->name == "rls:d.a_b");
     CHECK(find(*loaded.config, "d", {{"a", "b"}})->policy->name == "rls:d.a_b#2");
-}
-
-TEST_CASE("rls: a mistake in a file is reported with its place there") {
-    check_error("  - {key: a, rate_limit: {unit: fortnight, requests_per_unit: 1}}\n",
-                "3:33: descriptors[0].rate_limit.unit: unknown unit `fortnight`");
-    check_error("  - {key: a, rate_limit: {requests_per_unit: 1}}\n",
-                "3:26: descriptors[0].rate_limit: the key `unit` is missing");
-    check_error("  - {key: a, rate_limit: {unit: day, unlimited: true}}\n",
-                "3:33: descriptors[0].rate_limit.unit: not beside `unlimited: true`");
-    check_error("  - {key: a, ratelimit: {unit: day}}\n",
-                "3:14: unknown key `ratelimit` in descriptors[0]; did you mean `rate_limit`?");
-    check_error("  - {value: a}\n", "3:5: descriptors[0]: the key `key` is missing");
-    check_error("  - {key: a*}\n", "3:11: descriptors[0].key: `*` stands for any text");
-    check_error("  - {key: a, value: b, share_threshold: true}\n",
-                "3:41: descriptors[0].share_threshold: only with a `value` that has a `*`");
-    check_error("  - {key: a, value: b}\n  - {key: a, value: b}\n",
-                "4:5: descriptors[1]: a descriptor with this key and value is in the list");
-    check_error(
-        "  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, name: x, replaces: [{name: "
-        "x}]}}\n",
-        "3:87: descriptors[0].rate_limit.replaces[0].name: a limit cannot replace itself");
-    check_error("  - {key: a, rate_limits: [{quota: 3, algorithm: concurrency}]}\n",
-                "3:27: descriptors[0].rate_limits: Envoy does not say how a request ends");
-    CHECK(Folder({"descriptors: []\n"}).errors() ==
-          std::vector<std::string>{
-              "limits0.yaml:1:1: the key `domain` is missing: write `domain: mongo_cps`"});
-}
-
-TEST_CASE("rls: a domain in two files is refused, and both are named") {
-    const auto errors = Folder({"domain: d\n", "domain: e\n", "domain: d\n"}).errors();
-    REQUIRE(errors.size() == 1);
-    CHECK(errors[0] ==
-          "limits2.yaml:1:9: domain: the domain `d` is in `limits0.yaml`, too: write all its "
-          "descriptors into one of the two files");
-}
-
-TEST_CASE("rls: check warns where Envoy would not wait for Redis, or let requests pass") {
-    const std::string file = "domain: d\n";
-    const auto warnings = [&](const std::string& store) {
-        std::vector<std::string> out;
-        const auto loaded = Folder({file}, "}\n" + store + "\nlog: {level: info").load();
-        for (const auto& error : loaded.errors) FAIL_CHECK(error.to_string());
-        for (const auto& one : loaded.warnings) out.push_back(one.message);
-        return out;
-    };
-    const std::string redis = "replicas: 1\nstore: {redis: {url: \"redis://127.0.0.1\"";
-    REQUIRE(warnings(redis + "}}").size() == 1);
-    CHECK(warnings(redis + "}}")[0].starts_with("rls: store.redis.timeout is 100ms, and Envoy"));
-    CHECK(warnings(redis + ", timeout: 15ms}}").empty());
-    const auto denying = warnings("on_store_failure: deny");
-    REQUIRE(denying.size() == 1);
-    CHECK(denying[0].find("failure_mode_deny") != std::string::npos);
 }
 
 TEST_CASE("rls: the files are among those that `--watch` looks at, and so are new ones") {

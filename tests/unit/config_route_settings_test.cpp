@@ -1,7 +1,6 @@
 // The settings of a route: default_policies, timeouts, the size of a body, strip_prefix.
 #include <chrono>
 #include <string>
-#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -31,12 +30,6 @@ std::string policies_of(const config::Route& route) {
     return names;
 }
 
-std::vector<std::string> warnings(const std::string& text) {
-    std::vector<std::string> out;
-    for (const auto& warning : load(text).warnings) out.push_back(warning.to_string());
-    return out;
-}
-
 }  // namespace
 
 TEST_CASE("routes: default_policies of a route take the place of the global ones") {
@@ -54,29 +47,6 @@ TEST_CASE("routes: default_policies of a route take the place of the global ones
     CHECK(policies_of(routes.at(2)) == "two ");
     CHECK(policies_of(routes.at(3)) == "two ");
     CHECK(policies_of(routes.at(4)) == "one two /**/0 ");
-}
-
-TEST_CASE("routes: check says that default_policies apply to `policies: []`, once") {
-    const std::string one = "routes:\n  - {match: {path: /a}, policies: []}\n";
-    CHECK(warnings(kBegin + one) ==
-          std::vector<std::string>{
-              "t:5:35: with `policies: []`, `default_policies: [one, two]` still applies to this "
-              "route. Write `default_policies: []` on the route for no limit, or "
-              "`default_policies: [one, two]` to keep it"});
-    const std::string three = one + "  - {match: {path: /b}, policies: []}\n  - {policies: []}\n";
-    const auto said = warnings(kBegin + three);
-    REQUIRE(said.size() == 1);
-    CHECK(said[0].find("applies to this route and to 2 others. Write") != said[0].npos);
-    // Either answer ends the warning.
-    CHECK(warnings(kBegin + "routes: [{default_policies: [one, two], policies: []}]\n").empty());
-    CHECK(load(kBegin + "routes: [{default_policies: [], policies: []}]\n").warnings.size() == 2);
-}
-
-TEST_CASE("routes: a policy that all routes leave out is unused") {
-    CHECK(warnings("upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n"
-                   "policies: {one: {key: [ip], limits: [5/h]}}\n"
-                   "routes: [{default_policies: [one], policies: []}]\n")
-              .empty());
 }
 
 TEST_CASE("routes: timeouts are the route's, else the upstream's, else the defaults") {
@@ -165,18 +135,6 @@ TEST_CASE("routes: upgrade takes WebSockets, whose messages have no bound unless
     REQUIRE(routes.at(3).tunnel.messages);
     CHECK(routes.at(3).tunnel.messages->burst == 1);
     CHECK_FALSE(routes.at(5).takes_websockets);
-}
-
-TEST_CASE("routes: bounds and times of tunnels without a tunnel have a warning each") {
-    CHECK(warnings("upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n"
-                   "timeouts: {tunnel_idle: 1h, drain_tunnels: 0s}\n"
-                   "routes:\n  - {tunnel: {messages: 1/s}, policies: []}\n") ==
-          std::vector<std::string>{
-              "t:2:25: timeouts.tunnel_idle: has no effect: no route has `upgrade: [websocket]`",
-              "t:2:44: timeouts.drain_tunnels: has no effect: no route has "
-              "`upgrade: [websocket]`",
-              "t:4:14: routes[0].tunnel: has no effect: the route has no "
-              "`upgrade: [websocket]`"});
 }
 
 TEST_CASE("routes: `encoded_slash: pass` holds for its route alone, with and without `match`") {

@@ -1,4 +1,4 @@
-// Routes as the configuration reads them: the case of their paths, and what `check` warns about.
+// Routes as the configuration reads them: the case of their paths, and their names.
 #include <string>
 #include <vector>
 
@@ -26,14 +26,6 @@ config::Loaded load(const std::string& text) {
 std::string route(const std::string& name, const std::string& path, const std::string& policy) {
     return "  - {name: " + name + ", match: {path: \"" + path + "\"}, policies: [" + policy +
            "]}\n";
-}
-
-std::vector<std::string> warnings(const std::string& route_case, const std::string& routes) {
-    std::vector<std::string> out;
-    for (const auto& warning :
-         load(kBegin + "routes_ignore_case: " + route_case + "\nroutes:\n" + routes).warnings)
-        out.push_back(warning.to_string());
-    return out;
 }
 
 routing::Matched match(const config::Config& config, const std::string& path) {
@@ -64,86 +56,6 @@ TEST_CASE("config: paths are matched in the case that routes_ignore_case says") 
     // Beside the short form there is one route, which takes everything.
     const auto shorter = load("upstream: http://127.0.0.1:3000\nroutes_ignore_case: on\n");
     CHECK(match(*shorter.config, "/LOGIN").route == 0);
-}
-
-TEST_CASE("config: a route that another case escapes is warned about only where that is let by") {
-    const std::string routes = route("login", "/login", "strict") +
-                               route("admin", "/admin/**", "strict") +
-                               route("free", "/free", "loose") + route("rest", "/**", "loose");
-    CHECK(warnings("auto", routes).empty());
-    CHECK(warnings("on", routes).empty());
-    CHECK(warnings("off", routes) ==
-          std::vector<std::string>{
-              "test.yaml:3:21: routes_ignore_case: with `off`, a path of the route `login` in "
-              "another case takes the route `rest`, which limits it less; so do paths of another "
-              "route. Write `auto` unless the upstream tells `/A` from `/a`"});
-    CHECK(warnings("off", route("free", "/free", "loose") + route("rest", "/**", "strict, loose"))
-              .empty());
-    CHECK(warnings("off", route("login", "/login", "strict") + route("x", "/x", "loose")).empty());
-}
-
-TEST_CASE("config: check warns about routes that overlap if case is ignored") {
-    const std::string routes = route("new", "/Login", "strict") + route("old", "/login", "loose");
-    CHECK(warnings("auto", routes) ==
-          std::vector<std::string>{
-              "test.yaml:6:5: the routes `new` and `old` match the same path in different case. "
-              "With `routes_ignore_case: auto`, Tidegate refuses (400) that path in the spelling "
-              "of `old`. Write `on` to send both to `new`, or `off` to keep two routes"});
-    CHECK(warnings("on", routes) ==
-          std::vector<std::string>{
-              "test.yaml:6:5: the route `old` is never reached: `new` takes everything it could "
-              "match"});
-    CHECK(
-        warnings("off", routes) ==
-        std::vector<std::string>{
-            "test.yaml:6:5: the routes `new` and `old` match the same path in different case, and "
-            "their limits differ: if the upstream ignores case, a client chooses between them. "
-            "Write `routes_ignore_case: auto` (refuses the spelling of `old`) or `on` (sends "
-            "both to `new`)"});
-    CHECK(warnings("auto", route("a", "/Users/{id}", "strict") + route("b", "/users/**", "loose"))
-              .size() == 1);
-    CHECK(warnings("auto", route("a", "/Users/x", "strict") + route("b", "/users/y", "loose"))
-              .empty());
-}
-
-TEST_CASE("config: check names `_method` where a POST meets fewer limits than its path does") {
-    const auto warned = [](const std::string& routes, const std::string& more = "") {
-        std::vector<std::string> out;
-        for (const auto& warning : load(kBegin + more + "routes:\n" + routes).warnings) {
-            if (warning.message.find("`_method`") != std::string::npos) {
-                out.push_back(warning.to_string());
-            }
-        }
-        return out;
-    };
-    const auto taking = [](const std::string& name, const std::string& methods,
-                           const std::string& policy) {
-        return "  - {name: " + name + ", match: {path: /items/*, methods: [" + methods +
-               "]}, policies: [" + policy + "]}\n";
-    };
-    const std::string deletes = taking("deletes", "DELETE, PUT", "strict");
-    const auto found = warned(deletes + route("items", "/items/*", "loose"));
-    REQUIRE(found.size() == 1);
-    CHECK(found[0].find("test.yaml:4:5: the route `deletes` takes DELETE, PUT, and a POST to its "
-                        "path takes the route `items`, which lacks the policy `strict`. An "
-                        "application that obeys `_method` in the query or form of a POST") == 0);
-    CHECK(found[0].find("write `method_override: remove`") != std::string::npos);
-    // Written, either way, the key says that somebody has thought of it.
-    for (const char* line : {"method_override: remove\n", "method_override: pass\n"}) {
-        CHECK(warned(deletes + route("items", "/items/*", "loose"), line).empty());
-    }
-    CHECK(warned(taking("reads", "GET", "strict") + route("rest", "/**", "loose")).size() == 1);
-    CHECK(warned(taking("posts", "POST", "loose") + deletes + route("rest", "/**", "strict"))
-              .size() == 1);
-    // A POST meets the same limits and more, another path, or no route.
-    CHECK(warned(deletes + route("items", "/items/*", "strict, loose")).empty());
-    CHECK(warned(deletes + route("items", "/others", "loose")).empty());
-    CHECK(warned(deletes + taking("gets", "GET", "loose")).empty());
-    CHECK(warned(taking("login", "POST", "strict") + route("rest", "/**", "loose")).empty());
-    const auto keyed =
-        warned("  - {name: all, policies: [{key: [\"ip+method\"], limits: [9/s]}]}\n");
-    REQUIRE(keyed.size() == 1);
-    CHECK(keyed[0].find("the policy `all/0` counts by `method`") != std::string::npos);
 }
 
 TEST_CASE("config: a route without a name is named by what it matches, wherever it is") {

@@ -1,6 +1,5 @@
 // `upstream` and `limits` at the top, alone and beside the long form.
 #include <string>
-#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -50,12 +49,6 @@ std::string first_fault(const std::string& text) {
     return loaded.errors.empty() ? "" : loaded.errors[0].to_string();
 }
 
-std::vector<std::string> warnings(const std::string& text) {
-    std::vector<std::string> out;
-    for (const auto& warning : load(text).warnings) out.push_back(warning.to_string());
-    return out;
-}
-
 }  // namespace
 
 TEST_CASE("short form: alone it is one upstream, one policy and one route, all named default") {
@@ -94,8 +87,6 @@ TEST_CASE("short form: policies stand beside it, and default_policies apply to t
           "default>default:default,strict");
     CHECK(routes_of("upstream: http://127.0.0.1:3000\n" + strict +
                     "default_policies: [strict]\n") == "default>default:strict");
-    CHECK(warnings(kShort + strict) ==
-          std::vector<std::string>{"t:3:20: policies.strict: no route uses this policy"});
 }
 
 TEST_CASE("short form: a name at `upstream` is one of upstreams, a URL one more") {
@@ -127,38 +118,11 @@ TEST_CASE("short form: a route that takes everything is the last one itself") {
     CHECK(routes_of(kShort + all) == "/a>default: /**>default:default");
     CHECK(routes_of("upstream: http://127.0.0.1:3000\nroutes: [{policies: []}]\n") ==
           "/**>default:");
-    CHECK(first_fault(kShort + "routes: [{name: all, policies: []}]\n") ==
-          "t:2:9: limits: would never count: the route `all` takes every request before the last "
-          "route, which has these limits. Write `default` into the `policies` of that route, or "
-          "remove `limits`");
     // One with a condition does not take everything.
     CHECK(routes_of(kShort + "routes: [{match: {path: /**, methods: [GET]}, policies: []}]\n") ==
           "GET:/**>default: default>default:default");
     CHECK(routes_of(kShort + "routes: [{match: {host: a.example}, policies: []}]\n") ==
           "a.example/**>default: default>default:default");
-}
-
-TEST_CASE("short form: a name that is there twice is refused where it can be changed") {
-    CHECK(first_fault(kShort + "policies: {default: {key: [ip], limits: [5/h]}}\n") ==
-          "t:2:9: limits: short for a policy `default`, and `policies` has one of this name: "
-          "rename that one, or write its limits here");
-    CHECK(first_fault("upstreams: {default: {servers: [http://127.0.0.1:3001]}}\n" + kShort) ==
-          "t:2:11: upstream: a URL here is short for an upstream `default`, and `upstreams` has "
-          "one of this name: write `upstream: default` for that one, or rename it");
-    CHECK(first_fault(kShort + "routes:\n  - {name: default, match: {path: /a}, policies: []}\n") ==
-          "t:4:5: routes[0]: `default` is the name of the last route, which `upstream` stands for: "
-          "choose another name");
-    CHECK(first_fault(kUpstreams + "upstream: ap\n")
-              .starts_with("t:2:11: upstream: there is no upstream `ap`; did you mean `api`? Write "
-                           "a name of `upstreams`, or a URL such as"));
-    CHECK(first_fault(kUpstreams + "upstream: localhost\n")
-              .starts_with("t:2:11: upstream: there is no upstream `localhost`: write a name of"));
-}
-
-TEST_CASE("short form: limits without an upstream at the top would apply nowhere") {
-    CHECK(first_fault(kUpstreams + "limits: [10/s]\nroutes: [{upstream: api, policies: []}]\n") ==
-          "t:2:9: limits: these are the limits of the last route, which `upstream` stands for: "
-          "write `upstream` as well, or write the limits in a policy");
 }
 
 TEST_CASE("short form: the last route has at most as many policies and keys as any") {
@@ -175,14 +139,6 @@ TEST_CASE("short form: the last route has at most as many policies and keys as a
         load("upstream: http://127.0.0.1:3000\n" + policies + "default_policies: [" + names + "]\n")
             .config->routes.at(0)
             .policies.size() == 16);
-}
-
-TEST_CASE("short form: a policy that needs a capture cannot be a default of the last route") {
-    CHECK(first_fault("upstream: http://127.0.0.1:3000\n"
-                      "policies: {p: {key: ['path:id'], limits: [5/h]}}\n"
-                      "default_policies: [p]\n")
-              .starts_with("t:1:11: upstream: the policy `p` counts by `path:id`, but this "
-                           "route's path has no such capture"));
 }
 
 }  // namespace tidegate::config_short_form_test
