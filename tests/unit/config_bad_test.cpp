@@ -137,7 +137,8 @@ class TableReader {
 std::vector<Case> all_cases() {
     std::vector<Case> all;
     for (const auto& entry : fs::directory_iterator(folder_of_tables())) {
-        if (entry.path().extension() != ".txt") continue;
+        if (entry.is_directory()) continue;
+        CHECK_MESSAGE(entry.path().extension() == ".txt", entry.path(), " is no table");
         const TableReader table(entry.path());
         all.insert(all.end(), table.cases().begin(), table.cases().end());
     }
