@@ -13,7 +13,7 @@
 #include <openssl/x509.h>
 
 #include "identity/authenticator.hpp"
-#include "identity/jws_algorithm.hpp"
+#include "identity/jwk.hpp"
 #include "identity/jwt.hpp"
 #include "identity/key_source.hpp"
 #include "token_maker.hpp"

@@ -10,7 +10,6 @@
 
 #include "base/timestamp.hpp"
 #include "tls/certificate.hpp"
-#include "tls/certificate_facts.hpp"
 
 namespace tidegate::app {
 

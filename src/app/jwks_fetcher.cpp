@@ -14,8 +14,8 @@
 
 #include "config/address.hpp"
 #include "config/error_message.hpp"
-#include "identity/issuer_metadata.hpp"
-#include "identity/jwk_set.hpp"
+#include "identity/jwk.hpp"
+#include "identity/key_source.hpp"
 #include "net/deadline.hpp"
 #include "telemetry/log.hpp"
 

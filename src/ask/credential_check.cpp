@@ -10,7 +10,7 @@
 #include "ask/key_wait.hpp"
 #include "ask/verdict.hpp"
 #include "identity/credentials.hpp"
-#include "identity/missing_key.hpp"
+#include "identity/key_source.hpp"
 
 namespace tidegate::ask {
 

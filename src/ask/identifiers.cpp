@@ -7,7 +7,6 @@
 #include "base/utf8.hpp"
 #include "http/method.hpp"
 #include "http/request_value.hpp"
-#include "identity/claim_name.hpp"
 #include "identity/counted_claims.hpp"
 #include "identity/credentials.hpp"
 #include "identity/identifier.hpp"

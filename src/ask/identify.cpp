@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "ask/challenges.hpp"
-#include "identity/user_tiers.hpp"
+#include "identity/client_list.hpp"
 
 namespace tidegate::ask {
 

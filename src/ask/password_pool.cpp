@@ -15,7 +15,7 @@
 #include <openssl/crypto.h>
 
 #include "base/block_signals.hpp"
-#include "identity/keyed_digest.hpp"
+#include "identity/digest.hpp"
 
 namespace tidegate::ask {
 

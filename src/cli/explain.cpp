@@ -27,11 +27,10 @@
 #include "http/field.hpp"
 #include "http/head.hpp"
 #include "identity/authenticator.hpp"
-#include "identity/certificate_user.hpp"
 #include "identity/client_ip.hpp"
+#include "identity/client_list.hpp"
 #include "identity/credentials.hpp"
 #include "identity/htpasswd.hpp"
-#include "identity/user_tiers.hpp"
 #include "routing/path_prefix.hpp"
 
 namespace tidegate::cli {

@@ -17,8 +17,8 @@
 #include "base/quote.hpp"
 #include "cli/commands.hpp"
 #include "config/error_message.hpp"
-#include "identity/name_rules.hpp"
-#include "identity/sha256.hpp"
+#include "identity/digest.hpp"
+#include "identity/identifier.hpp"
 
 namespace tidegate::cli {
 

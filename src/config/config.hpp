@@ -29,11 +29,9 @@
 #include "identity/client_ip.hpp"
 #include "identity/client_list.hpp"
 #include "identity/user_methods.hpp"
-#include "identity/user_tiers.hpp"
 #include "limit/policy.hpp"
 #include "rls/rules.hpp"
 #include "routing/router.hpp"
-#include "tls/server_settings.hpp"
 #include "tls/tls_settings.hpp"
 
 namespace tidegate::config {

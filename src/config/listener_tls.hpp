@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "config/section.hpp"
-#include "tls/server_settings.hpp"
+#include "tls/tls_settings.hpp"
 
 namespace tidegate::config {
 

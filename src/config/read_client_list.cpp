@@ -7,7 +7,7 @@
 
 #include "base/quote.hpp"
 #include "config/read_sections.hpp"
-#include "identity/name_rules.hpp"
+#include "identity/identifier.hpp"
 
 namespace tidegate::config {
 

@@ -8,7 +8,7 @@
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
 #include "config/referenced_file.hpp"
-#include "identity/name_rules.hpp"
+#include "identity/identifier.hpp"
 
 namespace tidegate::config {
 

@@ -6,7 +6,7 @@
 #include "config/address.hpp"
 #include "config/keys.hpp"
 #include "config/user_method.hpp"
-#include "identity/jws_algorithm.hpp"
+#include "identity/jwk.hpp"
 #include "identity/key_source.hpp"
 
 namespace tidegate::config {

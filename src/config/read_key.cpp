@@ -9,7 +9,6 @@
 #include "config/read_sections.hpp"
 #include "http/forwarding_fields.hpp"
 #include "http/framing.hpp"
-#include "identity/claim_name.hpp"
 #include "identity/counted_claims.hpp"
 
 namespace tidegate::config {

@@ -11,8 +11,7 @@
 #include "config/suggest.hpp"
 #include "identity/api_keys.hpp"
 #include "identity/htpasswd.hpp"
-#include "identity/jwk_set.hpp"
-#include "identity/jws_algorithm.hpp"
+#include "identity/jwk.hpp"
 #include "identity/key_source.hpp"
 
 namespace tidegate::config {

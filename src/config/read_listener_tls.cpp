@@ -12,8 +12,8 @@
 #include "config/pem_files.hpp"
 #include "config/read_sections.hpp"
 #include "config/referenced_file.hpp"
-#include "tls/certificate_facts.hpp"
-#include "tls/revocation_list.hpp"
+#include "tls/certificate.hpp"
+#include "tls/client_auth.hpp"
 #include "tls/ticket_keys.hpp"
 #include "tls/tls_server.hpp"
 

@@ -11,7 +11,7 @@
 #include "config/header_field.hpp"
 #include "config/read_sections.hpp"
 #include "http/method.hpp"
-#include "identity/sha256.hpp"
+#include "identity/digest.hpp"
 #include "routing/path_pattern.hpp"
 
 namespace tidegate::config {

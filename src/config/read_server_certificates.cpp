@@ -10,8 +10,7 @@
 #include "config/listener_tls.hpp"
 #include "config/pem_files.hpp"
 #include "config/read_sections.hpp"
-#include "tls/certificate_facts.hpp"
-#include "tls/certificate_names.hpp"
+#include "tls/certificate.hpp"
 #include "tls/system_authorities.hpp"
 
 namespace tidegate::config {

@@ -10,7 +10,7 @@
 #include "base/quote.hpp"
 #include "config/read_sections.hpp"
 #include "config/suggest.hpp"
-#include "identity/jws_algorithm.hpp"
+#include "identity/jwk.hpp"
 
 namespace tidegate::config {
 

@@ -12,7 +12,7 @@
 #include "doctor/examinations.hpp"
 #include "doctor/thresholds.hpp"
 #include "doctor/trial.hpp"
-#include "identity/jwk_set.hpp"
+#include "identity/jwk.hpp"
 #include "net/asio.hpp"
 #include "tls/certificate.hpp"
 

@@ -26,8 +26,6 @@
 #include "doctor/trial.hpp"
 #include "net/timed_socket.hpp"
 #include "tls/certificate.hpp"
-#include "tls/certificate_facts.hpp"
-#include "tls/certificate_names.hpp"
 #include "tls/tls_client.hpp"
 
 namespace tidegate::doctor {

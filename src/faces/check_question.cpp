@@ -19,8 +19,8 @@
 #include "http/field_lines.hpp"
 #include "http/head.hpp"
 #include "http/problem.hpp"
-#include "identity/name_rules.hpp"
-#include "identity/user_tiers.hpp"
+#include "identity/client_list.hpp"
+#include "identity/identifier.hpp"
 
 namespace tidegate::faces {
 

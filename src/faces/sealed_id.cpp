@@ -13,7 +13,7 @@
 #include "base/json_text.hpp"
 #include "base/strict_json.hpp"
 #include "identity/base64url.hpp"
-#include "identity/sha256.hpp"
+#include "identity/digest.hpp"
 
 namespace tidegate::faces {
 

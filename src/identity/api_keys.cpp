@@ -5,8 +5,8 @@
 #include <openssl/crypto.h>
 
 #include "base/hex.hpp"
-#include "identity/name_rules.hpp"
-#include "identity/sha256.hpp"
+#include "identity/digest.hpp"
+#include "identity/identifier.hpp"
 
 namespace tidegate::identity {
 namespace {

@@ -11,8 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "identity/keyed_digest.hpp"
-#include "identity/sha256.hpp"
+#include "identity/digest.hpp"
 
 namespace tidegate::identity {
 

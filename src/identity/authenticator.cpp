@@ -6,12 +6,11 @@
 
 #include "base/hex.hpp"
 #include "identity/api_keys.hpp"
-#include "identity/certificate_user.hpp"
 #include "identity/counted_claims.hpp"
 #include "identity/credentials.hpp"
+#include "identity/digest.hpp"
+#include "identity/identifier.hpp"
 #include "identity/jwt.hpp"
-#include "identity/name_rules.hpp"
-#include "identity/sha256.hpp"
 
 namespace tidegate::identity {
 namespace {

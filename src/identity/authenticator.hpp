@@ -16,7 +16,7 @@
 #include "http/field.hpp"
 #include "identity/client_ip.hpp"
 #include "identity/credential_cache.hpp"
-#include "identity/credential_fault.hpp"
+#include "identity/credentials.hpp"
 #include "identity/key_source.hpp"
 #include "identity/user_methods.hpp"
 #include "tls/client_certificate.hpp"

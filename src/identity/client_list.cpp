@@ -44,4 +44,10 @@ std::string ClientList::entry_for(const ClientIdentity& client) const {
     return {};
 }
 
+std::string_view tier_of(const std::optional<std::string_view>& user, const UserTiers& tiers) {
+    if (!user || tiers.empty()) return {};
+    const auto found = tiers.find(*user);
+    return found != tiers.end() ? std::string_view(found->second) : std::string_view{};
+}
+
 }  // namespace tidegate::identity

@@ -17,8 +17,8 @@
 
 #include <boost/unordered/unordered_flat_map.hpp>
 
-#include "identity/credential_fault.hpp"
-#include "identity/keyed_digest.hpp"
+#include "identity/credentials.hpp"
+#include "identity/digest.hpp"
 
 namespace tidegate::identity {
 

@@ -2,15 +2,98 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
+#include <string>
 
 #include <openssl/crypto.h>
 
 #include "base/ascii.hpp"
 #include "base/hex.hpp"
 #include "base/utf8.hpp"
+#include "http/field.hpp"
 #include "http/request_value.hpp"
+#include "identity/identifier.hpp"
 
 namespace tidegate::identity {
+
+std::string_view to_string(CredentialFault fault) {
+    switch (fault) {
+        case CredentialFault::none:
+            return "";
+        case CredentialFault::malformed:
+            return "credential: malformed";
+        case CredentialFault::unsafe_user:
+            return "credential: unusable user name";
+        case CredentialFault::unclear_cookie:
+            return "cookie: unclear";
+        case CredentialFault::foreign_space:
+            return "credential: user of another method's namespace";
+        case CredentialFault::not_json:
+            return "token: not strict JSON";
+        case CredentialFault::critical_extension:
+            return "token: critical extension";
+        case CredentialFault::token_type:
+            return "token: of another type";
+        case CredentialFault::algorithm:
+            return "token: algorithm not allowed";
+        case CredentialFault::unknown_key:
+            return "token: no such key";
+        case CredentialFault::signature:
+            return "token: wrong signature";
+        case CredentialFault::expired:
+            return "token: expired";
+        case CredentialFault::not_yet_valid:
+            return "token: not valid yet";
+        case CredentialFault::time_claim:
+            return "token: bad time claim";
+        case CredentialFault::issuer:
+            return "token: wrong issuer";
+        case CredentialFault::audience:
+            return "token: wrong audience";
+        case CredentialFault::user_claim:
+            return "token: no user";
+        case CredentialFault::unknown_secret:
+            return "key: unknown";
+        case CredentialFault::wrong_password:
+            return "password: wrong";
+        case CredentialFault::certificate_name:
+            return "certificate: not exactly one name that fits";
+    }
+    return "";
+}
+
+bool is_guess(CredentialFault fault) {
+    switch (fault) {
+        case CredentialFault::malformed:
+        case CredentialFault::not_json:
+        case CredentialFault::critical_extension:
+        case CredentialFault::algorithm:
+        case CredentialFault::token_type:
+        case CredentialFault::signature:
+        case CredentialFault::unknown_secret:
+        case CredentialFault::wrong_password:
+            return true;
+        default:
+            return false;
+    }
+}
+
+bool is_proved_by_signature(CredentialFault fault) {
+    switch (fault) {
+        case CredentialFault::unsafe_user:
+        case CredentialFault::foreign_space:
+        case CredentialFault::expired:
+        case CredentialFault::not_yet_valid:
+        case CredentialFault::time_claim:
+        case CredentialFault::issuer:
+        case CredentialFault::audience:
+        case CredentialFault::user_claim:
+            return true;
+        default:
+            return false;
+    }
+}
+
 namespace {
 
 using State = Credential::State;
@@ -206,6 +289,71 @@ CredentialFault BasicLogin::read(std::string_view base64) {
     user_bytes_ = colon;
     password_bytes_ = password.size();
     return CredentialFault::none;
+}
+
+namespace {
+
+using Subject = CertificateMethod::Subject;
+
+struct NamesOfKind {
+    std::span<const std::string> values;
+    bool is_incomplete = false;
+};
+
+NamesOfKind names_of_kind(Subject subject, const ClientCertificate& certificate) {
+    const auto all = [](const ClientCertificate::Names& names) {
+        return NamesOfKind{names.values, names.is_incomplete};
+    };
+    switch (subject) {
+        case Subject::common_name:
+            return all(certificate.common_names);
+        case Subject::uri:
+            return all(certificate.uris);
+        case Subject::dns:
+            return all(certificate.dns_names);
+        case Subject::email:
+            return all(certificate.emails);
+        case Subject::sha256:
+            break;
+    }
+    return {{&certificate.sha256, 1}};
+}
+
+// DNS names are the same in either case (RFC 4343); the certificate's are in lower case.
+bool has_prefix(const CertificateMethod& method, std::string_view name) {
+    if (method.subject != Subject::dns) return name.starts_with(method.prefix);
+    return http::equal_ignoring_case(name.substr(0, method.prefix.size()), method.prefix);
+}
+
+}  // namespace
+
+CertificateUser user_of(const CertificateMethod& method, const ClientCertificate& certificate) {
+    const NamesOfKind names = names_of_kind(method.subject, certificate);
+    if (names.is_incomplete) return {CredentialFault::unsafe_user, {}};
+    CertificateUser user{CredentialFault::certificate_name, {}};
+    for (const std::string& name : names.values) {
+        if (!has_prefix(method, name) || name == user.name) continue;
+        if (!user.name.empty()) return {CredentialFault::certificate_name, {}};
+        user = {CredentialFault::none, name};
+    }
+    if (!user.name.empty() && !is_safe_user(user.name)) return {CredentialFault::unsafe_user, {}};
+    return user;
+}
+
+std::string_view to_string(Subject subject) {
+    switch (subject) {
+        case Subject::common_name:
+            return "CN";
+        case Subject::uri:
+            return "san_uri";
+        case Subject::dns:
+            return "san_dns";
+        case Subject::email:
+            return "san_email";
+        case Subject::sha256:
+            return "sha256";
+    }
+    return "";
 }
 
 }  // namespace tidegate::identity

@@ -9,10 +9,50 @@
 #include <string_view>
 
 #include "http/field.hpp"
-#include "identity/credential_fault.hpp"
-#include "identity/name_rules.hpp"
+#include "identity/identifier.hpp"
+#include "identity/user_methods.hpp"
+#include "tls/client_certificate.hpp"
 
 namespace tidegate::identity {
+
+// Why a credential was not believed. For logs, metrics and `explain`; the answer to the client says
+// much less.
+enum class CredentialFault : std::uint8_t {
+    none,
+    // of any
+    malformed,       // not of the form its scheme has, or longer than allowed
+    unsafe_user,     // names a user that is_safe_user() refuses
+    unclear_cookie,  // there twice with different values, or of characters that no cookie has
+    foreign_space,   // names a user that begins with the namespace of another method
+    // of a token
+    not_json,            // head or claims are no JSON object, or name something twice
+    critical_extension,  // `crit` asks for what Tidegate does not implement
+    token_type,          // `typ` says that it was made for another purpose
+    algorithm,           // not one of those configured
+    unknown_key,         // no key has its `kid`, or none could have signed it
+    signature,
+    expired,
+    not_yet_valid,  // `nbf` or `iat` lie ahead
+    time_claim,     // `exp`, `nbf` or `iat` is no number, or there is no `exp`
+    issuer,
+    audience,
+    user_claim,  // the claim that names the user is missing, or no text or number
+    // of a key or a password
+    unknown_secret,
+    wrong_password,
+    // of a client's certificate
+    certificate_name,  // none of its names fits, or several
+};
+
+// `token: expired`. For people; never holds anything of the credential.
+std::string_view to_string(CredentialFault fault);
+
+// Whether its sender may be trying secrets. A client whose token is signed by one of our keys and
+// has expired guesses nothing; nor does a client whose token names a key that is not there.
+bool is_guess(CredentialFault fault);
+
+// Whether only a token that one of our keys signed is refused for that.
+bool is_proved_by_signature(CredentialFault fault);
 
 // Of a token, a key or a cookie.
 inline constexpr std::size_t kSecretBytesMax = 8'192;
@@ -80,5 +120,19 @@ class BasicLogin {
     std::size_t user_bytes_ = 0;
     std::size_t password_bytes_ = 0;
 };
+
+// Which of the names in a client's certificate is its user. Pure.
+struct CertificateUser {
+    CredentialFault fault = CredentialFault::none;
+    std::string_view name;  // goes into the certificate
+};
+
+// The only name of the method's kind that has its prefix. No name, or two that differ, is a fault:
+// Tidegate cannot tell which one the authority meant. So is a name that the certificate's reader
+// left out, as it could have been a second one.
+CertificateUser user_of(const CertificateMethod& method, const ClientCertificate& certificate);
+
+// As the configuration has it: `san_uri`.
+std::string_view to_string(CertificateMethod::Subject subject);
 
 }  // namespace tidegate::identity

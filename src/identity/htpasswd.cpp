@@ -13,7 +13,7 @@
 #include "base/ascii.hpp"
 #include "base/constant_time.hpp"
 #include "base/units.hpp"
-#include "identity/name_rules.hpp"
+#include "identity/identifier.hpp"
 
 namespace tidegate::identity {
 namespace {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <new>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -12,12 +13,172 @@
 #include <openssl/bn.h>
 #include <openssl/crypto.h>
 #include <openssl/ec.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 
 #include "base/quote.hpp"
 #include "identity/base64url.hpp"
 
 namespace tidegate::identity {
+
+namespace {
+
+struct Row {
+    JwsAlgorithm algorithm;
+    std::string_view name;
+    KeyKind kind;
+    std::size_t hash_bytes;
+};
+
+// In the order of the enumeration.
+constexpr std::array<Row, 13> kRows{{
+    {JwsAlgorithm::hs256, "HS256", KeyKind::secret, 32},
+    {JwsAlgorithm::hs384, "HS384", KeyKind::secret, 48},
+    {JwsAlgorithm::hs512, "HS512", KeyKind::secret, 64},
+    {JwsAlgorithm::rs256, "RS256", KeyKind::rsa, 32},
+    {JwsAlgorithm::rs384, "RS384", KeyKind::rsa, 48},
+    {JwsAlgorithm::rs512, "RS512", KeyKind::rsa, 64},
+    {JwsAlgorithm::ps256, "PS256", KeyKind::rsa, 32},
+    {JwsAlgorithm::ps384, "PS384", KeyKind::rsa, 48},
+    {JwsAlgorithm::ps512, "PS512", KeyKind::rsa, 64},
+    {JwsAlgorithm::es256, "ES256", KeyKind::p256, 32},
+    {JwsAlgorithm::es384, "ES384", KeyKind::p384, 48},
+    {JwsAlgorithm::es512, "ES512", KeyKind::p521, 64},
+    {JwsAlgorithm::eddsa, "EdDSA", KeyKind::ed25519, 64},
+}};
+
+constexpr bool in_order() {
+    for (std::size_t i = 0; i < kRows.size(); ++i)
+        if (static_cast<std::size_t>(kRows[i].algorithm) != i) return false;
+    return true;
+}
+static_assert(in_order());
+
+const Row& row_of(JwsAlgorithm algorithm) {
+    return kRows[static_cast<std::size_t>(algorithm)];
+}
+
+}  // namespace
+
+std::optional<JwsAlgorithm> parse_jws_algorithm(std::string_view name) {
+    const auto* found =
+        std::find_if(kRows.begin(), kRows.end(), [&](const Row& row) { return row.name == name; });
+    if (found == kRows.end()) return std::nullopt;
+    return found->algorithm;
+}
+
+std::string_view to_string(JwsAlgorithm algorithm) {
+    return row_of(algorithm).name;
+}
+
+KeyKind key_kind_of(JwsAlgorithm algorithm) {
+    return row_of(algorithm).kind;
+}
+
+std::size_t hash_bytes_of(JwsAlgorithm algorithm) {
+    return row_of(algorithm).hash_bytes;
+}
+
+namespace {
+
+struct FreeNumber {
+    void operator()(BIGNUM* number) const { BN_free(number); }
+    void operator()(BN_CTX* context) const { BN_CTX_free(context); }
+    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+};
+using Number = std::unique_ptr<BIGNUM, FreeNumber>;
+
+// p = 2^255 - 19, and d of the curve -x^2 + y^2 = 1 + d x^2 y^2 (RFC 8032 section 5.1).
+constexpr const char* kPrime = "7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffed";
+constexpr const char* kCurveD = "52036cee2b6ffe738cc740797779e89800700a4d4141d8ab75eb4dca135978a3";
+// y of the points whose order is 1, 2, 4 and 8 (two of them), big-endian.
+constexpr std::array<const char*, 5> kSmallOrder{
+    "01", "7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffec", "00",
+    "05fc536d880238b13933c6d305acdfd5f098eff289f4c345b027b2c28f95e826",
+    "7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd84d3d706a17c7"};
+
+void require(bool good) {
+    if (!good) throw std::bad_alloc();  // numbers fail only for want of memory
+}
+
+Number number_of(const char* hex) {
+    BIGNUM* number = nullptr;
+    require(BN_hex2bn(&number, hex) != 0);
+    return Number(number);
+}
+
+Number new_number() {
+    Number number(BN_new());
+    require(number != nullptr);
+    return number;
+}
+
+bool has_small_order(const BIGNUM& y) {
+    return std::any_of(kSmallOrder.begin(), kSmallOrder.end(),
+                       [&](const char* known) { return BN_cmp(&y, number_of(known).get()) == 0; });
+}
+
+// Whether some x makes (x, y) a point: x^2 = (y^2 - 1) / (d y^2 + 1) has to be a square, and by
+// Euler's criterion it is one if (y^2 - 1) * (d y^2 + 1), raised to (p - 1) / 2, is 1. Requires
+// y < p; the divisor is never 0, and the numerator only where the order is small.
+bool is_on_curve(const BIGNUM& y, const BIGNUM& prime) {
+    const std::unique_ptr<BN_CTX, FreeNumber> context(BN_CTX_new());
+    require(context != nullptr);
+    const Number square = new_number();
+    const Number numerator = new_number();
+    const Number divisor = new_number();
+    const Number exponent = new_number();
+    const Number d = number_of(kCurveD);
+    require(BN_mod_sqr(square.get(), &y, &prime, context.get()) == 1 &&
+            BN_mod_sub(numerator.get(), square.get(), BN_value_one(), &prime, context.get()) == 1 &&
+            BN_mod_mul(divisor.get(), square.get(), d.get(), &prime, context.get()) == 1 &&
+            BN_mod_add(divisor.get(), divisor.get(), BN_value_one(), &prime, context.get()) == 1 &&
+            BN_mod_mul(square.get(), numerator.get(), divisor.get(), &prime, context.get()) == 1 &&
+            BN_rshift1(exponent.get(), &prime) == 1 &&
+            BN_mod_exp(square.get(), square.get(), exponent.get(), &prime, context.get()) == 1);
+    return BN_is_one(square.get());
+}
+
+// The key is y in little-endian order, with the sign of x in the highest bit.
+bool is_safe_point(std::string_view bytes) {
+    std::string y_bytes(bytes);
+    y_bytes.back() = static_cast<char>(static_cast<unsigned char>(y_bytes.back()) & 0x7fU);
+    const Number y(BN_lebin2bn(reinterpret_cast<const unsigned char*>(y_bytes.data()),
+                               static_cast<int>(y_bytes.size()), nullptr));
+    require(y != nullptr);
+    const Number prime = number_of(kPrime);
+    return BN_cmp(y.get(), prime.get()) < 0 && !has_small_order(*y) && is_on_curve(*y, *prime);
+}
+
+const unsigned char* bytes_of(std::string_view text) {
+    return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+}  // namespace
+
+void FreePublicKey::operator()(EVP_PKEY* key) const {
+    EVP_PKEY_free(key);
+}
+
+PublicKey read_ed25519_key(std::string_view bytes) {
+    if (bytes.size() != kEd25519KeyBytes || !is_safe_point(bytes)) return nullptr;
+    PublicKey key(
+        EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, bytes_of(bytes), bytes.size()));
+    require(key != nullptr);
+    return key;
+}
+
+// OpenSSL refuses a signature whose second half is not below the order of the group, so each
+// signature has one form (RFC 8032 section 5.1.7).
+bool is_signed_with_ed25519(EVP_PKEY& key, std::string_view message, std::string_view signature) {
+    if (signature.size() != kEd25519SignatureBytes) return false;
+    const std::unique_ptr<EVP_MD_CTX, FreeNumber> context(EVP_MD_CTX_new());
+    return context != nullptr &&
+           EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, &key) == 1 &&
+           EVP_DigestVerify(context.get(), bytes_of(signature), signature.size(), bytes_of(message),
+                            message.size()) == 1;
+}
+
 namespace {
 
 // RFC 7518 section 3.3 asks for 2,048; what is above the other would be an attack on our time.
@@ -335,6 +496,83 @@ JwkReading read_jwk(const JsonValue& value) {
     if (reading.key->kind != KeyKind::secret && has_private_part(value))
         reading.remark = "it has private parts, which only the issuer should have";
     return reading;
+}
+
+namespace {
+
+// `key 3 (kid `2026-a`)`: how a sentence calls a member of the set.
+std::string name_of(const JsonValue& member, std::size_t number) {
+    std::string name = "key " + std::to_string(number);
+    if (!member.is_object()) return name;
+    if (const auto kid = string_member(member, "kid")) name += " (kid " + quote(*kid) + ")";
+    return name;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const JwkSet>, std::string> JwkSet::parse(std::string_view json,
+                                                                 Origin origin) {
+    if (json.size() > kJwkSetBytesMax) return std::string("more than 1 MiB");
+    auto document = parse_json_object(json);
+    if (!document) return document.error();
+    const JsonValue* keys = find_member(*document, "keys");
+    if (keys == nullptr || !keys->is_array())
+        return std::string("no `keys`, or no list: `{\"keys\": [...]}`");
+    const std::size_t count = keys->size();
+    if (count > kJwkSetKeysMax)
+        return "more than " + std::to_string(kJwkSetKeysMax) + " keys: " + std::to_string(count);
+
+    // A key that cannot be made leaves its reason with OpenSSL, where TLS would find it.
+    ERR_set_mark();
+    std::shared_ptr<JwkSet> set(new JwkSet);
+    std::optional<std::string> fault;
+    for (std::size_t i = 0; i < count && !fault; ++i) fault = set->take((*keys)[i], i + 1, origin);
+    ERR_pop_to_mark();
+    if (fault) return *std::move(fault);
+    if (set->keys_.empty() && origin == Origin::file)
+        return std::string("no key in it can check a token");
+    return std::shared_ptr<const JwkSet>(std::move(set));
+}
+
+std::optional<std::string> JwkSet::take(const JsonValue& member, std::size_t number,
+                                        Origin origin) {
+    JwkReading reading = read_jwk(member);
+    const std::string name = name_of(member, number);
+    if (!reading.key) {
+        if (reading.malformed && origin == Origin::file) return name + ": " + reading.remark;
+        warnings_.push_back(name + " is left out: " + reading.remark);
+        return std::nullopt;
+    }
+    const bool twice = std::any_of(keys_.begin(), keys_.end(), [&](const Jwk& other) {
+        return other.kid && other.kid == reading.key->kid && other.kind == reading.key->kind;
+    });
+    if (twice) {
+        // RFC 7517 section 4.5: only keys of different kinds may share one.
+        if (origin == Origin::file) return name + ": another key of its kind has the same `kid`";
+        warnings_.push_back(name + ": another key of its kind has the same `kid`");
+    }
+    if (reading.key->kind == KeyKind::secret && origin == Origin::fetched)
+        warnings_.push_back(name + " is a secret: everyone who can fetch it can sign tokens");
+    if (!reading.remark.empty()) warnings_.push_back(name + ": " + reading.remark);
+    keys_.push_back(*std::move(reading.key));
+    return std::nullopt;
+}
+
+bool JwkSet::operator==(const JwkSet& other) const {
+    return std::equal(keys_.begin(), keys_.end(), other.keys_.begin(), other.keys_.end(),
+                      [](const Jwk& a, const Jwk& b) { return a.digest == b.digest; });
+}
+
+JwkSet::Candidates JwkSet::candidates(const std::optional<std::string>& kid,
+                                      JwsAlgorithm algorithm) const {
+    Candidates found;
+    for (const Jwk& key : keys_) {
+        if (kid && key.kid != kid) continue;
+        found.kid_is_known_ = found.kid_is_known_ || kid.has_value();
+        if (found.count_ < Candidates::kMax && key.fits(algorithm))
+            found.keys_[found.count_++] = &key;
+    }
+    return found;
 }
 
 }  // namespace tidegate::identity

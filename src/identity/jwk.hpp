@@ -1,20 +1,59 @@
-// One key that tokens are checked with (RFC 7517, RFC 7518 section 6, RFC 8037). Immutable; any
-// thread.
+// Keys that tokens are signed with (RFC 7517): one, and sets of them.
 #pragma once
 
 #include <cjose/jwk.h>
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include <openssl/types.h>
+
+#include "base/result.hpp"
 #include "base/strict_json.hpp"
-#include "identity/ed25519.hpp"
-#include "identity/jws_algorithm.hpp"
+#include "identity/user_methods.hpp"
 
 namespace tidegate::identity {
+
+// The algorithms of signed tokens (RFC 7518 section 3.1, RFC 8037): their names, and which key each
+// needs.
+
+// What a key is; a curve is a kind of its own.
+enum class KeyKind : std::uint8_t { secret, rsa, p256, p384, p521, ed25519 };
+
+// `RS256`, exactly so. Nothing for other names, `none` among them.
+std::optional<JwsAlgorithm> parse_jws_algorithm(std::string_view name);
+std::string_view to_string(JwsAlgorithm algorithm);
+
+// The only kind of key that signs with it.
+KeyKind key_kind_of(JwsAlgorithm algorithm);
+
+// Bytes of the hash in it; of EdDSA those of SHA-512.
+std::size_t hash_bytes_of(JwsAlgorithm algorithm);
+
+// Ed25519 signatures (RFC 8032) as JSON Web Tokens use them (RFC 8037). Pure; any thread.
+inline constexpr std::size_t kEd25519KeyBytes = 32;
+inline constexpr std::size_t kEd25519SignatureBytes = 64;
+
+struct FreePublicKey {
+    void operator()(EVP_PKEY* key) const;
+};
+using PublicKey = std::unique_ptr<EVP_PKEY, FreePublicKey>;
+
+// The public key that has these bytes (RFC 8032 section 5.1.5). Null if they are not a point of the
+// curve in its one canonical form, or a point of small order: everyone can make signatures that
+// such a key accepts. Throws std::bad_alloc.
+PublicKey read_ed25519_key(std::string_view bytes);
+
+// Whether the owner of `key` signed `message`. Several threads may use one key. Leaves its errors
+// in OpenSSL's queue.
+bool is_signed_with_ed25519(EVP_PKEY& key, std::string_view message, std::string_view signature);
 
 // A `kid` longer than this is none.
 inline constexpr std::size_t kKeyIdBytesMax = 256;
@@ -53,5 +92,60 @@ struct JwkReading {
 
 // Reads a member of `keys`. Public parts only are kept of a private key.
 JwkReading read_jwk(const JsonValue& value);
+
+// The keys that tokens are checked with: a JWK Set (RFC 7517 section 5). Immutable; any thread.
+inline constexpr std::size_t kJwkSetBytesMax = std::size_t{1} << 20;
+inline constexpr std::size_t kJwkSetKeysMax = 100;
+
+class JwkSet {
+  public:
+    // An operator edits a file, so each mistake is worth refusing; a fetched set is not ours to
+    // mend, and one bad key must not cost the others.
+    enum class Origin : std::uint8_t { file, fetched };
+
+    // `{"keys": [...]}`. Keys that are not for checking tokens (an unknown `kty`, `crv` or `alg`,
+    // `use` other than `sig`, `key_ops` without `verify`) are left out, with a warning. In a file
+    // refused, else left out with a warning: a key that is malformed; a `kid` that an earlier key
+    // of the same kind has (both stay in a fetched set). In a file refused: no key that is left.
+    // An error is a sentence that says which key and what is wrong; none shows a key.
+    static Result<std::shared_ptr<const JwkSet>, std::string> parse(std::string_view json,
+                                                                    Origin origin);
+
+    // Keys of use; a fetched set may have none.
+    std::size_t size() const { return keys_.size(); }
+    // Sentences for the one who runs this.
+    const std::vector<std::string>& warnings() const { return warnings_; }
+
+    // Keys that may have signed a token.
+    class Candidates {
+      public:
+        static constexpr std::size_t kMax = 4;  // signatures tried for one token
+
+        std::span<const Jwk* const> keys() const { return {keys_.data(), count_}; }
+        // Whether the set has a key of that `kid`, if it does not fit; false without a `kid`.
+        bool kid_is_known() const { return kid_is_known_; }
+
+      private:
+        friend class JwkSet;
+        std::array<const Jwk*, kMax> keys_{};
+        std::size_t count_ = 0;
+        bool kid_is_known_ = false;
+    };
+    // The first that have exactly this `kid`, or any if there is none, and fit the algorithm.
+    // Pointers are valid as long as the set.
+    Candidates candidates(const std::optional<std::string>& kid, JwsAlgorithm algorithm) const;
+
+    // Whether both check the same tokens: the same keys in the same order.
+    bool operator==(const JwkSet& other) const;
+
+  private:
+    JwkSet() = default;
+
+    // An error if the set is to be refused for this member.
+    std::optional<std::string> take(const JsonValue& member, std::size_t number, Origin origin);
+
+    std::vector<Jwk> keys_;
+    std::vector<std::string> warnings_;
+};
 
 }  // namespace tidegate::identity

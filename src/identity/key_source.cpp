@@ -1,5 +1,12 @@
 #include "identity/key_source.hpp"
 
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "base/quote.hpp"
+#include "base/strict_json.hpp"
+
 namespace tidegate::identity {
 
 void KeySource::put(std::shared_ptr<const JwkSet> keys) {
@@ -74,6 +81,54 @@ void KeySource::publish(const KeyFetches& fetches) {
 std::uint64_t KeySource::next_version() {
     static std::atomic<std::uint64_t> latest{0};
     return latest.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+MissingKey::Step MissingKey::next(const KeyFetches& fetches, Time now) const {
+    if (fetches.succeeded >= proof_) return Step::refuse;
+    if (fetches.ended >= proof_ || now >= until_) return Step::unavailable;
+    // One that is under way may bring the key, too.
+    return fetches.is_under_way() || fetches.next < until_ ? Step::wait : Step::unavailable;
+}
+
+std::chrono::seconds retry_after(const KeyFetches& fetches, MissingKey::Time now) {
+    constexpr std::chrono::seconds kLeast{1};
+    // The first fetch may begin at the beginning of time: that is no difference to compute.
+    if (fetches.is_under_way() || fetches.next <= now) return kLeast;
+    return std::chrono::ceil<std::chrono::seconds>(fetches.next - now);
+}
+
+namespace {
+
+// A Result of two strings does not know which one it is given.
+Result<std::string, std::string> fault(std::string why) {
+    return {boost::system::in_place_error, std::move(why)};
+}
+
+std::string_view without_slash(std::string_view url) {
+    if (url.ends_with('/')) url.remove_suffix(1);
+    return url;
+}
+
+}  // namespace
+
+std::string metadata_url(std::string_view issuer) {
+    return std::string(without_slash(issuer)) + "/.well-known/openid-configuration";
+}
+
+Result<std::string, std::string> key_set_url(std::string_view json, std::string_view issuer) {
+    const auto document = parse_json_object(json);
+    if (!document) return fault(document.error());
+    const auto named = string_member(*document, "issuer");
+    if (!named) return fault("it has no `issuer`");
+    if (*named != issuer) {
+        const bool is_slash = without_slash(*named) == without_slash(issuer);
+        return fault("its `issuer` is " + quote(*named) +
+                     (is_slash ? ": write `discovery` exactly so, with the same end"
+                               : ", and `discovery` names another one"));
+    }
+    const auto url = string_member(*document, "jwks_uri");
+    if (!url || url->empty()) return fault("it has no `jwks_uri`");
+    return {boost::system::in_place_value, *url};
 }
 
 }  // namespace tidegate::identity

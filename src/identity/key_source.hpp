@@ -13,10 +13,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
-#include "identity/jwk_set.hpp"
+#include "base/result.hpp"
+#include "identity/jwk.hpp"
 
 namespace tidegate::identity {
 
@@ -128,5 +130,53 @@ class KeySource {
     std::unordered_map<std::uint64_t, std::size_t> by_client_;  // how many of them
     std::atomic<std::uint64_t> version_{0};
 };
+
+// What becomes of a request whose token names a key that is not there, while keys are fetched: the
+// key may be new. Only a fetch that began after the request came, and that has not brought the key,
+// proves that there is none. Pure: the caller supplies time.
+class MissingKey {
+  public:
+    using Time = std::chrono::steady_clock::time_point;
+
+    // How long a request waits for keys, in all.
+    static constexpr std::chrono::seconds kPatience{1};
+
+    enum class Step : std::uint8_t {
+        refuse,       // there is no such key (401)
+        wait,         // until a fetch has ended, at most until(); then check the token again
+        unavailable,  // the fetch failed, is not allowed yet, or takes too long (503)
+    };
+
+    // The request comes at `now`. `fetches`: from before the keys were read.
+    MissingKey(const KeyFetches& fetches, Time now)
+        : proof_(fetches.begun + 1), until_(now + kPatience) {}
+
+    // The key is not among the keys, which were read after `fetches`.
+    Step next(const KeyFetches& fetches, Time now) const;
+
+    Time until() const { return until_; }
+
+  private:
+    std::uint64_t proof_;  // the number of the first fetch that proves something
+    Time until_;
+};
+
+// For Retry-After: whole seconds, rounded up, at least 1, until a fetch may begin.
+std::chrono::seconds retry_after(const KeyFetches& fetches, MissingKey::Time now);
+
+// What Tidegate reads of the metadata of an issuer of tokens (`jwt.discovery`). Pure.
+//
+// OpenID Connect Discovery 1.0 section 4, not RFC 8414: the document of OpenID Connect is at the
+// issuer's URL with `/.well-known/openid-configuration` after it; that of RFC 8414 has
+// `/.well-known/oauth-authorization-server` between host and path. The providers that publish the
+// second one publish the first one, too, and many publish the first one alone.
+
+// Where the metadata of `issuer`, a URL without query and fragment, are. One slash at the end of
+// the issuer goes (section 4.1).
+std::string metadata_url(std::string_view issuer);
+
+// The member `jwks_uri` of the metadata `json`, not checked yet. Or why there is none, as a clause:
+// no strict JSON object, an `issuer` that is not exactly `issuer` (section 4.3), no `jwks_uri`.
+Result<std::string, std::string> key_set_url(std::string_view json, std::string_view issuer);
 
 }  // namespace tidegate::identity

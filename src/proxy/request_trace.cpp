@@ -7,7 +7,7 @@
 
 #include "http/field.hpp"
 #include "http/field_lines.hpp"
-#include "identity/sha256.hpp"
+#include "identity/digest.hpp"
 #include "proxy/exchange.hpp"
 #include "proxy/worker_context.hpp"
 

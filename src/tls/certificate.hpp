@@ -3,10 +3,14 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include <openssl/types.h>
@@ -51,5 +55,93 @@ using SharedCertificate = std::shared_ptr<X509>;
 std::vector<SharedCertificate> shown_chain(const SSL* tls);
 // Of the peer's; nothing when it has shown none, or `tls` is null.
 std::optional<std::chrono::system_clock::time_point> peer_valid_until(const SSL* tls);
+
+// The key that a certificate is about. Pure.
+
+// Those that a listener may have.
+enum class KeyType : std::uint8_t { ecdsa, ed25519, rsa };
+inline constexpr std::size_t kKeyTypes = 3;
+std::string_view name_of(KeyType type);
+
+inline constexpr int kRsaBitsMin = 2'048;
+
+struct CertificateKey {
+    // What keeps a listener from using it.
+    enum class Fault : std::uint8_t { none, type, bits, curve };
+
+    Fault fault = Fault::type;
+    std::optional<KeyType> type{};  // nothing with Fault::type alone
+    int bits = 0;
+    std::string curve{};                      // of ECDSA, as OpenSSL names it: `prime256v1`
+    std::string text = "of an unknown kind";  // `ECDSA P-256`, `RSA 2048`, `Ed25519`
+};
+
+CertificateKey key_of(const X509& certificate);
+
+// The names of servers' certificates, and which of them is meant by the name that a client asks
+// for (RFC 9525). Pure.
+//
+// A normal name is one that can be compared byte by byte: lower case, without the root's dot, each
+// address in its one spelling.
+
+// Of a name that a certificate or the configuration states: `example.com`, `192.0.2.1`, or
+// `*.example.com` for all names with one label more. Nothing: no client can ask for such a name. A
+// name of other alphabets is written in ASCII (`xn--...`); in Unicode, it is none.
+std::optional<std::string> normal_certificate_name(std::string_view name);
+
+// Of a name that a client asks for: it is no wildcard. Clients ought not to ask for addresses, but
+// some do.
+std::optional<std::string> normal_asked_name(std::string_view name);
+
+// The names that `certificate` states as subject alternative names, normal, each once, in its
+// order. Its subject means nothing.
+std::vector<std::string> names_of(const X509& certificate);
+
+// Whether a client that asks for `name`, a DNS name or an IP address, takes `certificate` for it:
+// OpenSSL's answer, which knows nothing of this file.
+bool is_for(const X509& certificate, const std::string& name);
+
+// Numbers normal names from 0 on, and finds them again in the same time however many there are.
+class CertificateNames {
+  public:
+    // The number of `name`, which must be normal; it is the next one if `name` is new.
+    std::size_t add(const std::string& name);
+    // The number of the name that `asked`, which must be normal, means: itself, or else the
+    // wildcard for its first label. An address is itself only.
+    std::optional<std::size_t> find(const std::string& asked) const;
+    std::size_t size() const { return numbers_.size(); }
+
+  private:
+    struct Hash : std::hash<std::string_view> {
+        using is_transparent = void;
+    };
+
+    // Wildcards without their asterisk: no name begins with a dot.
+    std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>> numbers_;
+};
+
+// What a certificate states, as text and numbers for checks, reports and logs. Pure.
+struct CertificateFacts {
+    std::string subject;  // shown_name()
+    std::string issuer;   // likewise
+    // names_of() it: first those that are DNS names, then addresses.
+    std::vector<std::string> names;
+    CertificateKey key;
+    std::string sha256;  // of its DER form, in lower-case hex
+    std::chrono::system_clock::time_point from;
+    std::chrono::system_clock::time_point until;
+    bool is_self_signed = false;
+    bool is_authority = false;    // other certificates can be verified with it
+    std::string issuer_location;  // of the issuer's certificate (RFC 5280 4.2.2.1); empty: not said
+
+    // The first name; without one the subject.
+    const std::string& first_name() const { return names.empty() ? subject : names.front(); }
+};
+
+CertificateFacts facts_of(const X509& certificate);
+
+// Whole days from `now` to `until`; below 0: it was over so many days ago.
+long days_left(std::chrono::system_clock::time_point until,
+               std::chrono::system_clock::time_point now);
 
 }  // namespace tidegate

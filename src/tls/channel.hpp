@@ -16,7 +16,7 @@
 
 #include <openssl/types.h>
 
-#include "tls/tls_ptr.hpp"
+#include "tls/openssl.hpp"
 
 namespace tidegate {
 

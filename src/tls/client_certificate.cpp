@@ -13,8 +13,8 @@
 #include "base/ascii.hpp"
 #include "base/hex.hpp"
 #include "base/quote.hpp"
-#include "tls/asn1.hpp"
 #include "tls/certificate.hpp"
+#include "tls/openssl.hpp"
 
 namespace tidegate {
 

@@ -11,7 +11,7 @@
 #include <openssl/x509_vfy.h>
 
 #include "base/file_work.hpp"
-#include "tls/certificate_facts.hpp"
+#include "tls/certificate.hpp"
 
 namespace tidegate {
 

@@ -11,7 +11,7 @@
 #include <openssl/x509v3.h>
 
 #include "tls/certificate.hpp"
-#include "tls/openssl_text.hpp"
+#include "tls/openssl.hpp"
 
 namespace tidegate {
 

@@ -13,7 +13,7 @@
 #include "base/ip.hpp"
 #include "tls/certificate.hpp"
 #include "tls/channel.hpp"
-#include "tls/openssl_text.hpp"
+#include "tls/openssl.hpp"
 
 namespace tidegate {
 

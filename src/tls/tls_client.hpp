@@ -12,7 +12,7 @@
 #include <openssl/types.h>
 
 #include "base/result.hpp"
-#include "tls/tls_ptr.hpp"
+#include "tls/openssl.hpp"
 #include "tls/tls_settings.hpp"
 
 namespace tidegate {

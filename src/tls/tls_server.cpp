@@ -4,9 +4,11 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -17,13 +19,329 @@
 #include <openssl/params.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
 
+#include "base/ip.hpp"
+#include "base/quote.hpp"
 #include "tls/client_auth.hpp"
-#include "tls/server_credentials.hpp"
-#include "tls/server_profile.hpp"
+#include "tls/openssl.hpp"
 #include "tls/ticket_keys.hpp"
 
 namespace tidegate {
+
+namespace {
+
+// AES of 128 bits first: it is enough, and both the cipher and its hash are cheaper. All have
+// forward secrecy and authenticate what they encrypt.
+constexpr const char* kSuites13 =
+    "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
+// In TLS 1.2 the cipher decides on the certificate: an ECDSA signature costs a tenth of one of RSA.
+constexpr const char* kCiphers12 =
+    "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:"
+    "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-RSA-CHACHA20-POLY1305";
+// The first list that the library knows all of: with hybrids, which no quantum computer can undo,
+// from OpenSSL 3.5 on. Of groups that a client has sent a key for, the server takes the first.
+constexpr const char* kGroups[] = {"X25519MLKEM768:SecP256r1MLKEM768:X25519:P-256:P-384",
+                                   "X25519MLKEM768:X25519:P-256:P-384", "X25519:P-256:P-384"};
+// Nothing with SHA-1 or SHA-224, which only TLS 1.2 would have.
+constexpr const char* kSignatures =
+    "ecdsa_secp256r1_sha256:ecdsa_secp384r1_sha384:ecdsa_secp521r1_sha512:ed25519:"
+    "rsa_pss_rsae_sha256:rsa_pss_rsae_sha384:rsa_pss_rsae_sha512:"
+    "rsa_pss_pss_sha256:rsa_pss_pss_sha384:rsa_pss_pss_sha512:"
+    "rsa_pkcs1_sha256:rsa_pkcs1_sha384:rsa_pkcs1_sha512";
+constexpr int kSecurityLevel = 2;  // 112 bits: RSA of 2048, no SHA-1
+
+// In our order.
+constexpr std::string_view kProtocols[] = {"h2", "http/1.1", "http/1.0"};
+constexpr std::span<const std::string_view> kBoth = kProtocols;
+constexpr std::span<const std::string_view> kOnlyHttp1 = kBoth.subspan(1);
+constexpr std::span<const std::string_view> kOnlyHttp2 = kBoth.first(1);
+
+// It lives as long as the program.
+const std::span<const std::string_view>& protocols_of(HttpVersions http) {
+    switch (http) {
+        case HttpVersions::http1:
+            return kOnlyHttp1;
+        case HttpVersions::http2:
+            return kOnlyHttp2;
+        case HttpVersions::both:
+            break;
+    }
+    return kBoth;
+}
+
+// The first of `protocols` that is also in `offered` (each with its length in front, RFC 7301
+// section 3.1); empty: none.
+std::string_view choose_protocol(std::span<const std::string_view> protocols,
+                                 std::string_view offered) {
+    for (const std::string_view ours : protocols) {
+        for (std::size_t at = 0; at < offered.size();) {
+            const auto size = static_cast<unsigned char>(offered[at]);
+            const std::string_view theirs = offered.substr(at + 1, size);
+            if (theirs == ours) return theirs;
+            at += 1 + std::size_t{size};
+        }
+    }
+    return {};
+}
+
+// OpenSSL calls it in each handshake, those that resume a session included, and only for clients
+// that offer protocols. One that offers none of ours gets an alert: it would not understand an
+// answer, and an attacker may have led here a connection that is meant for another kind of server.
+int on_protocols(SSL*, const unsigned char** chosen, unsigned char* chosen_size,
+                 const unsigned char* offered, unsigned offered_size, void* protocols) {
+    const std::string_view ours =
+        choose_protocol(*static_cast<const std::span<const std::string_view>*>(protocols),
+                        {reinterpret_cast<const char*>(offered), offered_size});
+    if (ours.empty()) return SSL_TLSEXT_ERR_ALERT_FATAL;  // no_application_protocol
+    *chosen = reinterpret_cast<const unsigned char*>(ours.data());
+    *chosen_size = static_cast<unsigned char>(ours.size());
+    return SSL_TLSEXT_ERR_OK;
+}
+
+// Of a listener without HTTP/1. A client that offers no protocol would speak HTTP/1, as clients of
+// HTTP/2 always offer it (RFC 9113 section 3.2); an alert says more than a connection that ends.
+int on_client_hello(SSL* tls, int* alert, void*) {
+    const unsigned char* offered = nullptr;
+    std::size_t size = 0;
+    if (SSL_client_hello_get0_ext(tls, TLSEXT_TYPE_application_layer_protocol_negotiation, &offered,
+                                  &size) == 1) {
+        return SSL_CLIENT_HELLO_SUCCESS;
+    }
+    *alert = SSL_AD_NO_APPLICATION_PROTOCOL;
+    return SSL_CLIENT_HELLO_ERROR;
+}
+
+void set_protocols(SSL_CTX* context, HttpVersions http) {
+    // It is only read.
+    auto* const protocols = const_cast<std::span<const std::string_view>*>(&protocols_of(http));
+    SSL_CTX_set_alpn_select_cb(context, on_protocols, protocols);
+    if (http == HttpVersions::http2) {
+        SSL_CTX_set_client_hello_cb(context, on_client_hello, nullptr);
+    }
+}
+
+bool set_groups(SSL_CTX* context) {
+    return std::any_of(std::begin(kGroups), std::end(kGroups), [&](const char* groups) {
+        return SSL_CTX_set1_groups_list(context, groups) == 1;
+    });
+}
+
+bool apply(SSL_CTX* context, TlsVersion min_version, HttpVersions http) {
+    SSL_CTX_set_security_level(context, kSecurityLevel);
+    // The system's configuration of OpenSSL may have set what is not set here again.
+    SSL_CTX_clear_options(context, SSL_CTX_get_options(context));
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                     SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA |
+                                     SSL_OP_ENABLE_MIDDLEBOX_COMPAT);
+    // A chain is shown as it is configured, not looked for in each handshake.
+    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_NO_AUTO_CHAIN);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_max_early_data(context, 0);
+    set_protocols(context, http);
+    const int oldest = min_version == TlsVersion::tls_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION;
+    return SSL_CTX_set_min_proto_version(context, oldest) == 1 &&
+           SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION) == 1 &&
+           SSL_CTX_set_ciphersuites(context, kSuites13) == 1 &&
+           SSL_CTX_set_cipher_list(context, kCiphers12) == 1 && set_groups(context) &&
+           SSL_CTX_set1_sigalgs_list(context, kSignatures) == 1 &&
+           // OpenSSL sends two to clients of TLS 1.3, and each costs as much as half a resumption.
+           SSL_CTX_set_num_tickets(context, 1) == 1;
+}
+
+}  // namespace
+
+void FreeTlsContext::operator()(SSL_CTX* context) const {
+    SSL_CTX_free(context);
+}
+
+TlsContextPtr make_server_context(TlsVersion min_version, HttpVersions http) {
+    TlsContextPtr context(SSL_CTX_new(TLS_server_method()));
+    const bool is_made = context != nullptr && apply(context.get(), min_version, http);
+    ERR_clear_error();
+    if (!is_made) throw std::bad_alloc();
+    return context;
+}
+
+namespace {
+
+using boost::system::in_place_error;
+using Pair = ServerCredentials::Pair;
+
+// Empty: it can be used.
+std::string fault_of(const CertificateKey& key) {
+    switch (key.fault) {
+        case CertificateKey::Fault::none:
+            return {};
+        case CertificateKey::Fault::type:
+            return "is of a type that is not supported: use ECDSA, RSA or Ed25519";
+        case CertificateKey::Fault::bits:
+            return "has only " + std::to_string(key.bits) + " bits: RSA needs at least " +
+                   std::to_string(kRsaBitsMin);
+        case CertificateKey::Fault::curve:
+            return "has a curve that TLS does not have: make a key of P-256";
+    }
+    return {};
+}
+
+// All but the first of `certificates`.
+CertificateChainPtr chain_of(std::vector<CertificatePtr>& certificates) {
+    CertificateChainPtr chain(sk_X509_new_null());
+    for (std::size_t i = 1; i < certificates.size() && chain != nullptr; ++i) {
+        if (sk_X509_push(chain.get(), certificates[i].get()) == 0) return nullptr;
+        static_cast<void>(certificates[i].release());
+    }
+    return chain;
+}
+
+// OpenSSL finds faults of its own, such as weak signatures.
+std::string try_out(SSL_CTX* context, const Pair& pair) {
+    const bool fits = SSL_CTX_use_cert_and_key(context, pair.certificate.get(), pair.key.get(),
+                                               pair.chain.get(), 1) == 1;
+    std::string reason = openssl_reason();
+    return fits ? std::string() : reason;
+}
+
+// Reads the files into `pair`; or returns a fault.
+std::string parse_pair(const ServerCertificate& settings, SSL_CTX* context, Pair& pair) {
+    const std::string file = quote(settings.file);
+    auto certificates = parse_certificates(settings.certificate);
+    if (!certificates) return "the file " + file + " " + certificates.error();
+    auto key = parse_private_key(settings.key);
+    if (!key) return "the file of the key for " + file + " " + key.error();
+    if (!belong_together(*certificates->front(), **key)) {
+        return "the key for " + file +
+               " does not belong to the certificate (the first one in the file)";
+    }
+    const CertificateKey shown = key_of(*certificates->front());
+    std::string fault = fault_of(shown);
+    if (!fault.empty()) return "the key for " + file + " " + fault;
+    pair.type = *shown.type;
+    pair.file = settings.file;
+    pair.key = std::move(*key);
+    pair.chain = chain_of(*certificates);
+    pair.certificate = std::move(certificates->front());
+    fault = try_out(context, pair);
+    if (!fault.empty()) return "the certificate in " + file + " cannot be used: " + fault;
+    return {};
+}
+
+// The names for which `pair` is used: those that its certificate states, and those of `more`, which
+// are the configuration's. Or a fault.
+std::string collect_names(const std::vector<std::string>& more, Pair& pair) {
+    CertificateNames seen;
+    pair.names = names_of(*pair.certificate);
+    for (const std::string& name : pair.names) seen.add(name);
+    for (const std::string& name : more) {
+        auto normal = normal_certificate_name(name);
+        if (!normal) return quote(name) + ", a name for " + quote(pair.file) + ", is no host name";
+        const std::size_t next = seen.size();
+        if (seen.add(*normal) == next) pair.names.push_back(std::move(*normal));
+    }
+    return {};
+}
+
+std::string fault_of_ticket_keys(const std::vector<std::string>& keys) {
+    if (keys.size() > TicketKeys::kKeysMax) {
+        return "`ticket_keys` has " + std::to_string(keys.size()) + " keys: at most " +
+               std::to_string(TicketKeys::kKeysMax) + " are allowed";
+    }
+    for (const std::string& key : keys) {
+        if (key.size() == TicketKeys::kKeyBytes) continue;
+        return "a key of `ticket_keys` has " + std::to_string(key.size()) + " bytes: it needs " +
+               std::to_string(TicketKeys::kKeyBytes);
+    }
+    return {};
+}
+
+}  // namespace
+
+void FreeCertificateChain::operator()(stack_st_X509* chain) const {
+    sk_X509_pop_free(chain, X509_free);
+}
+
+Result<std::shared_ptr<const ServerCredentials>, std::string> parse_credentials(
+    const TlsServerSettings& settings) {
+    const auto made = std::make_shared<ServerCredentials>();
+    made->unknown_names_ = settings.unknown_names;
+    made->min_version_ = settings.min_version;
+    made->http_ = settings.http;
+    std::string fault = fault_of_ticket_keys(settings.ticket_keys);
+    if (settings.certificates.empty()) fault = "a listener with `tls` needs a certificate";
+    const TlsContextPtr context = make_server_context(settings.min_version, settings.http);
+    for (const ServerCertificate& one : settings.certificates) {
+        if (fault.empty()) fault = made->add(one, context.get());
+    }
+    if (!fault.empty()) return {in_place_error, std::move(fault)};
+    auto client_auth = parse_client_auth(settings.client_auth);
+    if (!client_auth) return {in_place_error, std::move(client_auth.error())};
+    made->client_auth_ = std::move(*client_auth);
+    made->choose_first();
+    return std::shared_ptr<const ServerCredentials>(made);
+}
+
+std::string ServerCredentials::add(const ServerCertificate& settings, SSL_CTX* context) {
+    Pair pair;
+    std::string fault = parse_pair(settings, context, pair);
+    if (fault.empty()) fault = collect_names(settings.names, pair);
+    if (!fault.empty()) return fault;
+    const bool is_shown_anyway = pairs_.empty() && unknown_names_ == UnknownNames::first;
+    if (pair.names.empty() && !is_shown_anyway) {
+        return "the certificate in " + quote(pair.file) +
+               " has no subject alternative name, so that no client can ask for it: give it "
+               "`names`";
+    }
+    const auto index = static_cast<std::uint16_t>(pairs_.size());
+    pairs_.push_back(std::move(pair));
+    for (const std::string& name : pairs_.back().names) {
+        fault = add_name(name, index);
+        if (!fault.empty()) return fault;
+    }
+    return {};
+}
+
+std::string ServerCredentials::add_name(const std::string& name, std::uint16_t pair) {
+    const std::size_t number = names_.add(name);
+    if (number == choices_.size()) {
+        if (number == TlsServerSettings::kNamesMax) {
+            return "the certificates have more than " +
+                   std::to_string(TlsServerSettings::kNamesMax) +
+                   " names in all: spread them over several listeners";
+        }
+        choices_.emplace_back();
+        if (!first_address_ && parse_ip(name)) first_address_ = number;
+    }
+    const KeyType type = pairs_[pair].type;
+    auto& place = choices_[number][static_cast<std::size_t>(type)];
+    if (place) {
+        return "two certificates for " + quote(name) + " have keys of one type (" +
+               std::string(name_of(type)) + "): those in " + quote(pairs_[*place].file) + " and " +
+               quote(pairs_[pair].file);
+    }
+    place = pair;
+    return {};
+}
+
+// With those of other key types that have the first of its names.
+void ServerCredentials::choose_first() {
+    const Pair& pair = pairs_.front();
+    if (!pair.names.empty()) {
+        first_ = choices_.front();
+    } else {
+        first_[static_cast<std::size_t>(pair.type)] = 0;
+    }
+}
+
+const ServerCredentials::Choice* ServerCredentials::choice_for(
+    std::optional<std::string_view> name) const {
+    std::optional<std::size_t> number = first_address_;
+    if (name) {
+        const auto normal = normal_asked_name(*name);
+        number = normal ? names_.find(*normal) : std::nullopt;
+    }
+    return number ? &choices_[*number] : nullptr;
+}
 
 namespace {
 

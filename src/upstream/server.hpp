@@ -17,7 +17,7 @@
 
 #include "net/connection.hpp"
 #include "net/deadline.hpp"
-#include "tls/tls_ptr.hpp"
+#include "tls/openssl.hpp"
 #include "upstream/http2_attempt.hpp"
 #include "upstream/http2_connection.hpp"
 #include "upstream/shared_server.hpp"

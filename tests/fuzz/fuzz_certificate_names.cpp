@@ -17,7 +17,7 @@
 #include "base/ascii.hpp"
 #include "base/ip.hpp"
 #include "fuzz_check.hpp"
-#include "tls/certificate_names.hpp"
+#include "tls/certificate.hpp"
 
 namespace {
 

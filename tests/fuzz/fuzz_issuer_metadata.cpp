@@ -7,7 +7,7 @@
 
 #include "config/address.hpp"
 #include "fuzz_check.hpp"
-#include "identity/issuer_metadata.hpp"
+#include "identity/key_source.hpp"
 
 namespace {
 

@@ -11,9 +11,8 @@
 
 #include "fuzz_check.hpp"
 #include "identity/counted_claims.hpp"
-#include "identity/jws.hpp"
+#include "identity/identifier.hpp"
 #include "identity/jwt.hpp"
-#include "identity/name_rules.hpp"
 #include "token_maker.hpp"
 
 namespace {

@@ -12,7 +12,7 @@
 #include <doctest/doctest.h>
 
 #include "app/jwks_fetcher.hpp"
-#include "identity/jwk_set.hpp"
+#include "identity/jwk.hpp"
 #include "unit/app_tls_world.hpp"
 
 namespace tidegate::app::jwks_fetcher_test {

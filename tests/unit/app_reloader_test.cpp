@@ -14,7 +14,7 @@
 
 #include "app/reloader.hpp"
 #include "certificates.hpp"
-#include "tls/certificate_facts.hpp"
+#include "tls/certificate.hpp"
 
 namespace tidegate::app::reloader_test {
 namespace {

@@ -17,7 +17,7 @@
 #include "config/config.hpp"
 #include "identity/api_keys.hpp"
 #include "identity/htpasswd.hpp"
-#include "identity/jwk_set.hpp"
+#include "identity/jwk.hpp"
 #include "identity/key_source.hpp"
 #include "places.hpp"
 

@@ -9,7 +9,7 @@
 #include "app_tls_world.hpp"
 #include "certificates.hpp"
 #include "doctor/listeners.hpp"
-#include "tls/certificate_facts.hpp"
+#include "tls/certificate.hpp"
 #include "tls_server.hpp"
 
 namespace tidegate::doctor::listener_tls_test {

@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "identity/authenticator.hpp"
-#include "identity/certificate_user.hpp"
+#include "identity/credentials.hpp"
 
 namespace tidegate::identity::certificate_user_test {
 namespace {

@@ -9,7 +9,6 @@
 #include <doctest/doctest.h>
 
 #include "identity/client_ip.hpp"
-#include "identity/forwarded_hop.hpp"
 
 namespace {
 std::atomic<long> allocations{0};

@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include "identity/claim_name.hpp"
 #include "identity/counted_claims.hpp"
 #include "identity/identifier.hpp"
 

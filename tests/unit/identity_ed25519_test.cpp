@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "identity/ed25519.hpp"
+#include "identity/jwk.hpp"
 #include "token_maker.hpp"
 
 namespace tidegate::identity::ed25519_test {

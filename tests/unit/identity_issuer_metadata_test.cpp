@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "identity/issuer_metadata.hpp"
+#include "identity/key_source.hpp"
 
 namespace tidegate::identity::issuer_metadata_test {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "identity/jwk_set.hpp"
+#include "identity/jwk.hpp"
 #include "token_maker.hpp"
 
 namespace tidegate::identity::jwk_set_test {

@@ -8,8 +8,8 @@
 #include <doctest/doctest.h>
 #include <openssl/err.h>
 
-#include "identity/jwk_set.hpp"
-#include "identity/jws.hpp"
+#include "identity/jwk.hpp"
+#include "identity/jwt.hpp"
 #include "token_maker.hpp"
 
 namespace tidegate::identity::jws_test {

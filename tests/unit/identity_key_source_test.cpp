@@ -6,7 +6,6 @@
 #include <doctest/doctest.h>
 
 #include "identity/key_source.hpp"
-#include "identity/missing_key.hpp"
 #include "identity_tokens.hpp"
 
 namespace tidegate::identity::key_source_test {

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "identity/keyed_digest.hpp"
+#include "identity/digest.hpp"
 
 namespace tidegate::identity::keyed_digest_test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "identity/name_rules.hpp"
+#include "identity/identifier.hpp"
 
 namespace tidegate::identity::name_rules_test {
 namespace {

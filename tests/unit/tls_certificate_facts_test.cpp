@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "client_certificates.hpp"
-#include "tls/certificate_facts.hpp"
+#include "tls/certificate.hpp"
 #include "unit/made_certificates.hpp"
 
 namespace tidegate::tls_certificate_facts_test {

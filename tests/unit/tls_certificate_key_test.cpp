@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tls/certificate_key.hpp"
+#include "tls/certificate.hpp"
 #include "unit/made_certificates.hpp"
 
 namespace tidegate::tls_certificate_key_test {

@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "certificates.hpp"
-#include "tls/certificate_names.hpp"
+#include "tls/certificate.hpp"
 
 namespace tidegate::tls_certificate_names_test {
 

@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "client_certificates.hpp"
-#include "tls/revocation_list.hpp"
+#include "tls/client_auth.hpp"
 
 namespace tidegate::tls_revocation_list_test {
 

@@ -18,9 +18,8 @@
 
 #include "certificates.hpp"
 #include "tls/channel.hpp"
-#include "tls/server_credentials.hpp"
+#include "tls/openssl.hpp"
 #include "tls/ticket_keys.hpp"
-#include "tls/tls_ptr.hpp"
 #include "tls/tls_server.hpp"
 #include "tls_peer.hpp"
 

@@ -1,5 +1,4 @@
-// A short name for a secret that only this process can compute: what is kept by such names tells
-// nothing of the secrets, and no client can choose two that collide. Any thread.
+// Digests: SHA-256, and digests with a key that only this process has.
 #pragma once
 
 #include <array>
@@ -10,6 +9,13 @@
 #include <string_view>
 
 namespace tidegate::identity {
+
+using Sha256 = std::array<unsigned char, 32>;
+
+Sha256 sha256(std::string_view text);
+
+// A short name for a secret that only this process can compute: what is kept by such names tells
+// nothing of the secrets, and no client can choose two that collide. Any thread.
 
 // SipHash-2-4 with 16 bytes of key and of result: a pseudo-random function, so without the key
 // equal names of different texts are as rare as guessing 128 bits. It needs no hardware to be fast:
