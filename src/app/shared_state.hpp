@@ -18,7 +18,7 @@
 #include "faces/check.hpp"
 #include "redis/client.hpp"
 #include "redis/cluster.hpp"
-#include "redis/script.hpp"
+#include "redis/request.hpp"
 #include "store/freed_identifiers.hpp"
 #include "store/limiter.hpp"
 #include "store/memory_store.hpp"

@@ -10,7 +10,7 @@
 #include "identity/counted_claims.hpp"
 #include "identity/credentials.hpp"
 #include "identity/identifier.hpp"
-#include "routing/host_name.hpp"
+#include "routing/router.hpp"
 
 namespace tidegate::ask {
 

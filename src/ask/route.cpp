@@ -3,7 +3,7 @@
 #include "ask/preflight.hpp"
 #include "http/method.hpp"
 #include "http/websocket.hpp"
-#include "routing/path_prefix.hpp"
+#include "routing/path_pattern.hpp"
 
 namespace tidegate::ask {
 

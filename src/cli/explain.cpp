@@ -31,7 +31,7 @@
 #include "identity/client_list.hpp"
 #include "identity/credentials.hpp"
 #include "identity/htpasswd.hpp"
-#include "routing/path_prefix.hpp"
+#include "routing/path_pattern.hpp"
 
 namespace tidegate::cli {
 

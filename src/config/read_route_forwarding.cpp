@@ -12,7 +12,7 @@
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
 #include "limit/limit.hpp"
-#include "routing/path_prefix.hpp"
+#include "routing/path_pattern.hpp"
 
 namespace tidegate::config {
 

@@ -13,7 +13,6 @@
 #include "base/quote.hpp"
 #include "doctor/thresholds.hpp"
 #include "doctor/trial.hpp"
-#include "redis/error_reply.hpp"
 #include "redis/resp.hpp"
 
 namespace tidegate::doctor {

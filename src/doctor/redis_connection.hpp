@@ -11,7 +11,7 @@
 #include "doctor/finding.hpp"
 #include "doctor/trial.hpp"
 #include "net/asio.hpp"
-#include "redis/resp_reader.hpp"
+#include "redis/resp.hpp"
 #include "redis/server_connection.hpp"
 #include "tls/tls_client.hpp"
 

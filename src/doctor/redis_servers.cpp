@@ -20,9 +20,7 @@
 #include "doctor/redis_node.hpp"
 #include "doctor/trial.hpp"
 #include "redis/cluster_map.hpp"
-#include "redis/node_address.hpp"
 #include "redis/sentinel.hpp"
-#include "redis/slot.hpp"
 #include "tls/tls_client.hpp"
 
 namespace tidegate::doctor {

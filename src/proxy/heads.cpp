@@ -8,7 +8,7 @@
 #include "http/websocket.hpp"
 #include "proxy/client_certificate_field.hpp"
 #include "proxy/cors_fields.hpp"
-#include "routing/path_prefix.hpp"
+#include "routing/path_pattern.hpp"
 
 namespace tidegate::proxy {
 

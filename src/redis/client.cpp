@@ -1,8 +1,13 @@
 #include "redis/client.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
-#include "redis/error_reply.hpp"
+#include "base/quote.hpp"
+#include "net/name_lookup.hpp"
+#include "redis/awaited_command.hpp"
+#include "redis/resp.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::redis {
@@ -241,6 +246,267 @@ void Client::sweep_deadlines() {
     }
     if (pipeline_.has_waiting()) flush();
     if (!pipeline_.empty()) watch_deadlines(time < hurried_until_);
+}
+
+namespace {
+
+// The interval between two looks whether a name was looked up.
+constexpr milliseconds kConnectLookupPause{10};
+
+}  // namespace
+
+Client::Connected Client::connect() {
+    auto fault = co_await find_master();
+    if (fault) co_return fault;
+    fault = co_await open_connection();
+    if (!fault) fault = co_await shake_hands();
+    // The last answer and the end may arrive together.
+    if (!fault && !is_connected_) fault = ConnectFault{false, closed_because_};
+    if (fault && connection_ && connection_->tls_was_refused()) fault->refused = true;
+    if (fault) fault->message = "Redis at " + place() + ": " + fault->message;
+    co_return fault;
+}
+
+Client::Connected Client::open_connection() {
+    if (!options_.unix_path.empty() && !options_.master_watch) {
+        co_return co_await await_connection(begin_connection({}));
+    }
+    ConnectFault fault;
+    // A name may have addresses where nothing listens: `localhost` is ::1 before 127.0.0.1.
+    for (const Endpoint& endpoint : co_await resolve(fault.message)) {
+        if (stopped_ || moved_to_) break;
+        auto failed = co_await await_connection(begin_connection(endpoint));
+        if (!failed) co_return std::nullopt;
+        fault = std::move(*failed);
+    }
+    co_return fault;
+}
+
+bool Client::begin_connection(const Endpoint& endpoint) {
+    drop_connection(Failure::disconnected);
+    closed_because_.clear();
+    pipeline_.begin_connection(options_.scripts);
+    HiredisConnection::Listener& listener = *this;
+    connection_ = std::make_shared<HiredisConnection>(executor_, listener);
+    if (!options_.unix_path.empty() && !options_.master_watch) {
+        return connection_->connect_unix(options_.unix_path, closed_because_);
+    }
+    const std::string address = endpoint.address().to_string();
+    if (!options_.tls) return connection_->connect_tcp(address, endpoint.port(), closed_because_);
+    TlsPtr tls = options_.tls->connection_to(options_.master_watch ? master_.host : options_.host);
+    if (tls != nullptr) {
+        return connection_->connect_tls(address, endpoint.port(), std::move(tls), closed_because_);
+    }
+    closed_because_ = "its host name is not valid in TLS";
+    return false;
+}
+
+// The addresses of the host; none, with `reason`, when it has none. The look-up may take as long as
+// the system's resolver likes: a stop does not wait for it.
+Task<std::vector<Client::Endpoint>> Client::resolve(std::string& reason) {
+    const std::string& host = options_.master_watch ? master_.host : options_.host;
+    const auto port =
+        options_.master_watch ? master_.port : static_cast<std::uint16_t>(options_.port);
+    std::vector<Endpoint> endpoints;
+    error_code not_numeric;
+    const auto address = asio::ip::make_address(host, not_numeric);
+    if (!not_numeric) {
+        endpoints.emplace_back(address, port);
+        co_return endpoints;
+    }
+    const NameLookup lookup(host, port);
+    while (!lookup.done() && !stopped_) co_await pause(kConnectLookupPause);
+    if (stopped_) co_return endpoints;
+    for (const auto& found : lookup.endpoints()) {
+        Endpoint& endpoint = endpoints.emplace_back();
+        endpoint.resize(found.size());
+        std::memcpy(endpoint.data(), found.data(), found.size());
+    }
+    if (endpoints.empty()) reason = "cannot resolve the name: " + lookup.error();
+    co_return endpoints;
+}
+
+// Until the connection, when it could be begun at all, is made.
+Client::Connected Client::await_connection(bool begun) {
+    if (!begun) co_return ConnectFault{false, closed_because_};
+    const SteadyTime deadline = steady_now() + std::max(options_.timeout, kHandshakeTime);
+    pause_timer_.expires_at(deadline);
+    pause_timer_.async_wait([weak = weak_from_this()](const error_code&) {
+        if (const auto self = weak.lock()) self->wakeup_.wake_later();
+    });
+    while (!is_connected_ && closed_because_.empty() && !stopped_ && steady_now() < deadline) {
+        co_await wakeup_.wait();
+    }
+    pause_timer_.cancel();
+    if (is_connected_) co_return std::nullopt;
+    if (!closed_because_.empty()) co_return ConnectFault{false, closed_because_};
+    co_return ConnectFault{false, connection_ && connection_->awaits_tls()
+                                      ? "no answer in TLS: does it speak TLS on this port?"
+                                      : "no answer"};
+}
+
+Client::Connected Client::shake_hands() {
+    Handshake handshake(options_, was_replica_);
+    while (auto step = handshake.next(breaker_.is_down())) {
+        if (!is_connected_) co_return ConnectFault{false, closed_because_};
+        AwaitedCommand command(std::move(step->command), wakeup_);
+        pipeline_.send_now({&command, steady_now() + step->time}, to_connection());
+        watch_deadlines(false);
+        while (!command.done()) co_await wakeup_.wait();
+        // The reason for the loss says more than the loss itself.
+        if (!command.reply() && !closed_because_.empty()) {
+            co_return ConnectFault{false, closed_because_};
+        }
+        if (!command.reply()) {
+            co_return ConnectFault{
+                false, command.failure() == Failure::timeout ? "no answer" : "connection closed"};
+        }
+        if (auto fault = handshake.on_reply(*command.reply())) co_return fault;
+        is_master_ = handshake.is_master();
+    }
+    was_replica_ = false;
+    co_return std::nullopt;
+}
+
+Task<> Client::pause(milliseconds time) {
+    pause_timer_.expires_after(time);
+    co_await pause_timer_.async_wait(as_values);
+}
+
+namespace {
+
+// The client notices a master that became a replica within this time, also when no sentinel
+// announces one.
+constexpr milliseconds kRoleEvery{1'000};
+// An attempt, or a pause before one, ends when the sentinels name another master.
+constexpr milliseconds kAskEvery{500};
+// Clients that waited for a master connect within this time of its news, not all at once.
+constexpr milliseconds kSpread{100};
+
+}  // namespace
+
+// One ROLE while connected.
+class Client::RoleCheck final : public Request {
+  public:
+    explicit RoleCheck(Client& client) : client_(client) {}
+
+    void append_command(std::string& out) override { append_resp({"ROLE"}, out); }
+    const Script* script() const override { return nullptr; }
+    void on_reply(const Reply& reply) override {
+        is_under_way_ = false;
+        if (reply.kind == Reply::Kind::array && reply.text != kMasterRole) {
+            client_.leave_replica("its role is " + quote(reply.text) + " now");
+        }
+    }
+    void on_failure(Failure) override { is_under_way_ = false; }
+
+    void begin() { is_under_way_ = is_under_way_ || !client_.send(*this); }
+
+  private:
+    Client& client_;
+    bool is_under_way_ = false;
+};
+
+std::string Client::place() const {
+    if (!options_.master_watch || master_.host.empty()) return options_.address();
+    return master_.to_string() + " (" + options_.address() + ")";
+}
+
+// Nothing when `master_` is where to go, or there are no sentinels.
+Client::Connected Client::find_master() {
+    if (!options_.master_watch) co_return std::nullopt;
+    MasterWatch& watch = *options_.master_watch;
+    if (follower_ == 0) {
+        follower_ =
+            watch.follow(executor_, [weak = weak_from_this()](const MasterWatch::News& news) {
+                if (const auto self = weak.lock()) self->on_news(news);
+            });
+        check_master_later();
+    }
+    news_.reset();
+    is_master_ = false;
+    if (!moved_to_) watch.ask(follower_);
+    while (!news_ && !moved_to_ && !stopped_) co_await wakeup_.wait();
+    if (moved_to_) {
+        master_ = *std::exchange(moved_to_, std::nullopt);
+    } else if (stopped_) {
+        co_return ConnectFault{false, "stopped"};
+    } else if (news_->master) {
+        master_ = *news_->master;
+    } else {
+        co_return ConnectFault{news_->denied, news_->fault};
+    }
+    co_return std::nullopt;
+}
+
+// News of the master end the pause.
+Task<> Client::pause_after_failure() {
+    co_await pause(breaker_.pause_after_failure(random_));
+    if (!moved_to_ || stopped_) co_return;
+    breaker_.reset_pauses();
+    std::uniform_int_distribution<milliseconds::rep> spread(0, kSpread.count());
+    co_await pause(milliseconds{spread(random_)});
+}
+
+void Client::check_master_later() {
+    master_timer_.expires_after(breaker_.is_up() ? kRoleEvery : kAskEvery);
+    master_timer_.async_wait([weak = weak_from_this()](const error_code& ec) {
+        const auto self = weak.lock();
+        if (!self || ec || self->follower_ == 0) return;
+        if (self->breaker_.is_up()) {
+            if (!self->role_check_) self->role_check_ = std::make_shared<RoleCheck>(*self);
+            self->role_check_->begin();
+        } else {
+            self->options_.master_watch->ask(self->follower_);
+        }
+        self->check_master_later();
+    });
+}
+
+void Client::on_news(const MasterWatch::News& news) {
+    if (stopped_) return;
+    const bool is_elsewhere = news.master && *news.master != master_;
+    // Not every sentinel knows of a switch at once: the client leaves a server that says that it is
+    // the master only after a switch.
+    if (!is_elsewhere || (!news.is_switch && is_master_)) {
+        // A switch is announced at any time, and may be older than the reason for which the client
+        // asks.
+        if (!news.is_switch) news_ = news;
+        // Perhaps it was not the master yet when the client was last there.
+        if (news.is_switch && !connection_) pause_timer_.cancel();
+        wakeup_.wake_later();
+        return;
+    }
+    moved_to_ = news.master;
+    if (connection_) {
+        leave_connection("the sentinels report the master at " + news.master->to_string());
+    } else {
+        pause_timer_.cancel();
+        wakeup_.wake_later();
+    }
+}
+
+// Nodes of a cluster are not left: the list of the nodes says which one serves a slot.
+void Client::on_replica_error(std::string_view error) {
+    if (options_.in_cluster) return;
+    was_replica_ = !options_.master_watch;
+    leave_replica(error);
+}
+
+// Called from inside hiredis: the loop leaves the connection. Until then nothing more is sent.
+void Client::leave_replica(std::string_view reason) {
+    if (!breaker_.is_up()) return;
+    breaker_.on_connection_lost();
+    asio::post(executor_,
+               [weak = weak_from_this(), connection = connection_, text = quote(reason)] {
+                   const auto self = weak.lock();
+                   if (self && self->connection_ == connection) self->leave_connection(text);
+               });
+}
+
+void Client::leave_watch() {
+    master_timer_.cancel();
+    if (follower_ != 0) options_.master_watch->leave(std::exchange(follower_, 0));
 }
 
 }  // namespace tidegate::redis

@@ -22,7 +22,6 @@
 #include "net/asio.hpp"
 #include "net/wakeup.hpp"
 #include "redis/breaker.hpp"
-#include "redis/client_options.hpp"
 #include "redis/handshake.hpp"
 #include "redis/hiredis_connection.hpp"
 #include "redis/master_watch.hpp"

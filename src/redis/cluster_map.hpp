@@ -10,10 +10,36 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "redis/node_address.hpp"
-#include "redis/slot.hpp"
 
 namespace tidegate::redis {
+
+// Where a server of Redis is: a master, a sentinel, a node of a cluster.
+struct NodeAddress {
+    std::string host;
+    std::uint16_t port = 0;
+
+    // `127.0.0.1:7000`, `[::1]:7000`
+    std::string to_string() const {
+        const bool v6 = host.find(':') != std::string::npos;
+        return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+    }
+    bool operator==(const NodeAddress&) const = default;
+};
+
+// Which slot of a Redis Cluster a key is in (Redis Cluster specification, "Key distribution model"
+// and "Hash tags"). Pure.
+inline constexpr std::size_t kSlots = 16'384;
+
+// CRC-16/XMODEM, as the specification's appendix has it.
+std::uint16_t crc16(std::string_view bytes);
+
+// The slot of a key: of what is between its first `{` and the next `}`, if there is something.
+std::uint16_t slot_of_key(std::string_view key);
+
+// The slot of every key whose hash tag is `tag`. Requires that it is not empty and has no `}`.
+inline std::uint16_t slot_of_tag(std::string_view tag) {
+    return static_cast<std::uint16_t>(crc16(tag) % kSlots);
+}
 
 struct SlotRange {
     std::uint16_t first = 0;

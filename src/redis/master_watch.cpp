@@ -8,7 +8,6 @@
 
 #include "base/quote.hpp"
 #include "net/deadline.hpp"
-#include "redis/error_reply.hpp"
 #include "redis/resp.hpp"
 #include "telemetry/log.hpp"
 

@@ -5,9 +5,14 @@
 #include <string>
 #include <string_view>
 
-#include "redis/script.hpp"
-
 namespace tidegate::redis {
+
+// A Lua script as Redis knows it.
+struct Script {
+    std::string_view name;  // for messages
+    std::string_view sha1;  // forty hexadecimal digits, what EVALSHA takes
+    std::string_view text;  // what SCRIPT LOAD takes
+};
 
 // A reply as plain values; the view lives through the call.
 struct Reply {

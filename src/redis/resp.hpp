@@ -5,8 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
+
+struct redisReader;
 
 namespace tidegate::redis {
 
@@ -47,5 +52,77 @@ inline std::string resp(std::initializer_list<std::string_view> words) {
 inline std::string auth_command(std::string_view username, std::string_view password) {
     return username.empty() ? resp({"AUTH", password}) : resp({"AUTH", username, password});
 }
+
+// Reads RESP, the protocol of Redis: replies as trees of values, from bytes as they arrive. Pure.
+//
+// For sentinels and the doctor. Decisions read their replies in HiredisConnection, which keeps no
+// trees.
+struct RespValue {
+    enum class Kind : std::uint8_t { text, integer, error, nil, list };
+    Kind kind = Kind::nil;
+    std::string text{};  // of a text or an error; of an integer in decimal
+    std::int64_t integer = 0;
+    std::vector<RespValue> items{};  // of a list
+
+    bool is_list() const { return kind == Kind::list; }
+    bool is_error() const { return kind == Kind::error; }
+    // Whether it is an error that begins with `code`.
+    bool is_error(std::string_view code) const { return is_error() && text.starts_with(code); }
+    // Of a flat list of names and values: the value of `name`; empty if there is none.
+    std::string_view value_of(std::string_view name) const;
+};
+
+class RespReader {
+  public:
+    RespReader();
+    ~RespReader();
+    RespReader(const RespReader&) = delete;
+    RespReader& operator=(const RespReader&) = delete;
+
+    // False, for good: the bytes are not RESP, or more than any reply needs.
+    bool feed(std::string_view bytes);
+    // The next whole reply, if it has arrived.
+    std::optional<RespValue> next();
+    bool is_broken() const { return broken_; }
+
+  private:
+    struct Hooks;  // hiredis's C callbacks
+    struct Free {
+        void operator()(redisReader* reader) const;
+    };
+
+    std::unique_ptr<redisReader, Free> reader_;
+    std::size_t values_ = 0;  // in the reply that is being read
+    bool broken_ = false;
+};
+
+// What the errors mean that Redis and its sentinels answer with. Pure.
+
+// The server has a password, and it was not given. To a long command before AUTH the server does
+// not say NOAUTH, but `Protocol error: unauthenticated ...`.
+bool wants_password(std::string_view error);
+
+// A password is configured, and the server has none.
+bool has_no_password(std::string_view error);
+
+// The server is there and not ready: it loads its data, runs a script, has too many clients, or its
+// memory is full (Valkey may refuse SCRIPT LOAD then).
+bool is_temporary(std::string_view error);
+
+// The user lacks a right, for this command or for one that a script called.
+bool is_denied(std::string_view error);
+
+// The password or the rights of the user are wrong: another attempt will end the same way.
+bool is_access_error(std::string_view error);
+
+// The server is no master, or no longer. Also from inside a script.
+bool is_replica_error(std::string_view error);
+
+// `error` without the arguments of a command that an old server does not know and repeats: one of
+// AUTH's is the password.
+std::string_view without_arguments(std::string_view error);
+
+// As much of `error` as a log line may have of it.
+std::string_view shown_error(std::string_view error);
 
 }  // namespace tidegate::redis

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "redis/node_address.hpp"
-#include "redis/resp_reader.hpp"
+#include "redis/cluster_map.hpp"
+#include "redis/resp.hpp"
 #include "tls/tls_client.hpp"
 
 namespace tidegate::redis {

@@ -15,8 +15,8 @@
 #include "net/asio.hpp"
 #include "net/byte_stream.hpp"
 #include "net/tls_fault.hpp"
-#include "redis/node_address.hpp"
-#include "redis/resp_reader.hpp"
+#include "redis/cluster_map.hpp"
+#include "redis/resp.hpp"
 #include "tls/tls_client.hpp"
 
 namespace tidegate::redis {

@@ -1,19 +1,59 @@
 // Which route a request takes: the first match in the order written.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
 #include "http/field.hpp"
-#include "routing/route.hpp"
 
 namespace tidegate::routing {
+
+// What a route matches. Immutable once made.
+
+// What becomes of a path that takes another route if the case of its letters is ignored.
+enum class RouteCase : std::uint8_t {
+    refuse,   // 400: servers that ignore case would serve it as the other one
+    ignore,   // paths are matched without case
+    as_sent,  // paths are matched with case
+};
+
+// `match:` of a route as written; every condition that is given must hold.
+struct Match {
+    std::string path = "/**";          // a pattern, see path_pattern.hpp
+    std::vector<std::string> methods;  // upper case; empty: any; GET includes HEAD
+    // Lower case. Empty: any. `*.example.com`: every name of one or more labels before
+    // `example.com`, and not that name itself.
+    std::string host;
+    std::vector<std::pair<std::string, std::string>> headers;  // name (lower case), exact value
+    // The server behind takes %2F for a character of its segment, and not for a slash.
+    bool passes_encoded_slash = false;
+};
+
+// A host as routes are found by it: without port and trailing dot, in lower case, an IPv6 address
+// in its one spelling. Pure; any thread.
+
+// Holds its own bytes, as names have at most 255 and none is allocated for.
+class HostName {
+  public:
+    // `host` as sent, port and all. Empty when it is none.
+    explicit HostName(std::string_view host);
+
+    std::string_view view() const { return {bytes_.data(), size_}; }
+
+    static std::string_view without_port(std::string_view host);
+
+  private:
+    std::array<char, 256> bytes_;
+    std::size_t size_ = 0;
+};
 
 struct RequestLine {
     std::string_view method;

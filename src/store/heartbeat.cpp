@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
-#include "redis/slot.hpp"
+#include "redis/cluster_map.hpp"
 
 namespace tidegate::store {
 

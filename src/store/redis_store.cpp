@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "redis/slot.hpp"
+#include "redis/cluster_map.hpp"
 
 namespace tidegate::store {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "limit/charge.hpp"
-#include "redis/servers.hpp"
+#include "redis/cluster.hpp"
 
 namespace tidegate::store {
 

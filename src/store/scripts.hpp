@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "limit/charge.hpp"
-#include "redis/script.hpp"
+#include "redis/request.hpp"
 
 namespace tidegate::store {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "redis/awaited_command.hpp"
-#include "redis/slot.hpp"
+#include "redis/cluster_map.hpp"
 #include "store/scripts.hpp"
 #include "store/settle_script.hpp"
 

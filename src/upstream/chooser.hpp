@@ -7,9 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "balance/hash.hpp"
-#include "balance/least_connections.hpp"
-#include "balance/round_robin.hpp"
+#include "balance/choice.hpp"
 #include "config/config.hpp"
 #include "upstream/server.hpp"
 

@@ -14,7 +14,7 @@
 #include <hiredis/hiredis.h>
 
 #include "cluster_world.hpp"
-#include "redis/slot.hpp"
+#include "redis/cluster_map.hpp"
 #include "store/charge_script.hpp"
 #include "store/cross_slot_verdict.hpp"
 #include "store/model.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "limit/charge.hpp"
-#include "redis/script.hpp"
+#include "redis/request.hpp"
 #include "store/stores.hpp"
 
 namespace tidegate::test {

@@ -9,10 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "balance/hash.hpp"
+#include "balance/choice.hpp"
 #include "balance/health.hpp"
-#include "balance/least_connections.hpp"
-#include "balance/round_robin.hpp"
 
 namespace tidegate::balance {
 

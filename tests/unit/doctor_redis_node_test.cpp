@@ -11,8 +11,8 @@
 
 #include "doctor/redis_node.hpp"
 #include "fake_redis.hpp"
-#include "redis/script.hpp"
-#include "redis/slot.hpp"
+#include "redis/cluster_map.hpp"
+#include "redis/request.hpp"
 #include "store/access_rights.hpp"
 #include "store/scripts.hpp"
 

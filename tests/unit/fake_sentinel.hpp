@@ -12,9 +12,8 @@
 #include <boost/asio/write.hpp>
 
 #include "net/asio.hpp"
-#include "redis/node_address.hpp"
+#include "redis/cluster_map.hpp"
 #include "redis/resp.hpp"
-#include "redis/resp_reader.hpp"
 
 namespace tidegate::test {
 

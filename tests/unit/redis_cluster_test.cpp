@@ -10,7 +10,6 @@
 #include <doctest/doctest.h>
 
 #include "redis/cluster.hpp"
-#include "redis/servers.hpp"
 #include "unit/fake_redis.hpp"
 #include "unit/redis_asker.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "redis/error_reply.hpp"
+#include "redis/resp.hpp"
 
 namespace tidegate::redis::error_reply_test {
 

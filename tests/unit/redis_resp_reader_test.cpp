@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include "redis/resp.hpp"
-#include "redis/resp_reader.hpp"
 
 namespace tidegate::redis::resp_reader_test {
 

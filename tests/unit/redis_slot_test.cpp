@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "redis/slot.hpp"
+#include "redis/cluster_map.hpp"
 
 namespace tidegate::redis::slot_test {
 

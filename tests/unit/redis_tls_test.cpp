@@ -20,7 +20,7 @@
 #include <doctest/doctest.h>
 
 #include "redis/client.hpp"
-#include "redis/tls_pipe.hpp"
+#include "redis/hiredis_connection.hpp"
 #include "tls/tls_client.hpp"
 #include "tls_server.hpp"
 #include "unit/fake_redis.hpp"

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "routing/path_prefix.hpp"
+#include "routing/path_pattern.hpp"
 
 namespace tidegate::routing::path_prefix_test {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "redis/slot.hpp"
+#include "redis/cluster_map.hpp"
 #include "store/limiter.hpp"
 #include "store/scripts.hpp"
 #include "unit/fake_redis.hpp"

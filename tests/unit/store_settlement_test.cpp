@@ -11,7 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "limit/gcra.hpp"
-#include "redis/slot.hpp"
+#include "redis/cluster_map.hpp"
 #include "store/scripts.hpp"
 #include "store/settlement.hpp"
 #include "unit/fake_redis.hpp"

@@ -1,10 +1,62 @@
-#include "balance/round_robin.hpp"
+#include "balance/choice.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 #include <utility>
 
 namespace tidegate::balance {
+
+void Candidates::begin() {
+    best_.clear();
+    rank_ = Rank::out;
+    count_ = 0;
+    last_ = {};
+}
+
+void Candidates::add(const ServerState& server, SteadyTime now, std::chrono::nanoseconds slow_start,
+                     const Tried& tried) {
+    const std::size_t index = count_++;
+    const Rank rank = server.rank(now);
+    if (rank == Rank::out) return;
+    const bool is_last = tried.has(server);
+    if (!is_last && rank > rank_) return;
+    const auto share = static_cast<std::uint64_t>(server.share_in_slow_start(now, slow_start));
+    const Candidate candidate{index, server.weight() * share, server.active(), server.id()};
+    if (is_last) {
+        last_ = candidate;
+        return;
+    }
+    if (rank < rank_) best_.clear();
+    rank_ = rank;
+    best_.push_back(candidate);
+}
+
+std::span<const Candidate> Candidates::end() {
+    if (best_.empty() && last_.weight > 0) best_.push_back(last_);
+    return best_;
+}
+
+std::span<const Candidate> Candidates::find(Servers servers, SteadyTime now,
+                                            std::chrono::nanoseconds slow_start,
+                                            const Tried& tried) {
+    begin();
+    for (const ServerState* server : servers) add(*server, now, slow_start, tried);
+    return end();
+}
+
+const Candidate* TurnsByDue::next(std::span<const Candidate> candidates) {
+    const Candidate* next = nullptr;
+    std::int64_t weights = 0;
+    for (const Candidate& candidate : candidates) {
+        const auto weight = static_cast<std::int64_t>(candidate.weight);
+        due_[candidate.index] += weight;
+        weights += weight;
+        if (next == nullptr || due_[candidate.index] > due_[next->index]) next = &candidate;
+    }
+    if (next != nullptr) due_[next->index] -= weights;
+    return next;
+}
 
 namespace {
 
@@ -242,6 +294,102 @@ Chosen RoundRobin::choose_unusable(SteadyTime now, const Tried& tried) {
     for (const Entry& entry : entries_) candidates_.add(*entry.state, now, slow_start_, tried);
     const Candidate* const next = turns_by_due_.next(candidates_.end());
     return next != nullptr ? Chosen(next->index) : std::nullopt;
+}
+
+namespace {
+
+// Whether the first has fewer requests in flight for its weight.
+bool has_fewer(const Candidate& one, const Candidate& other) {
+    return one.active * other.weight < other.active * one.weight;
+}
+
+}  // namespace
+
+void LeastConnections::reset(Servers servers) {
+    servers_.assign(servers.begin(), servers.end());
+    ties_.reset(servers.size());
+    turns_.reset(servers);
+}
+
+Chosen LeastConnections::choose(SteadyTime now, const Tried& tried) {
+    return servers_.size() <= kAllSeen ? choose_of_all(now, tried) : choose_of_two(now, tried);
+}
+
+Chosen LeastConnections::choose_of_all(SteadyTime now, const Tried& tried) {
+    fewest_.clear();
+    for (const Candidate& candidate : candidates_.find(servers_, now, slow_start_, tried)) {
+        if (!fewest_.empty() && has_fewer(fewest_.front(), candidate)) continue;
+        if (!fewest_.empty() && has_fewer(candidate, fewest_.front())) fewest_.clear();
+        fewest_.push_back(candidate);
+    }
+    const Candidate* const next = ties_.next(fewest_);
+    return next != nullptr ? Chosen(next->index) : std::nullopt;
+}
+
+Chosen LeastConnections::choose_of_two(SteadyTime now, const Tried& tried) {
+    const Chosen first = turns_.choose(now, tried);
+    if (!first) return first;
+    const std::size_t count = servers_.size();
+    const std::size_t begin = random() % count;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t second = (begin + i) % count;
+        if (second == *first || tried.has(*servers_[second])) continue;
+        candidates_.begin();
+        candidates_.add(*servers_[*first], now, slow_start_, {});
+        candidates_.add(*servers_[second], now, slow_start_, {});
+        const auto both = candidates_.end();
+        if (both.size() < 2) continue;  // one is of a higher rank
+        return has_fewer(both[1], both[0]) ? second : first;
+    }
+    return first;
+}
+
+std::uint64_t LeastConnections::random() {
+    random_ += kGoldenRatio;
+    return scrambled(random_);
+}
+
+namespace {
+
+// What a server of that weight bids for a key; the highest bid wins. With `chance` evenly
+// distributed, the bid of each server is the highest as often as its weight says. Of equal weights,
+// the highest chance makes the highest bid.
+double bid(std::uint64_t chance, std::uint64_t weight) {
+    const double even = (static_cast<double>(chance >> 11) + 0.5) * 0x1p-53;  // 0 < even < 1
+    return std::log(even) / static_cast<double>(weight);
+}
+
+}  // namespace
+
+Chosen Hash::choose(SteadyTime now, std::uint64_t key, const Tried& tried) {
+    const auto candidates = candidates_.find(servers_, now, slow_start_, tried);
+    if (candidates.empty()) return std::nullopt;
+    std::uint64_t requests = 1;  // this one
+    std::uint64_t weights = 0;
+    bool are_equal = true;
+    for (const Candidate& candidate : candidates) {
+        requests += candidate.active;
+        weights += candidate.weight;
+        are_equal = are_equal && candidate.weight == candidates.front().weight;
+    }
+    const Candidate* best = nullptr;
+    std::uint64_t best_chance = 0;
+    double best_bid = 0;
+    for (const Candidate& candidate : candidates) {
+        // With one more request, the server is within its part, rounded up. At least one candidate
+        // is: together the parts are more than all requests. (The products stay below 2^64 with a
+        // billion requests in flight.)
+        const bool has_room =
+            candidate.active * 100 * weights < kLoadPercent * requests * candidate.weight;
+        if (!has_room) continue;
+        const std::uint64_t chance = scrambled(key + candidate.id * kGoldenRatio);
+        const double its = are_equal ? 0 : bid(chance, candidate.weight);
+        if (best != nullptr && (are_equal ? chance <= best_chance : its <= best_bid)) continue;
+        best = &candidate;
+        best_chance = chance;
+        best_bid = its;
+    }
+    return best->index;
 }
 
 }  // namespace tidegate::balance
