@@ -89,6 +89,55 @@ TEST_CASE("live answer: samples, their columns and the sums since the start") {
     CHECK(last.at("upstreams") == Json::parse("[[2,1]]"));
 }
 
+TEST_CASE("live answer: all fields, in their order") {
+    using telemetry::LiveSeries;
+    telemetry::LiveTotals totals;
+    totals.answers = {0, 7, 0, 2, 0, 0, 1};
+    totals.outcomes = {7, 0, 0, 2, 0, 0, 0, 1};
+    telemetry::LivePolicies policies;
+    policies.add({"p", false});
+    totals.add_policies(policies);
+    totals.policies[0] = {8, 2};
+    totals.add_route("search", {10, 2});
+    totals.add_other_routes(3, {4, 1});
+    totals.request_cuts.assign(Fine::kCutBuckets, 0);
+    totals.request_cuts[3] = 10;
+    totals.store_failures = 5;
+    totals.upstream_failures = 6;
+    telemetry::LiveGauges gauges;
+    gauges.connections = 7;
+    gauges.upstream_connections = 8;
+    gauges.generation = 2;
+    gauges.upstreams = {{2, 1}};
+    LiveSeries series(Fine::kCutBounds, Fine::kCutBounds, {});
+    series.add(totals, gauges, WallTime{1s}, LiveSeries::SteadyTime{1s});
+    const std::vector<upstream::UpstreamStatus> upstreams;
+    const AdminAnswer answer = answer_to_live("/api/live", {.series = series,
+                                                            .upstreams = upstreams,
+                                                            .now = WallTime{4s},
+                                                            .started = WallTime{1s},
+                                                            .version = "1",
+                                                            .generation = 2,
+                                                            .store = "redis",
+                                                            .threads = 2});
+    const std::string counts =
+        R"("requests":10,"denials":2,"answers":{"1xx":0,"2xx":7,"3xx":0,"4xx":2,"5xx":0,)"
+        R"("other":0,"none":1},"outcomes":{"forwarded":7,"answered":0,"redirected":0,)"
+        R"("limited":2,"rejected":0,"failed":0,"unavailable":0,"aborted":1})";
+    const std::string columns = R"("policies":[[8,2]],"routes":[[10,2],[4,1]])";
+    CHECK(
+        answer.body ==
+        R"({"now_ms":4000,"started_ms":1000,"version":"1","workers":2,"store":{"kind":"redis"},)"
+        R"("policies":[{"policy":"p","mode":"enforce"}],"routes":[{"route":"search"},{"rest":3}],)"
+        R"("upstreams":[],"totals":{)" +
+            counts + "," + columns + R"(},"samples":[{"time_ms":1000,"took_ms":1000,)" + counts +
+            R"(,"decision_seconds":{"count":0,"p50":null,"p99":null,"p999":null},)"
+            R"("request_seconds":{"count":10,"p50":0.0005,"p99":0.0005,"p999":0.0005},)"
+            R"("store":"up","store_failures":5,"connections":7,"upstream_connections":8,)"
+            R"("upstream_failures":6,"upstreams":[[2,1]],"generation":2,)" +
+            columns + "}]}\n");
+}
+
 TEST_CASE("live answer: samples of another configuration leave its upstreams out") {
     const Json json = Json::parse(SomeSeries().answer("/api/live").body);
     CHECK_FALSE(json.at("samples").at(1).contains("upstreams"));
@@ -188,6 +237,28 @@ TEST_CASE("denials answer: newest first, each with its reason") {
     CHECK(newest.at("quota") == 4);
     CHECK(json.at("denials").at(1).at("id") == "0-8");
     CHECK(json.at("denials").at(1).at("retry_after_seconds").is_null());
+}
+
+TEST_CASE("denials answer: all fields, in their order") {
+    std::vector<ThreadActivity> threads(1);
+    threads[0].thread = 3;
+    telemetry::Denial denial;
+    denial.number = 8;
+    denial.time = WallTime{5s};
+    denial.request_id = "0f3c";
+    denial.identifier = "ip:1";
+    denial.route = "search";
+    denial.policy = "p";
+    denial.limit = "p-1s";
+    denial.count = 3;
+    denial.quota = 4;
+    denial.retry_after_seconds = 7;
+    threads[0].copy.denials = {denial};
+    CHECK(answer_to_denials(threads, 64).body ==
+          R"({"enabled":true,"left_out":0,"denials":[{"id":"3-8","time_ms":5000,)"
+          R"("request_id":"0f3c","identifier":"ip:1","route":"search","policy":"p",)"
+          R"("limit":"p-1s","count":3,"quota":4,"retry_after_seconds":7}]})"
+          "\n");
 }
 
 TEST_CASE("top answer: `by` is requests or denials") {

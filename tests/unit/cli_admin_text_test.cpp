@@ -229,6 +229,29 @@ TEST_CASE("activity_text: denials are listed oldest first, each with its reason"
     CHECK(has(all->denials[1].json, R"("id":"0-2")"));
 }
 
+TEST_CASE("activity_text: a denial is a line below the heading, and what is not known is a dash") {
+    CHECK(denial_heading() ==
+          "TIME                      IDENTIFIER                    LIMIT                 "
+          "TAKEN           RETRY     ROUTE           REQUEST\n");
+    const auto known = denials_text(denials_of(denial_of("0-1", "ip:1")));
+    REQUIRE(known);
+    CHECK(known->denials.at(0).line ==
+          "2025-11-24T16:10:00.001Z  ip:1                          p-1s                  "
+          "10 of 10        1s        search          0f3c\n");
+    CHECK(known->denials.at(0).json ==
+          R"({"count":10,"id":"0-1","identifier":"ip:1","limit":"p-1s","policy":"p","quota":10,)"
+          R"("request_id":"0f3c","retry_after_seconds":1,"route":"search",)"
+          R"("time_ms":1764000600001})"
+          "\n");
+    const auto unknown = denials_text(
+        denials_of(R"({"id":"0-1","time_ms":-1,"request_id":"","identifier":"","route":"",)"
+                   R"("policy":"","limit":"","count":0,"quota":0,"retry_after_seconds":null})"));
+    REQUIRE(unknown);
+    CHECK(unknown->denials.at(0).line ==
+          "1970-01-01T00:00:00.000Z  -                             -                     "
+          "0 of 0          -         -               -\n");
+}
+
 TEST_CASE("activity_text: names of clients do not command the terminal") {
     const std::string hostile = R"(user:\u001b[2J\u0007\r\n\u0000\u009b31m\u202e)";
     const auto top = top_text(top_of(R"({"identifier":")" + hostile + R"(","count":1,"error":0})"));

@@ -119,6 +119,64 @@ TEST_CASE("log_line: logfmt has the fields of JSON as name=value") {
           "queue_us=1500 tries=2 face=proxy protocol=HTTP/1.1\n");
 }
 
+// Nothing in it is unknown or 0.
+RequestRecord full_record() {
+    RequestRecord record = some_record();
+    record.error = "client: left";
+    record.grpc_status = 8;
+    record.decision = 999'999ns;
+    record.upstream_time = 2ms;
+    record.version = HttpVersion::http_2;
+    record.face = Face::check;
+    return record;
+}
+
+TEST_CASE("log_line: each form of a record of which all is known") {
+    CHECK(json(full_record()) ==
+          R"({"time":"2024-07-22T10:00:00.042Z","id":"4f2a","client":"203.0.113.7","method":"GET",)"
+          R"("host":"api.example.com","path":"/v1/search","user_agent":"curl/8.5",)"
+          R"("route":"search",)"
+          R"("identifiers":["ip:203.0.113.7","user:alice"],"verdict":"limited",)"
+          R"("limited_by":"per-client-burst","shadow_limited_by":"trial-1s","store":"redis",)"
+          R"("status":429,"grpc_status":8,"outcome":"limited",)"
+          R"("upstream":"api:3000","upstream_server":"10.0.0.7:3000","error":"client: left",)"
+          R"("bytes_in":12,"bytes_out":345,"duration_us":1234,"decision_us":999,)"
+          R"("upstream_us":2000,"queue_us":1500,"tries":2,"face":"check","protocol":"HTTP/2"})"
+          "\n");
+    CHECK(text(full_record()) ==
+          R"(203.0.113.7 - - [22/Jul/2024:10:00:00 +0000] "GET /v1/search HTTP/2.0" 429 345 )"
+          R"(id="4f2a" host="api.example.com" user_agent="curl/8.5" route="search" )"
+          R"(identifiers="ip:203.0.113.7,user:alice" verdict="limited" )"
+          R"(limited_by="per-client-burst" shadow_limited_by="trial-1s" store="redis" )"
+          R"(outcome="limited" upstream="api:3000" upstream_server="10.0.0.7:3000" )"
+          R"(error="client: left" bytes_in="12" duration_us="1234" decision_us="999" )"
+          R"(upstream_us="2000" queue_us="1500" tries="2" face="check" grpc_status="8")"
+          "\n");
+    CHECK(logfmt(full_record()) ==
+          "time=2024-07-22T10:00:00.042Z id=4f2a client=203.0.113.7 method=GET "
+          "host=api.example.com path=/v1/search user_agent=curl/8.5 route=search "
+          "identifiers=\"ip:203.0.113.7,user:alice\" verdict=limited "
+          "limited_by=per-client-burst shadow_limited_by=trial-1s store=redis status=429 "
+          "grpc_status=8 outcome=limited upstream=api:3000 upstream_server=10.0.0.7:3000 "
+          "error=\"client: left\" bytes_in=12 bytes_out=345 duration_us=1234 decision_us=999 "
+          "upstream_us=2000 queue_us=1500 tries=2 face=check protocol=HTTP/2\n");
+}
+
+TEST_CASE("log_line: text and logfmt of a record of which nothing is known") {
+    CHECK(text({}) ==
+          R"(- - - [01/Jan/1970:00:00:00 +0000] "- - HTTP/1.1" 0 0 id="" host="" user_agent="" )"
+          R"(route="" identifiers="" verdict="" limited_by="" shadow_limited_by="" store="" )"
+          R"(outcome="forwarded" upstream="" upstream_server="" error="" bytes_in="0" )"
+          R"(duration_us="0" decision_us="0" upstream_us="0" queue_us="0" tries="0" face="proxy")"
+          "\n");
+    CHECK(logfmt({}) ==
+          R"(time=1970-01-01T00:00:00.000Z id="" client="" method="" host="" path="" )"
+          R"(user_agent="" route="" identifiers="" verdict="" limited_by="" shadow_limited_by="" )"
+          R"(store="" status=0 outcome=forwarded upstream="" upstream_server="" error="" )"
+          R"(bytes_in=0 bytes_out=0 duration_us=0 decision_us=0 upstream_us=0 queue_us=0 tries=0 )"
+          "face=proxy protocol=HTTP/1.1\n");
+}
+
 TEST_CASE("log_line: logfmt quotes what could be read as something else") {
     const auto agent = [](std::string_view value) {
         RequestRecord record;

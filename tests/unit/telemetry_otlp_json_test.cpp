@@ -190,6 +190,63 @@ TEST_CASE("otlp_json: each try is a client's span, and the second says that it i
     CHECK(attribute(spans[2], "error.type") == "404");  // of a client's span, a 4xx is an error
 }
 
+// The attributes of a span, whose order means nothing, by key.
+json attributes_of(const json& span) {
+    json all = json::object();
+    for (const auto& one : span["attributes"]) {
+        CHECK_FALSE(all.contains(one["key"].get<std::string>()));
+        all[one["key"].get<std::string>()] = one["value"].begin().value();
+    }
+    return all;
+}
+
+TEST_CASE("otlp_json: all attributes of a request of which all is known") {
+    TraceRecord record = request();
+    record.status = 429;
+    record.grpc_status = 8;
+    record.outcome = Outcome::unavailable;
+    record.error = "store unavailable";
+    record.face = Face::check;
+    TraceRecord::Decide decide;
+    decide.store = "redis";
+    decide.verdict = "unavailable";
+    decide.limited_by = "burst-1s";
+    decide.shadow_limited_by = "trial-1s";
+    decide.policies = {"burst"};
+    decide.identifiers = {{0xab}};
+    record.decide = decide;
+    const json spans = spans_of(record);
+    CHECK(attributes_of(spans[0]) == json::parse(R"({
+        "http.request.method": "GET", "url.path": "/a", "url.scheme": "https",
+        "server.address": "api.example", "server.port": "8443", "network.protocol.version": "2",
+        "http.route": "api", "http.response.status_code": "429", "rpc.grpc.status_code": "8",
+        "error.type": "store unavailable", "tidegate.request_id": "r1",
+        "tidegate.face": "check", "tidegate.outcome": "unavailable",
+        "tidegate.error": "store unavailable"})"));
+    CHECK(spans[0]["status"]["code"] == 2);
+    CHECK(attributes_of(spans[1]) == json::parse(R"({
+        "tidegate.store": "redis", "tidegate.verdict": "unavailable",
+        "tidegate.limit": "burst-1s", "tidegate.shadow_limit": "trial-1s",
+        "tidegate.policies": {"values": [{"stringValue": "burst"}]},
+        "tidegate.identifiers": {"values": [{"stringValue":
+            "ab00000000000000000000000000000000000000000000000000000000000000"}]}})"));
+    CHECK(spans[1]["status"]["code"] == 2);
+}
+
+TEST_CASE("otlp_json: what is not known is no attribute") {
+    TraceRecord record;
+    record.request_id = "r1";
+    record.scheme = "http";
+    record.decide.emplace();
+    const json spans = spans_of(record);
+    CHECK(attributes_of(spans[0]) == json::parse(R"({
+        "http.request.method": "_OTHER", "url.scheme": "http",
+        "network.protocol.version": "1.1", "tidegate.request_id": "r1",
+        "tidegate.face": "proxy", "tidegate.outcome": "forwarded"})"));
+    CHECK(attributes_of(spans[1]) == json::parse(R"({
+        "tidegate.policies": {"values": []}, "tidegate.identifiers": {"values": []}})"));
+}
+
 TEST_CASE("otlp_json: rejected spans are read as text and as a number, and nothing else counts") {
     CHECK(rejected_spans(R"({"partialSuccess":{"rejectedSpans":"3","errorMessage":"x"}})") == 3);
     CHECK(rejected_spans(R"({"partialSuccess":{"rejectedSpans":4}})") == 4);
