@@ -131,56 +131,43 @@ void record(WorkerContext& worker, const Exchange& exchange) {
     count_exchange(worker, exchange, outcome, now);
     const bool is_traced = exchange.trace != nullptr && is_kept(exchange, outcome);
     if (generation.access_log == nullptr && !is_traced) return;
-    const auto took = now - relay.began;
-    const std::string_view error = error_of(exchange);
     std::array<std::string_view, 16> room;
     const auto identifiers = identifiers_of(charge, room);
     worker.client_text.clear();
     if (decision.client) decision.client->append_to(worker.client_text);
     const Refusers refusers = refusers_of(generation, charge);
-    if (is_traced) {
-        keep_trace(worker, exchange,
-                   {.outcome = outcome,
-                    .took = took,
-                    .error = error,
-                    .verdict = verdict_of(decision),
-                    .store = store_of(charge),
-                    .limited_by = refusers.enforced,
-                    .shadow_limited_by = refusers.in_shadow,
-                    .identifiers = identifiers});
-    }
-    if (generation.access_log == nullptr) return;
-    generation.access_log->write(
-        worker.thread,
-        {.time = facts.began_at,
-         .request_id = facts.request_id,
-         .client = worker.client_text,
-         .method = facts.head.method,
-         .version = facts.version(),
-         .path = facts.head.path,
-         .user_agent = relay.tunnel_end ? relay.user_agent
-                                        : http::single_value(facts.head.fields, "user-agent"),
-         .host = facts.host,
-         .route = decision.route != nullptr ? std::string_view(decision.route->name) : "",
-         .identifiers = identifiers,
-         .verdict = verdict_of(decision),
-         .limited_by = refusers.enforced,
-         .shadow_limited_by = refusers.in_shadow,
-         .store = store_of(charge),
-         .upstream = relay.server ? std::string_view(relay.server->name()) : "",
-         .upstream_server = relay.server ? std::string_view(relay.server->address()) : "",
-         .error = error,
-         .outcome = outcome,
-         .face = exchange.face,
-         .status = relay.status,
-         .grpc_status = relay.grpc_status,
-         .tries = relay.tries,
-         .bytes_received = relay.bytes_received,
-         .bytes_sent = relay.bytes_sent,
-         .duration = took,
-         .decision = decision.charge_time,
-         .upstream_time = relay.upstream_time,
-         .queue_time = relay.queue_time});
+    const telemetry::RequestRecord known{
+        .time = facts.began_at,
+        .request_id = facts.request_id,
+        .client = worker.client_text,
+        .method = facts.head.method,
+        .version = facts.version(),
+        .path = facts.head.path,
+        .user_agent = relay.tunnel_end ? relay.user_agent
+                                       : http::single_value(facts.head.fields, "user-agent"),
+        .host = facts.host,
+        .route = decision.route != nullptr ? std::string_view(decision.route->name) : "",
+        .identifiers = identifiers,
+        .verdict = verdict_of(decision),
+        .limited_by = refusers.enforced,
+        .shadow_limited_by = refusers.in_shadow,
+        .store = store_of(charge),
+        .upstream = relay.server ? std::string_view(relay.server->name()) : "",
+        .upstream_server = relay.server ? std::string_view(relay.server->address()) : "",
+        .error = error_of(exchange),
+        .outcome = outcome,
+        .face = exchange.face,
+        .status = relay.status,
+        .grpc_status = relay.grpc_status,
+        .tries = relay.tries,
+        .bytes_received = relay.bytes_received,
+        .bytes_sent = relay.bytes_sent,
+        .duration = now - relay.began,
+        .decision = decision.charge_time,
+        .upstream_time = relay.upstream_time,
+        .queue_time = relay.queue_time};
+    if (is_traced) keep_trace(worker, exchange, known);
+    if (generation.access_log != nullptr) generation.access_log->write(worker.thread, known);
 }
 
 }  // namespace tidegate::proxy

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "http/field.hpp"
@@ -74,22 +75,18 @@ int upstream_status(const Exchange& x) {
     return x.relay.upstream_status;
 }
 
-TraceRecord::Decide decide_of(RequestTrace& trace, const Exchange& x, const TracedEnd& end) {
+TraceRecord::Decide decide_of(RequestTrace& trace, const Exchange& x,
+                              std::span<const std::string_view> identifiers) {
     TraceRecord::Decide decide;
     decide.id = trace.ids->next_span();
     decide.after = x.decision.charged_at - x.relay.began;
-    decide.took = x.decision.charge_time;
-    decide.store = end.store;
-    decide.verdict = end.verdict;
-    decide.limited_by = end.limited_by;
-    decide.shadow_limited_by = end.shadow_limited_by;
     for (const limit::ChargeItem& item : x.decision.charge.items) {
         auto& names = decide.policies;
         if (std::find(names.begin(), names.end(), item.policy->name) == names.end()) {
             names.push_back(item.policy->name);
         }
     }
-    for (const std::string_view identifier : end.identifiers) {
+    for (const std::string_view identifier : identifiers) {
         decide.identifiers.push_back(identity::sha256(identifier));
     }
     return decide;
@@ -189,36 +186,27 @@ bool is_kept(const Exchange& x, telemetry::Outcome outcome) {
     return has_failed && traces.failed().takes(steady_now());
 }
 
-void keep_trace(const WorkerContext& worker, const Exchange& x, const TracedEnd& end) {
+void keep_trace(const WorkerContext& worker, const Exchange& x,
+                const telemetry::RequestRecord& record) {
     RequestTrace& trace = *x.trace;
-    const ask::Facts& facts = x.facts;
-    const ask::Decision& decision = x.decision;
-    auto record = std::make_unique<TraceRecord>();
-    record->trace = trace.self.trace;
-    record->parent = trace.parent;
-    record->state = trace.state;
-    record->is_sampled = trace.self.is_sampled;
-    record->span = trace.own_span();
-    record->began = facts.began_at;
-    record->took = end.took;
-    record->method = facts.head.method.substr(0, kTraceMethodMax);
-    record->path = facts.head.path.substr(0, kTracePathMax);
-    record->host = facts.host.substr(0, kTraceHostMax);
-    if (decision.route != nullptr) record->route = decision.route->name;
-    record->request_id = facts.request_id;
-    record->scheme = facts.scheme;
-    record->error = end.error;
-    record->version = facts.version();
-    record->face = x.face;
-    record->outcome = end.outcome;
-    record->status = x.relay.status;
-    record->grpc_status = x.relay.grpc_status;
-    const store::LimitDecision& charge = decision.charge;
+    auto kept = std::make_unique<TraceRecord>();
+    kept->trace = trace.self.trace;
+    kept->parent = trace.parent;
+    kept->state = trace.state;
+    kept->is_sampled = trace.self.is_sampled;
+    kept->span = trace.own_span();
+    kept->scheme = x.facts.scheme;
+    telemetry::RequestRecord shown = record;
+    shown.method = record.method.substr(0, kTraceMethodMax);
+    shown.path = record.path.substr(0, kTracePathMax);
+    shown.host = record.host.substr(0, kTraceHostMax);
+    kept->set_request(shown);
+    const store::LimitDecision& charge = x.decision.charge;
     if (!charge.items.empty() && charge.result != store::LimitDecision::Result::pending) {
-        record->decide = decide_of(trace, x, end);
+        kept->decide = decide_of(trace, x, record.identifiers);
     }
-    record->forwards = forwards_of(trace, x, end.took);
-    x.generation->traces->push(worker.thread, std::move(record));
+    kept->forwards = forwards_of(trace, x, record.duration);
+    x.generation->traces->push(worker.thread, std::move(kept));
 }
 
 }  // namespace tidegate::proxy

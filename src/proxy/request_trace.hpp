@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,6 +15,7 @@
 #include "ask/fault.hpp"
 #include "net/deadline.hpp"
 #include "telemetry/outcome.hpp"
+#include "telemetry/request_record.hpp"
 #include "telemetry/trace_context.hpp"
 #include "telemetry/trace_queue.hpp"
 #include "upstream/server.hpp"
@@ -63,22 +63,11 @@ bool is_trace_field(std::string_view name);
 // Appends the fields for the upstream; the last try is the parent of what the upstream does.
 void append_trace_fields(RequestTrace& trace, std::string& out);
 
-// What the access log says of a request, too.
-struct TracedEnd {
-    telemetry::Outcome outcome;
-    std::chrono::nanoseconds took;
-    std::string_view error;
-    std::string_view verdict;  // of static storage, as is `store`
-    std::string_view store;
-    std::string_view limited_by;
-    std::string_view shadow_limited_by;
-    std::span<const std::string_view> identifiers;
-};
-
 // Whether the spans of a request that has ended so are exported. Counts against the rates of
 // `keep`. Requires a trace.
 bool is_kept(const Exchange& x, telemetry::Outcome outcome);
-// Hands the spans over to be exported.
-void keep_trace(const WorkerContext& worker, const Exchange& x, const TracedEnd& end);
+// Hands the spans over to be exported. `record` is what the access log gets.
+void keep_trace(const WorkerContext& worker, const Exchange& x,
+                const telemetry::RequestRecord& record);
 
 }  // namespace tidegate::proxy

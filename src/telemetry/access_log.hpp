@@ -9,51 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
-#include <string_view>
 
-#include "base/face.hpp"
-#include "base/http_version.hpp"
 #include "base/log_format.hpp"
-#include "telemetry/outcome.hpp"
+#include "telemetry/request_record.hpp"
 
 namespace tidegate::telemetry {
-
-// What is known of a request when it ends. Views need to live only through the call. Strings that
-// come from a client are escaped by the log, not by the caller.
-struct RequestRecord {
-    std::chrono::system_clock::time_point time;  // when it began
-    std::string_view request_id;
-    std::string_view client;  // address, or empty
-    std::string_view method;
-    HttpVersion version = HttpVersion::http_1_1;
-    std::string_view path;  // without the query
-    std::string_view user_agent;
-    std::string_view host;
-    std::string_view route;  // empty: none matched
-    std::span<const std::string_view> identifiers;
-    std::string_view
-        verdict;  // admitted | limited | unlimited | local | allowed | unavailable | ""
-    std::string_view limited_by;         // `POLICY-LIMIT` that refused, or empty
-    std::string_view shadow_limited_by;  // the same of policies in shadow, which refuse no request
-    std::string_view store;              // memory | redis | local | ""
-    std::string_view upstream;           // the server as it is configured, or empty
-    std::string_view upstream_server;    // the address of that server, which was chosen last
-    std::string_view error;              // whose fault and what, or empty
-    Outcome outcome = Outcome::forwarded;
-    Face face = Face::proxy;
-    int status = 0;
-    int grpc_status = -1;              // of an answer of gRPC; negative: none
-    std::uint32_t tries = 0;           // connections that were used, or could not be made
-    std::uint64_t bytes_received = 0;  // body
-    std::uint64_t bytes_sent = 0;      // body
-    std::chrono::nanoseconds duration{0};
-    std::chrono::nanoseconds decision{0};  // waiting for the store
-    std::chrono::nanoseconds upstream_time{
-        0};                                  // from sending the request to the head of the answer
-    std::chrono::nanoseconds queue_time{0};  // waiting for one of max_connections
-};
 
 class AccessLog {
   public:

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
-#include "base/json_escape.hpp"
 #include "base/utf8.hpp"
-#include "telemetry/log_line_bounds.hpp"
 
 namespace tidegate::telemetry {
 
@@ -19,10 +19,56 @@ char* put_decimal(char* out, unsigned value, int digits) {
     return out + digits;
 }
 
+// The name of a field and the marks around it, put together when the program is compiled: a writer
+// copies them at once.
+struct FixedText {
+    constexpr FixedText(std::string_view before, std::string_view name, std::string_view after) {
+        for (const std::string_view part : {before, name, after}) {
+            for (const char c : part) bytes[size++] = c;
+        }
+    }
+
+    std::array<char, 64> bytes{};
+    std::size_t size = 0;
+};
+
+// A row of the table as a type: the compiler chooses what a form does with the field.
+template <std::size_t kRow>
+struct FieldAt {
+    static constexpr const RequestField& kField = kRequestFields[kRow];
+    static constexpr auto kMember = std::get<kField.member.index()>(kField.member);
+    static constexpr bool kIsFirst = kRow == 0;
+    static constexpr bool kIsText = kField.is<std::string_view>();
+    static constexpr bool kIsList = kField.is<std::span<const std::string_view>>();
+    static constexpr bool kIsNumber =
+        kField.is<int>() || kField.is<std::uint64_t>() || kField.is<std::chrono::nanoseconds>();
+
+    static const auto& value(const RequestRecord& record) { return record.*kMember; }
+    static bool is_left_out(const RequestRecord& record) {
+        if constexpr (kField.is_optional) return value(record) < 0;
+        return false;
+    }
+};
+
+// Calls `visit` with each row, as a value of its type.
+template <class Visit>
+void for_each_field(Visit visit) {
+    [&]<std::size_t... kRows>(std::index_sequence<kRows...>) {
+        (visit(FieldAt<kRows>{}), ...);
+    }
+    (std::make_index_sequence<kRequestFields.size()>{});
+}
+
 }  // namespace
 
+// Where it is called, the size is a constant, so that the copy is a few stores.
+template <class Text>
+[[gnu::always_inline]] inline void LogLineFormatter::put_fixed(const Text& text) {
+    std::memcpy(out_, text.bytes.data(), text.size);
+    out_ += text.size;
+}
+
 std::string_view LogLineFormatter::line(LogFormat format, const RequestRecord& record) {
-    static_assert(kLineBytesMax <= kBufferBytes);
     switch (format) {
         case LogFormat::json:
             return json(record);
@@ -36,133 +82,96 @@ std::string_view LogLineFormatter::line(LogFormat format, const RequestRecord& r
 
 std::string_view LogLineFormatter::json(const RequestRecord& record) {
     begin(record.time);
-    put(R"({"time":")");
-    put_time();
-    put(R"(","id":")");
-    put_escaped(record.request_id, kIdBytesMax);
-    put(R"(","client":")");
-    put_escaped(record.client, kNameBytesMax);
-    put(R"(","method":")");
-    put_escaped(record.method, kMethodBytesMax);
-    put(R"(","host":")");
-    put_escaped(record.host, kHostBytesMax);
-    put(R"(","path":")");
-    put_escaped(record.path, kPathBytesMax);
-    put(R"(","user_agent":")");
-    put_escaped(record.user_agent, kUserAgentBytesMax);
-    put(R"(","route":")");
-    put_escaped(record.route, kNameBytesMax);
-    put(record.identifiers.empty() ? R"(","identifiers":[)" : R"(","identifiers":[")");
-    put_elements(record);
-    put(record.identifiers.empty() ? R"(],"verdict":")" : R"("],"verdict":")");
-    put_escaped(record.verdict, kNameBytesMax);
-    put(R"(","limited_by":")");
-    put_escaped(record.limited_by, kNameBytesMax);
-    put(R"(","shadow_limited_by":")");
-    put_escaped(record.shadow_limited_by, kNameBytesMax);
-    put(R"(","store":")");
-    put_escaped(record.store, kNameBytesMax);
-    put(R"(","status":)");
-    put(static_cast<std::uint64_t>(std::max(record.status, 0)));
-    if (record.grpc_status >= 0) {
-        put(R"(,"grpc_status":)");
-        put(static_cast<std::uint64_t>(record.grpc_status));
-    }
-    put(R"(,"outcome":")");
-    put(to_string(record.outcome));
-    put(R"(","upstream":")");
-    put_escaped(record.upstream, kNameBytesMax);
-    put(R"(","upstream_server":")");
-    put_escaped(record.upstream_server, kNameBytesMax);
-    put(R"(","error":")");
-    put_escaped(record.error, kNameBytesMax);
-    put(R"(","bytes_in":)");
-    put(record.bytes_received);
-    put(R"(,"bytes_out":)");
-    put(record.bytes_sent);
-    put(R"(,"duration_us":)");
-    put(record.duration);
-    put(R"(,"decision_us":)");
-    put(record.decision);
-    put(R"(,"upstream_us":)");
-    put(record.upstream_time);
-    put(R"(,"queue_us":)");
-    put(record.queue_time);
-    put(R"(,"tries":)");
-    put(std::uint64_t{record.tries});
-    put(R"(,"face":")");
-    put(to_string(record.face));
-    put(R"(","protocol":")");
-    put(name_of(record.version));
-    put(R"("})");
+    for_each_field([&](auto field) { put_in_json(field, record); });
+    *out_++ = '}';
     return end();
 }
 
 std::string_view LogLineFormatter::text(const RequestRecord& record) {
     begin(record.time);
+    put_common_log(record);
+    for_each_field([&](auto field) {
+        if constexpr (field.kField.in_text == InText::pair) put_in_text(field, record);
+    });
+    for_each_field([&](auto field) {
+        if constexpr (field.kField.in_text == InText::last) put_in_text(field, record);
+    });
+    return end();
+}
+
+std::string_view LogLineFormatter::logfmt(const RequestRecord& record) {
+    begin(record.time);
+    for_each_field([&](auto field) { put_in_logfmt(field, record); });
+    return end();
+}
+
+template <class Field>
+void LogLineFormatter::put_in_json(Field field, const RequestRecord& record) {
+    if (field.is_left_out(record)) return;
+    static constexpr std::string_view kBefore = Field::kIsFirst ? "{\"" : ",\"";
+    static constexpr std::string_view kBehind = Field::kIsNumber ? "\":"
+                                                : Field::kIsList ? "\":["
+                                                                 : "\":\"";
+    static constexpr FixedText kName(kBefore, Field::kField.name, kBehind);
+    put_fixed(kName);
+    if constexpr (Field::kIsText) {
+        put_escaped(field.value(record), Field::kField.bytes_max);
+    } else if constexpr (Field::kIsList) {
+        put_elements(field.value(record));
+    } else {
+        put(field.value(record));
+    }
+    if constexpr (!Field::kIsNumber) *out_++ = Field::kIsList ? ']' : '"';
+}
+
+template <class Field>
+void LogLineFormatter::put_in_text(Field field, const RequestRecord& record) {
+    if (field.is_left_out(record)) return;
+    static constexpr FixedText kName(" ", Field::kField.name, "=\"");
+    put_fixed(kName);
+    if constexpr (Field::kIsText) {
+        put_escaped(field.value(record), Field::kField.bytes_max);
+    } else if constexpr (Field::kIsList) {
+        put_list(field.value(record));
+    } else {
+        put(field.value(record));
+    }
+    *out_++ = '"';
+}
+
+template <class Field>
+void LogLineFormatter::put_in_logfmt(Field field, const RequestRecord& record) {
+    if (field.is_left_out(record)) return;
+    static constexpr FixedText kName(Field::kIsFirst ? "" : " ", Field::kField.name,
+                                     Field::kIsList ? "=\"" : "=");
+    put_fixed(kName);
+    if constexpr (Field::kIsText) {
+        put_logfmt(field.value(record), Field::kField.bytes_max);
+    } else if constexpr (Field::kIsList) {
+        put_list(field.value(record));
+        *out_++ = '"';
+    } else {
+        put(field.value(record));
+    }
+}
+
+void LogLineFormatter::put_common_log(const RequestRecord& record) {
     put_word(record.client, kNameBytesMax);
     put(" - - [");
-    put({common_.data(), common_.size()});
+    put(std::string_view(common_.data(), common_.size()));
     put(R"( +0000] ")");
     put_word(record.method, kMethodBytesMax);
     put(" ");
     put_word(record.path, kPathBytesMax);
-    put(" ");
-    put("HTTP/");
+    put(" HTTP/");
     put(number_of(record.version));
     put(R"(" )");
-    put(static_cast<std::uint64_t>(std::max(record.status, 0)));
+    put(record.status);
     put(" ");
     put(record.bytes_sent);
-    put(R"( id=")");
-    put_escaped(record.request_id, kIdBytesMax);
-    put(R"(" host=")");
-    put_escaped(record.host, kHostBytesMax);
-    put(R"(" user_agent=")");
-    put_escaped(record.user_agent, kUserAgentBytesMax);
-    put(R"(" route=")");
-    put_escaped(record.route, kNameBytesMax);
-    put(R"(" identifiers=")");
-    put_list(record);
-    put(R"(" verdict=")");
-    put_escaped(record.verdict, kNameBytesMax);
-    put(R"(" limited_by=")");
-    put_escaped(record.limited_by, kNameBytesMax);
-    put(R"(" shadow_limited_by=")");
-    put_escaped(record.shadow_limited_by, kNameBytesMax);
-    put(R"(" store=")");
-    put_escaped(record.store, kNameBytesMax);
-    put(R"(" outcome=")");
-    put(to_string(record.outcome));
-    put(R"(" upstream=")");
-    put_escaped(record.upstream, kNameBytesMax);
-    put(R"(" upstream_server=")");
-    put_escaped(record.upstream_server, kNameBytesMax);
-    put(R"(" error=")");
-    put_escaped(record.error, kNameBytesMax);
-    put(R"(" bytes_in=")");
-    put(record.bytes_received);
-    put(R"(" duration_us=")");
-    put(record.duration);
-    put(R"(" decision_us=")");
-    put(record.decision);
-    put(R"(" upstream_us=")");
-    put(record.upstream_time);
-    put(R"(" queue_us=")");
-    put(record.queue_time);
-    put(R"(" tries=")");
-    put(std::uint64_t{record.tries});
-    put(R"(" face=")");
-    put(to_string(record.face));
-    if (record.grpc_status >= 0) {
-        put(R"(" grpc_status=")");
-        put(static_cast<std::uint64_t>(record.grpc_status));
-    }
-    put("\"");
-    return end();
 }
 
-void LogLineFormatter::begin(std::chrono::system_clock::time_point time) {
+void LogLineFormatter::begin(Time time) {
     out_ = buffer_.data();
     update_time(time);
 }
@@ -172,7 +181,7 @@ std::string_view LogLineFormatter::end() {
     return {buffer_.data(), static_cast<std::size_t>(out_ - buffer_.data())};
 }
 
-void LogLineFormatter::update_time(std::chrono::system_clock::time_point time) {
+void LogLineFormatter::update_time(Time time) {
     using namespace std::chrono;
     const sys_seconds second = floor<seconds>(time);
     millisecond_ = static_cast<unsigned>(floor<milliseconds>(time - second).count());
@@ -211,24 +220,40 @@ void LogLineFormatter::update_time(std::chrono::system_clock::time_point time) {
     std::memcpy(out, hms.data(), hms.size());
 }
 
-void LogLineFormatter::put_time() {
-    put({rfc3339_.data(), rfc3339_.size()});
+void LogLineFormatter::put(Time /*time*/) {
+    put(std::string_view(rfc3339_.data(), rfc3339_.size()));
     *out_++ = '.';
     out_ = put_decimal(out_, millisecond_, 3);
     *out_++ = 'Z';
 }
 
-void LogLineFormatter::put(std::string_view text) {
-    out_ = std::copy_n(text.data(), text.size(), out_);
+void LogLineFormatter::put(std::string_view word) {
+    out_ = std::copy_n(word.data(), word.size(), out_);
 }
 
 void LogLineFormatter::put(std::uint64_t number) {
     out_ = std::to_chars(out_, out_ + 20, number).ptr;
 }
 
+void LogLineFormatter::put(int number) {
+    put(static_cast<std::uint64_t>(std::max(number, 0)));
+}
+
 void LogLineFormatter::put(std::chrono::nanoseconds time) {
     const auto us = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
     put(static_cast<std::uint64_t>(std::max<std::int64_t>(us, 0)));
+}
+
+void LogLineFormatter::put(Outcome outcome) {
+    put(to_string(outcome));
+}
+
+void LogLineFormatter::put(Face face) {
+    put(to_string(face));
+}
+
+void LogLineFormatter::put(HttpVersion version) {
+    put(name_of(version));
 }
 
 void LogLineFormatter::put_escaped(std::string_view text, std::size_t bytes_max) {
@@ -251,19 +276,34 @@ void LogLineFormatter::put_word(std::string_view text, std::size_t bytes_max) {
     }
 }
 
-void LogLineFormatter::put_elements(const RequestRecord& record) {
-    const std::size_t count = std::min(record.identifiers.size(), kIdentifiersMax);
+void LogLineFormatter::put_logfmt(std::string_view text, std::size_t bytes_max) {
+    // Readers take a bare `null` for a value that is not there.
+    if (text.size() <= bytes_max && text != "null") {
+        if (char* const end = write_if_plain_value(text, out_)) {
+            out_ = end;
+            return;
+        }
+    }
+    *out_++ = '"';
+    put_escaped(text, bytes_max);
+    *out_++ = '"';
+}
+
+void LogLineFormatter::put_elements(Identifiers identifiers) {
+    const std::size_t count = std::min(identifiers.size(), kIdentifiersMax);
     for (std::size_t i = 0; i < count; ++i) {
-        if (i != 0) put(R"(",")");
-        put_escaped(record.identifiers[i], kIdentifierBytesMax);
+        if (i != 0) *out_++ = ',';
+        *out_++ = '"';
+        put_escaped(identifiers[i], kIdentifierBytesMax);
+        *out_++ = '"';
     }
 }
 
-void LogLineFormatter::put_list(const RequestRecord& record) {
-    const std::size_t count = std::min(record.identifiers.size(), kIdentifiersMax);
+void LogLineFormatter::put_list(Identifiers identifiers) {
+    const std::size_t count = std::min(identifiers.size(), kIdentifiersMax);
     for (std::size_t i = 0; i < count; ++i) {
         if (i != 0) *out_++ = ',';
-        const std::string_view identifier = record.identifiers[i];
+        const std::string_view identifier = identifiers[i];
         char* const end = identifier.size() <= kIdentifierBytesMax
                               ? write_if_plain_item(identifier, out_)
                               : nullptr;

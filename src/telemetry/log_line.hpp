@@ -1,32 +1,10 @@
 // A request record as a line of the access log. Pure, and without allocation: each thread has a
 // formatter with a buffer that fits the longest line there can be.
 //
-// JSON, one object a line, always these fields in this order:
-//   time        RFC 3339, UTC, milliseconds; when the request began
-//   id          X-Request-Id
-//   client      the client's address
-//   method, host, path
-//   user_agent  the field User-Agent; empty if there are several
-//   route
-//   identifiers who was counted, an array
-//   verdict     admitted | limited | unlimited | local | allowed | unavailable
-//   limited_by  the limit that refused
-//   shadow_limited_by  the limit of a policy in shadow that would have
-//   store       memory | redis | local
-//   status      0: no answer was sent
-//   outcome     as tidegate_requests_total has it
-//   upstream    the server as it is configured
-//   upstream_server  its address, the last one chosen
-//   error       whose fault and what
-//   bytes_in, bytes_out                    of the bodies
-//   duration_us, decision_us, upstream_us  of the request; waiting for the store; for the upstream
-//   queue_us    waiting for one of max_connections
-//   tries       connections that the request used, or that could not be made for it
-//   face        proxy | forward_auth | check: how Tidegate was asked
-//   protocol    HTTP/1.0 | HTTP/1.1 | HTTP/2
-// and behind `status`, of an answer to gRPC only, grpc_status.
-// What is not known is an empty string. What a client chose is cut at a bound, and then ends in
-// `...`.
+// telemetry/request_record.hpp has the fields and their order. What is not known is an empty
+// string. A text that is longer than its row allows is cut, and then ends in `...`.
+//
+// JSON is one object a line.
 //
 // Text is the common log format, followed by the same facts as name="value". What stands between
 // quotes is escaped as in JSON; in the request line spaces are, too, and a lone `-`, which stands
@@ -43,11 +21,42 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
-#include "telemetry/access_log.hpp"
+#include "base/json_escape.hpp"
+#include "base/log_format.hpp"
+#include "telemetry/request_record.hpp"
 
 namespace tidegate::telemetry {
+
+// What the longest value of a field takes in any form, were every byte of it escaped.
+constexpr std::size_t value_bytes_max(const RequestField& field) {
+    constexpr std::size_t kCutMarkBytes = 3;
+    // A number, a time, or the word of an enum.
+    constexpr std::size_t kWordBytesMax = 32;
+    if (field.is<std::span<const std::string_view>>()) {
+        // A list escapes an identifier twice, which makes one byte more of each escape. An
+        // identifier has escaped quotes of its own, and a comma.
+        constexpr std::size_t kItemMarksBytes = 5;
+        constexpr std::size_t kItemBytesMax =
+            kIdentifierBytesMax * (kEscapedBytesMax + 1) + kCutMarkBytes + kItemMarksBytes;
+        return kIdentifiersMax * kItemBytesMax;
+    }
+    if (field.is<std::string_view>()) return field.bytes_max * kEscapedBytesMax + kCutMarkBytes;
+    return kWordBytesMax;
+}
+
+// What the longest line takes in any form.
+constexpr std::size_t line_bytes_max() {
+    constexpr std::size_t kMarksBytes = 64;      // the common log format's, and the line's end
+    constexpr std::size_t kPairMarksBytes = 12;  // `,"":["` and the like
+    std::size_t bytes = kMarksBytes;
+    for (const RequestField& field : kRequestFields) {
+        bytes += kPairMarksBytes + field.name.size() + value_bytes_max(field);
+    }
+    return bytes;
+}
 
 class LogLineFormatter {
   public:
@@ -58,33 +67,52 @@ class LogLineFormatter {
     std::string_view logfmt(const RequestRecord& record);
 
   private:
-    // `2024-07-22T10:00:00` and `22/Jul/2024:10:00:00`, made anew only when the second changes.
-    void update_time(std::chrono::system_clock::time_point time);
+    using Time = std::chrono::system_clock::time_point;
+    using Identifiers = std::span<const std::string_view>;
 
-    void begin(std::chrono::system_clock::time_point time);
+    // `2024-07-22T10:00:00` and `22/Jul/2024:10:00:00`, made anew only when the second changes.
+    void update_time(Time time);
+
+    void begin(Time time);
     std::string_view end();
-    void put(std::string_view text);
+
+    // A field with its name. `Field` is a row of the table (log_line.cpp).
+    template <class Field>
+    void put_in_json(Field field, const RequestRecord& record);
+    template <class Field>
+    void put_in_text(Field field, const RequestRecord& record);
+    template <class Field>
+    void put_in_logfmt(Field field, const RequestRecord& record);
+    // What stands before the pairs.
+    void put_common_log(const RequestRecord& record);
+
+    // A value, by its type.
+    void put(std::string_view word);
     void put(std::uint64_t number);
+    void put(int number);  // negative: 0
     void put(std::chrono::nanoseconds time);
+    void put(Outcome outcome);
+    void put(Face face);
+    void put(HttpVersion version);
+    // RFC 3339, of the line.
+    void put(Time time);
+
+    // A text that the program knows when it is compiled.
+    template <class Text>
+    void put_fixed(const Text& text);
     // `text` escaped, and cut if it has more than `bytes_max` bytes.
     void put_escaped(std::string_view text, std::size_t bytes_max);
     // Without spaces; `-` for what is empty, as the common log format has it.
     void put_word(std::string_view text, std::size_t bytes_max);
-    // As elements of a JSON array, but for the first and last quote.
-    void put_elements(const RequestRecord& record);
+    // In quotes only if logfmt needs them.
+    void put_logfmt(std::string_view text, std::size_t bytes_max);
+    // As elements of a JSON array.
+    void put_elements(Identifiers identifiers);
     // As a list within a string.
-    void put_list(const RequestRecord& record);
+    void put_list(Identifiers identifiers);
     void put_quoted_item(std::string_view identifier);
-    // RFC 3339.
-    void put_time();
-    // ` name=value`, cut if it has more than `bytes_max` bytes.
-    void put_logfmt(std::string_view name, std::string_view value, std::size_t bytes_max);
-    void put_logfmt(std::string_view name, std::uint64_t value);
-    void put_logfmt(std::string_view name, std::chrono::nanoseconds value);
 
-    static constexpr std::size_t kBufferBytes = 40'960;
-
-    std::array<char, kBufferBytes> buffer_;
+    std::array<char, line_bytes_max()> buffer_;
     char* out_ = buffer_.data();
     std::chrono::sys_seconds second_{std::chrono::seconds::min()};
     unsigned millisecond_ = 0;

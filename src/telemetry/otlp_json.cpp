@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <span>
+#include <variant>
 
 #include "base/json_escape.hpp"
 #include "base/json_tree.hpp"
@@ -157,7 +159,8 @@ class SpanWriter {
 
     void times(nanoseconds after, nanoseconds took) {
         const nanoseconds began =
-            std::chrono::duration_cast<nanoseconds>(record_.began.time_since_epoch()) + after;
+            std::chrono::duration_cast<nanoseconds>(record_.request.time.time_since_epoch()) +
+            after;
         out_ += R"(,"startTimeUnixNano":)";
         append_time(began, out_);
         out_ += R"(,"endTimeUnixNano":)";
@@ -178,28 +181,69 @@ class SpanWriter {
     std::string& out_;
 };
 
+// Shows a field of the access log as an attribute, by the type of its value.
+struct FieldWriter {
+    const RequestField& field;
+    const TraceRecord& record;
+    Attributes& attributes;
+    std::string& out;
+
+    void put(std::string_view text) const {
+        switch (field.attribute.form) {
+            case AttributeForm::method:
+                return put_method(text, attributes);
+            case AttributeForm::authority:
+                return attributes.place(field.attribute.name, "server.port", text);
+            case AttributeForm::plain:
+                break;
+        }
+        attributes.known(field.attribute.name, text);
+    }
+    void put(std::span<const std::string_view> /*identifiers*/) const {
+        attributes.list(field.attribute.name, record.decide->identifiers,
+                        [&](const auto& digest) { append_bytes(digest, out); });
+    }
+    void put(Outcome outcome) const { attributes.text(field.attribute.name, to_string(outcome)); }
+    void put(Face face) const { attributes.text(field.attribute.name, to_string(face)); }
+    void put(HttpVersion version) const {
+        attributes.text(field.attribute.name, protocol_version(version));
+    }
+    void put(int number) const {
+        const bool is_known = field.is_optional ? number >= 0 : number > 0;
+        if (is_known) attributes.number(field.attribute.name, number);
+    }
+    void put(std::uint64_t number) const {
+        attributes.number(field.attribute.name, static_cast<std::int64_t>(number));
+    }
+    void put(nanoseconds took) const {
+        attributes.number(field.attribute.name, took / std::chrono::microseconds(1));
+    }
+    void put(std::chrono::system_clock::time_point) const {}  // a span has its own times
+};
+
+void put_fields(const TraceRecord& record, SpanName span, Attributes& attributes,
+                std::string& out) {
+    for (const RequestField& field : kRequestFields) {
+        if (field.attribute.span != span) continue;
+        const FieldWriter writer{field, record, attributes, out};
+        std::visit([&](const auto member) { writer.put(record.request.*member); }, field.member);
+    }
+}
+
 void put_request(const TraceRecord& record, std::string& out) {
+    const RequestRecord& request = record.request;
     SpanWriter span(record, record.span, record.parent ? &*record.parent : nullptr, "request",
                     kServer, out);
-    span.times(nanoseconds{0}, record.took);
-    const bool has_failed = record.outcome == Outcome::failed ||
-                            record.outcome == Outcome::unavailable || record.status >= kServerFault;
+    span.times(nanoseconds{0}, request.duration);
+    const bool has_failed = request.outcome == Outcome::failed ||
+                            request.outcome == Outcome::unavailable ||
+                            request.status >= kServerFault;
     Attributes attributes(out);
-    put_method(record.method, attributes);
-    attributes.known("url.path", record.path);
+    put_fields(record, SpanName::request, attributes, out);
     attributes.text("url.scheme", record.scheme);
-    attributes.place("server.address", "server.port", record.host);
-    attributes.text("network.protocol.version", protocol_version(record.version));
-    attributes.known("http.route", record.route);
-    if (record.status != 0) attributes.number("http.response.status_code", record.status);
-    if (record.grpc_status >= 0) attributes.number("rpc.grpc.status_code", record.grpc_status);
     if (has_failed) {
-        attributes.known("error.type", error_type(record.error, record.status, kServerFault));
+        attributes.known("error.type", error_type(request.error, request.status, kServerFault));
     }
-    attributes.text("tidegate.request_id", record.request_id);
-    attributes.text("tidegate.face", to_string(record.face));
-    attributes.text("tidegate.outcome", to_string(record.outcome));
-    attributes.known("tidegate.error", record.error);
     attributes.finish();
     span.finish(has_failed);
 }
@@ -208,18 +252,13 @@ void put_decide(const TraceRecord& record, std::string& out) {
     const TraceRecord::Decide& decide = *record.decide;
     out += ',';
     SpanWriter span(record, decide.id, &record.span, "decide", kClient, out);
-    span.times(decide.after, decide.took);
+    span.times(decide.after, record.request.decision);
     Attributes attributes(out);
-    attributes.known("tidegate.store", decide.store);
-    attributes.known("tidegate.verdict", decide.verdict);
-    attributes.known("tidegate.limit", decide.limited_by);
-    attributes.known("tidegate.shadow_limit", decide.shadow_limited_by);
+    put_fields(record, SpanName::decide, attributes, out);
     attributes.list("tidegate.policies", decide.policies,
                     [&](const std::string& name) { append_json_string(name, out); });
-    attributes.list("tidegate.identifiers", decide.identifiers,
-                    [&](const auto& digest) { append_bytes(digest, out); });
     attributes.finish();
-    span.finish(decide.verdict == "unavailable");
+    span.finish(record.request.verdict == "unavailable");
 }
 
 void put_forward(const TraceRecord& record, std::size_t position, std::string& out) {
@@ -229,7 +268,7 @@ void put_forward(const TraceRecord& record, std::size_t position, std::string& o
     span.times(forward.after, forward.took);
     const std::string error = error_type(forward.error, forward.status, kClientFault);
     Attributes attributes(out);
-    put_method(record.method, attributes);
+    put_method(record.request.method, attributes);
     attributes.place("server.address", "server.port", forward.server);
     attributes.place("network.peer.address", "network.peer.port", forward.address);
     if (forward.status != 0) attributes.number("http.response.status_code", forward.status);

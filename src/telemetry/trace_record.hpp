@@ -4,15 +4,14 @@
 
 #include <array>
 #include <chrono>
-#include <cstdint>
+#include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/face.hpp"
-#include "base/http_version.hpp"
-#include "telemetry/outcome.hpp"
+#include "telemetry/request_record.hpp"
 #include "telemetry/trace_context.hpp"
 
 namespace tidegate::telemetry {
@@ -20,15 +19,10 @@ namespace tidegate::telemetry {
 struct TraceRecord {
     using nanoseconds = std::chrono::nanoseconds;
 
-    // Waiting for the store.
+    // Waiting for the store, as `request.decision` says how long.
     struct Decide {
         SpanId id{};
         nanoseconds after{0};  // since the request began
-        nanoseconds took{0};
-        std::string_view store;  // as the access log has it; of static storage, as is `verdict`
-        std::string_view verdict;
-        std::string limited_by;         // the limit that refused, or empty
-        std::string shadow_limited_by;  // the same of policies in shadow
         std::vector<std::string> policies;
         std::vector<std::array<unsigned char, 32>> identifiers;  // SHA-256 of each
     };
@@ -43,29 +37,21 @@ struct TraceRecord {
         std::string_view error;  // why it failed, or empty; of static storage
     };
 
+    // Sets `request` to what spans show of `from`, with copies of its texts.
+    void set_request(const RequestRecord& from);
+
+    std::size_t spans() const { return 1 + (decide ? 1 : 0) + forwards.size(); }
+
     TraceId trace{};
     std::optional<SpanId> parent;  // unset: the trace began here
     std::string state;             // tracestate, or empty
     bool is_sampled = false;       // false: kept for what became of it
     SpanId span{};
-    std::chrono::system_clock::time_point began;
-    nanoseconds took{0};
-    std::string method;
-    std::string path;  // without the query
-    std::string host;
-    std::string route;  // empty: none matched
-    std::string request_id;
     std::string scheme;
-    std::string error;  // whose fault and what, or empty
-    HttpVersion version = HttpVersion::http_1_1;
-    Face face = Face::proxy;
-    Outcome outcome = Outcome::forwarded;
-    int status = 0;        // of the answer to the client; 0: none was begun
-    int grpc_status = -1;  // negative: none
+    RequestRecord request;          // without what no span shows
+    std::unique_ptr<char[]> texts;  // that `request` views
     std::optional<Decide> decide;
     std::vector<Forward> forwards;
-
-    std::size_t spans() const { return 1 + (decide ? 1 : 0) + forwards.size(); }
 };
 
 }  // namespace tidegate::telemetry

@@ -3,6 +3,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -354,11 +355,9 @@ TEST_CASE("log_line: the longest strings there can be, each byte escaped, fit") 
     const std::string bad(100'000, '\x01');
     const std::vector<std::string_view> identifiers(1'000, bad);
     RequestRecord record;
-    for (auto* field : {&record.request_id, &record.client, &record.method, &record.path,
-                        &record.host, &record.user_agent, &record.route, &record.verdict,
-                        &record.limited_by, &record.shadow_limited_by, &record.store,
-                        &record.upstream, &record.upstream_server, &record.error}) {
-        *field = bad;
+    for (const RequestField& field : kRequestFields) {
+        const auto* const text = std::get_if<std::string_view RequestRecord::*>(&field.member);
+        if (text != nullptr) record.** text = bad;
     }
     record.identifiers = identifiers;
     record.status = 2'147'483'647;
@@ -369,6 +368,7 @@ TEST_CASE("log_line: the longest strings there can be, each byte escaped, fit") 
     for (const std::string& line : {json(record), text(record), logfmt(record)}) {
         CHECK(line.size() > 25'000);
         CHECK(line.size() < 40 * 1024);
+        CHECK(line.size() <= line_bytes_max());
         CHECK(line.find('\n') == line.size() - 1);
     }
     CHECK(json(record).ends_with(R"("upstream_us":9223372036854775,)"

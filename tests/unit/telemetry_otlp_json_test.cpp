@@ -1,6 +1,10 @@
 // Spans in the JSON of OTLP.
+#include <array>
 #include <chrono>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -18,16 +22,16 @@ TraceRecord request() {
     record.trace = {0x0a, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0xff};
     record.span = {1, 2, 3, 4, 5, 6, 7, 8};
     record.is_sampled = true;
-    record.began = std::chrono::system_clock::time_point(1'700'000'000s);
-    record.took = 5ms;
-    record.method = "GET";
-    record.path = "/a";
-    record.host = "api.example:8443";
-    record.route = "api";
-    record.request_id = "r1";
+    record.request.time = std::chrono::system_clock::time_point(1'700'000'000s);
+    record.request.duration = 5ms;
+    record.request.method = "GET";
+    record.request.path = "/a";
+    record.request.host = "api.example:8443";
+    record.request.route = "api";
+    record.request.request_id = "r1";
     record.scheme = "https";
-    record.version = HttpVersion::http_2;
-    record.status = 200;
+    record.request.version = HttpVersion::http_2;
+    record.request.status = 200;
     return record;
 }
 
@@ -94,9 +98,9 @@ TEST_CASE("otlp_json: a caller's span and state are there, and a failure is an e
     record.parent = SpanId{8, 7, 6, 5, 4, 3, 2, 1};
     record.state = "a=\"1\"";
     record.is_sampled = false;
-    record.status = 502;
-    record.outcome = Outcome::failed;
-    record.error = "upstream broken";
+    record.request.status = 502;
+    record.request.outcome = Outcome::failed;
+    record.request.error = "upstream broken";
     const json span = spans_of(record)[0];
     CHECK(span["parentSpanId"] == "0807060504030201");
     CHECK(span["traceState"] == "a=\"1\"");
@@ -107,8 +111,8 @@ TEST_CASE("otlp_json: a caller's span and state are there, and a failure is an e
 
 TEST_CASE("otlp_json: a refusal is no error of the server") {
     TraceRecord record = request();
-    record.status = 429;
-    record.outcome = Outcome::limited;
+    record.request.status = 429;
+    record.request.outcome = Outcome::limited;
     const json span = spans_of(record)[0];
     CHECK_FALSE(span.contains("status"));
     CHECK(attribute(span, "error.type") == nullptr);
@@ -116,15 +120,15 @@ TEST_CASE("otlp_json: a refusal is no error of the server") {
 
 TEST_CASE("otlp_json: text of a client cannot break out of its string") {
     TraceRecord record = request();
-    record.method = "BR\"EW";
-    record.path = "/\"}],\xff\x01";
-    record.host = "[::1]:80";
+    record.request.method = "BR\"EW";
+    record.request.path = "/\"}],\xff\x01";
+    record.request.host = "[::1]:80";
     const json span = spans_of(record)[0];
     CHECK(attribute(span, "http.request.method") == "_OTHER");
     CHECK(attribute(span, "http.request.method_original") == "BR\"EW");
     CHECK(attribute(span, "url.path") == "/\"}],\xef\xbf\xbd\x01");
     CHECK(attribute(span, "server.address") == "::1");
-    record.host = "[::1]";
+    record.request.host = "[::1]";
     CHECK(attribute(spans_of(record)[0], "server.address") == "::1");
     CHECK(attribute(spans_of(record)[0], "server.port") == nullptr);
 }
@@ -134,10 +138,10 @@ TEST_CASE("otlp_json: the span of a decision has the charge and the verdict") {
     TraceRecord::Decide decide;
     decide.id = {9, 9, 9, 9, 9, 9, 9, 9};
     decide.after = 1ms;
-    decide.took = 2ms;
-    decide.store = "redis";
-    decide.verdict = "limited";
-    decide.limited_by = "burst-1s";
+    record.request.decision = 2ms;
+    record.request.store = "redis";
+    record.request.verdict = "limited";
+    record.request.limited_by = "burst-1s";
     decide.policies = {"burst", "day"};
     decide.identifiers = {{0xab}};
     record.decide = decide;
@@ -202,16 +206,16 @@ json attributes_of(const json& span) {
 
 TEST_CASE("otlp_json: all attributes of a request of which all is known") {
     TraceRecord record = request();
-    record.status = 429;
-    record.grpc_status = 8;
-    record.outcome = Outcome::unavailable;
-    record.error = "store unavailable";
-    record.face = Face::check;
+    record.request.status = 429;
+    record.request.grpc_status = 8;
+    record.request.outcome = Outcome::unavailable;
+    record.request.error = "store unavailable";
+    record.request.face = Face::check;
     TraceRecord::Decide decide;
-    decide.store = "redis";
-    decide.verdict = "unavailable";
-    decide.limited_by = "burst-1s";
-    decide.shadow_limited_by = "trial-1s";
+    record.request.store = "redis";
+    record.request.verdict = "unavailable";
+    record.request.limited_by = "burst-1s";
+    record.request.shadow_limited_by = "trial-1s";
     decide.policies = {"burst"};
     decide.identifiers = {{0xab}};
     record.decide = decide;
@@ -233,9 +237,32 @@ TEST_CASE("otlp_json: all attributes of a request of which all is known") {
     CHECK(spans[1]["status"]["code"] == 2);
 }
 
+TEST_CASE("otlp_json: a record keeps copies of the texts that spans show, and no other") {
+    std::string text = "known";
+    RequestRecord request;
+    for (const RequestField& field : kRequestFields) {
+        const auto* const member = std::get_if<std::string_view RequestRecord::*>(&field.member);
+        if (member != nullptr) request.** member = text;
+    }
+    const std::array<std::string_view, 1> identifiers{text};
+    request.identifiers = identifiers;
+    request.status = 404;
+    TraceRecord record;
+    record.set_request(request);
+    text = "other";
+    CHECK(record.request.path == "known");
+    CHECK(record.request.shadow_limited_by == "known");
+    CHECK(record.request.client.empty());
+    CHECK(record.request.user_agent.empty());
+    CHECK(record.request.identifiers.empty());
+    CHECK(record.request.status == 404);
+    const TraceRecord moved = std::move(record);
+    CHECK(moved.request.error == "known");
+}
+
 TEST_CASE("otlp_json: what is not known is no attribute") {
     TraceRecord record;
-    record.request_id = "r1";
+    record.request.request_id = "r1";
     record.scheme = "http";
     record.decide.emplace();
     const json spans = spans_of(record);

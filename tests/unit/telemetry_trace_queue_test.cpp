@@ -19,7 +19,7 @@ using Time = KeepRate::Time;
 
 std::unique_ptr<TraceRecord> request_of(std::size_t spans, int status = 200) {
     auto record = std::make_unique<TraceRecord>();
-    record->status = status;
+    record->request.status = status;
     record->forwards.resize(spans - 1);
     return record;
 }
@@ -102,7 +102,7 @@ TEST_CASE("trace_queue: requests come out whole, of every thread in turn") {
         queue.push(1, request_of(2, 300 + i));
     }
     std::multiset<int> statuses;
-    while (const auto record = queue.take()) statuses.insert(record->status);
+    while (const auto record = queue.take()) statuses.insert(record->request.status);
     CHECK(statuses == std::multiset<int>{200, 201, 202, 300, 301, 302});
     CHECK(queue.dropped() == 0);
 }
@@ -153,8 +153,8 @@ TEST_CASE("trace_queue: one thread pushes while another takes, and nothing is lo
     while (taken + queue.dropped() < kPushed) {
         const auto record = queue.take();
         if (!record) continue;
-        CHECK(record->status > last);
-        last = record->status;
+        CHECK(record->request.status > last);
+        last = record->request.status;
         ++taken;
     }
     pusher.join();

@@ -1,0 +1,240 @@
+// What is known of a request when it ends, and the table of its fields. The access log, the spans
+// and the reference read the table. So a new field is a member and a row here, and a line in
+// proxy/record.cpp, which fills it.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include "base/face.hpp"
+#include "base/http_version.hpp"
+#include "telemetry/outcome.hpp"
+
+namespace tidegate::telemetry {
+
+// Views need to live only through the call that takes the record. Texts that a client chose are
+// escaped by what writes them, not by the caller.
+struct RequestRecord {
+    std::chrono::system_clock::time_point time;  // when it began
+    std::string_view request_id;
+    std::string_view client;  // address, or empty
+    std::string_view method;
+    HttpVersion version = HttpVersion::http_1_1;
+    std::string_view path;  // without the query
+    std::string_view user_agent;
+    std::string_view host;
+    std::string_view route;  // empty: none matched
+    std::span<const std::string_view> identifiers;
+    std::string_view
+        verdict;  // admitted | limited | unlimited | local | allowed | unavailable | ""
+    std::string_view limited_by;         // `POLICY-LIMIT` that refused, or empty
+    std::string_view shadow_limited_by;  // the same of policies in shadow, which refuse no request
+    std::string_view store;              // memory | redis | local | remembered | ""
+    std::string_view upstream;           // the server as it is configured, or empty
+    std::string_view upstream_server;    // the address of that server, which was chosen last
+    std::string_view error;              // whose fault and what, or empty
+    Outcome outcome = Outcome::forwarded;
+    Face face = Face::proxy;
+    int status = 0;                    // 0: no answer was sent
+    int grpc_status = -1;              // of an answer of gRPC; negative: none
+    std::uint64_t tries = 0;           // connections that were used, or could not be made
+    std::uint64_t bytes_received = 0;  // body
+    std::uint64_t bytes_sent = 0;      // body
+    std::chrono::nanoseconds duration{0};
+    std::chrono::nanoseconds decision{0};  // waiting for the store
+    std::chrono::nanoseconds upstream_time{
+        0};                                  // from sending the request to the head of the answer
+    std::chrono::nanoseconds queue_time{0};  // waiting for one of max_connections
+};
+
+// How much of a text the access log has; what is cut ends in `...`.
+inline constexpr std::size_t kPathBytesMax = 1024;
+inline constexpr std::size_t kHostBytesMax = 255;
+inline constexpr std::size_t kMethodBytesMax = 32;
+inline constexpr std::size_t kUserAgentBytesMax = 256;
+// Of what the configuration or Tidegate itself named.
+inline constexpr std::size_t kNameBytesMax = 256;
+inline constexpr std::size_t kIdBytesMax = 128;
+inline constexpr std::size_t kIdentifierBytesMax = 128;
+inline constexpr std::size_t kIdentifiersMax = 16;
+
+// Where the text form of the access log has a field.
+enum class InText : std::uint8_t {
+    prefix,  // the common log format has a place for it
+    pair,    // ` name="value"` behind that
+    last,    // likewise, behind the other pairs
+};
+
+// Which span of a request has a field as an attribute (telemetry/otlp_json.hpp).
+enum class SpanName : std::uint8_t { none, request, decide };
+
+// How a span shows a text. All but `plain` are conventions of OpenTelemetry for HTTP.
+enum class AttributeForm : std::uint8_t {
+    plain,      // as it is; no attribute if it is empty
+    method,     // `_OTHER` where the convention does not know the method
+    authority,  // an attribute for the host, and one for the port
+};
+
+struct SpanAttribute {
+    SpanName span = SpanName::none;
+    std::string_view name;
+    AttributeForm form = AttributeForm::plain;
+};
+
+// A row of the table. The type of the member decides how each writer shows the value: a text, a
+// list, a number, a time in microseconds, or the word of an enum.
+struct RequestField {
+    template <class Value>
+    using In = Value RequestRecord::*;
+    using Member =
+        std::variant<In<std::chrono::system_clock::time_point>, In<std::string_view>,
+                     In<std::span<const std::string_view>>, In<Outcome>, In<Face>, In<HttpVersion>,
+                     In<int>, In<std::uint64_t>, In<std::chrono::nanoseconds>>;
+
+    template <class Value>
+    constexpr bool is() const {
+        return std::holds_alternative<In<Value>>(member);
+    }
+
+    std::string_view name;  // in the access log
+    Member member;
+    std::string_view meaning;               // for the reference: Markdown, without a full stop
+    std::size_t bytes_max = kNameBytesMax;  // of a text: the access log cuts the rest
+    InText in_text = InText::pair;
+    SpanAttribute attribute{};
+    // A negative `int` is not known, and no line has it. Without this, a line has 0 for it, and
+    // spans take 0 for not known, too.
+    bool is_optional = false;
+};
+
+// In the order of JSON and logfmt.
+inline constexpr auto kRequestFields = std::to_array<RequestField>({
+    {.name = "time",
+     .member = &RequestRecord::time,
+     .meaning = "when the request began: RFC 3339, UTC, milliseconds",
+     .in_text = InText::prefix},
+    {.name = "id",
+     .member = &RequestRecord::request_id,
+     .meaning = "the request id, which the upstream got, too",
+     .bytes_max = kIdBytesMax,
+     .attribute = {SpanName::request, "tidegate.request_id"}},
+    {.name = "client",
+     .member = &RequestRecord::client,
+     .meaning = "the client's address",
+     .in_text = InText::prefix},
+    {.name = "method",
+     .member = &RequestRecord::method,
+     .meaning = "the method of the request",
+     .bytes_max = kMethodBytesMax,
+     .in_text = InText::prefix,
+     .attribute = {SpanName::request, "http.request.method", AttributeForm::method}},
+    {.name = "host",
+     .member = &RequestRecord::host,
+     .meaning = "the host that the request names",
+     .bytes_max = kHostBytesMax,
+     .attribute = {SpanName::request, "server.address", AttributeForm::authority}},
+    {.name = "path",
+     .member = &RequestRecord::path,
+     .meaning = "the path of the request; the query is not logged",
+     .bytes_max = kPathBytesMax,
+     .in_text = InText::prefix,
+     .attribute = {SpanName::request, "url.path"}},
+    {.name = "user_agent",
+     .member = &RequestRecord::user_agent,
+     .meaning = "the field `User-Agent` (in questions of the [check API](check-api.md), that of "
+                "the program); empty if there is none, or more than one",
+     .bytes_max = kUserAgentBytesMax},
+    {.name = "route",
+     .member = &RequestRecord::route,
+     .meaning = "the name of the route; empty: no route matches",
+     .attribute = {SpanName::request, "http.route"}},
+    {.name = "identifiers",
+     .member = &RequestRecord::identifiers,
+     .meaning = "the identifiers that the limits count the request for, 16 at most",
+     .attribute = {SpanName::decide, "tidegate.identifiers"}},
+    {.name = "verdict",
+     .member = &RequestRecord::verdict,
+     .meaning = "`admitted`, `limited`, `unlimited`, `local`, `allowed` or `unavailable`; empty: "
+                "refused before a decision",
+     .attribute = {SpanName::decide, "tidegate.verdict"}},
+    {.name = "limited_by",
+     .member = &RequestRecord::limited_by,
+     .meaning = "the [name of the limit](configuration.md#names-of-limits) that refused",
+     .attribute = {SpanName::decide, "tidegate.limit"}},
+    {.name = "shadow_limited_by",
+     .member = &RequestRecord::shadow_limited_by,
+     .meaning = "the name of the limit that would have refused, were its policy not in shadow",
+     .attribute = {SpanName::decide, "tidegate.shadow_limit"}},
+    {.name = "store",
+     .member = &RequestRecord::store,
+     .meaning = "what decided: `memory`, `redis`, `local` or `remembered`",
+     .attribute = {SpanName::decide, "tidegate.store"}},
+    {.name = "status",
+     .member = &RequestRecord::status,
+     .meaning = "the status that the client got; 0: none",
+     .in_text = InText::prefix,
+     .attribute = {SpanName::request, "http.response.status_code"}},
+    {.name = "grpc_status",
+     .member = &RequestRecord::grpc_status,
+     .meaning = "of an answer to [gRPC](http2.md#grpc): its status, 0 to 16; other lines do not "
+                "have it",
+     .in_text = InText::last,
+     .attribute = {SpanName::request, "rpc.grpc.status_code"},
+     .is_optional = true},
+    {.name = "outcome",
+     .member = &RequestRecord::outcome,
+     .meaning = "how the request ended, as `tidegate_requests_total` has it",
+     .attribute = {SpanName::request, "tidegate.outcome"}},
+    {.name = "upstream",
+     .member = &RequestRecord::upstream,
+     .meaning = "the server that Tidegate chose last for the request, as it is configured "
+                "(`api.internal:3000`)"},
+    {.name = "upstream_server",
+     .member = &RequestRecord::upstream_server,
+     .meaning = "the address of that server (`10.0.0.5:3000`)"},
+    {.name = "error",
+     .member = &RequestRecord::error,
+     .meaning = "whose fault it was and what went wrong; empty: nothing did",
+     .attribute = {SpanName::request, "tidegate.error"}},
+    {.name = "bytes_in",
+     .member = &RequestRecord::bytes_received,
+     .meaning = "bytes of the body of the request, or that the client of a "
+                "[WebSocket](tunnels.md#to-look-at) sent"},
+    {.name = "bytes_out",
+     .member = &RequestRecord::bytes_sent,
+     .meaning = "bytes of the body of the answer, or that the client of a WebSocket got",
+     .in_text = InText::prefix},
+    {.name = "duration_us",
+     .member = &RequestRecord::duration,
+     .meaning = "microseconds that the whole request took"},
+    {.name = "decision_us",
+     .member = &RequestRecord::decision,
+     .meaning = "microseconds that the request waited for the decision of the store"},
+    {.name = "upstream_us",
+     .member = &RequestRecord::upstream_time,
+     .meaning = "microseconds from sending the request to the upstream to the head of its answer"},
+    {.name = "queue_us",
+     .member = &RequestRecord::queue_time,
+     .meaning = "microseconds that the request waited for one of `max_connections`"},
+    {.name = "tries",
+     .member = &RequestRecord::tries,
+     .meaning = "connections that Tidegate used, or tried to make, for the request: 2 or more "
+                "after a [retry](upstreams.md#retries), 0 if the request got none"},
+    {.name = "face",
+     .member = &RequestRecord::face,
+     .meaning = "the face of the listener: `proxy`, `forward_auth`, `check` or `envoy_grpc`",
+     .attribute = {SpanName::request, "tidegate.face"}},
+    {.name = "protocol",
+     .member = &RequestRecord::version,
+     .meaning = "what the client spoke: `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`; in the text form "
+                "`HTTP/2.0`",
+     .in_text = InText::prefix,
+     .attribute = {SpanName::request, "network.protocol.version"}},
+});
+
+}  // namespace tidegate::telemetry
