@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -220,23 +221,30 @@ AdminAnswer activity_answer(const ActivityJson& json) {
     return answer;
 }
 
-std::int64_t unix_ms_of(const telemetry::Denial& denial) {
-    return std::chrono::duration_cast<std::chrono::milliseconds>(denial.time.time_since_epoch())
-        .count();
+ActivityJson denial_value(const telemetry::DenialText& text) {
+    return std::string(text.view());
+}
+ActivityJson denial_value(std::int64_t number) {
+    return number;
+}
+ActivityJson denial_value(const std::optional<std::int64_t>& number) {
+    return number ? ActivityJson(*number) : nullptr;
+}
+ActivityJson denial_value(std::chrono::system_clock::time_point time) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
 }
 
 ActivityJson denial_json(std::size_t thread, const telemetry::Denial& denial) {
-    const auto& retry_after = denial.retry_after_seconds;
-    return {{"id", fmt::format("{}-{}", thread, denial.number)},
-            {"time_ms", unix_ms_of(denial)},
-            {"request_id", denial.request_id},
-            {"identifier", denial.identifier},
-            {"route", denial.route},
-            {"policy", denial.policy},
-            {"limit", denial.limit},
-            {"count", denial.count},
-            {"quota", denial.quota},
-            {"retry_after_seconds", retry_after ? ActivityJson(*retry_after) : nullptr}};
+    ActivityJson json = ActivityJson::object();
+    json.emplace("id", fmt::format("{}-{}", thread, denial.number));
+    for (const telemetry::DenialField& field : telemetry::kDenialFields) {
+        std::visit(
+            [&](const auto member) {
+                json.emplace(std::string(field.name), denial_value(denial.*member));
+            },
+            field.member);
+    }
+    return json;
 }
 
 }  // namespace

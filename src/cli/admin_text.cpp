@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -16,6 +17,7 @@
 #include "base/timestamp.hpp"
 #include "cli/config_file.hpp"
 #include "config/config.hpp"
+#include "telemetry/denials.hpp"
 
 namespace tidegate::cli {
 
@@ -248,7 +250,23 @@ std::string problem_detail(std::string_view json) {
 
 namespace {
 
-constexpr std::string_view kDenialRow = "{:<24}  {:<28}  {:<20}  {:<14}  {:<8}  {:<14}  {}\n";
+// A column of `tidegate denials`.
+struct DenialColumn {
+    std::string_view heading;
+    int width;
+    const telemetry::DenialField* field;
+    const telemetry::DenialField* quota = nullptr;  // shown as `COUNT of QUOTA`
+};
+
+constexpr auto kDenialColumns = std::to_array<DenialColumn>({
+    {"TIME", 24, &telemetry::denial_field("time_ms")},
+    {"IDENTIFIER", 28, &telemetry::denial_field("identifier")},
+    {"LIMIT", 20, &telemetry::denial_field("limit")},
+    {"TAKEN", 14, &telemetry::denial_field("count"), &telemetry::denial_field("quota")},
+    {"RETRY", 8, &telemetry::denial_field("retry_after_seconds")},
+    {"ROUTE", 14, &telemetry::denial_field("route")},
+    {"REQUEST", 0, &telemetry::denial_field("request_id")},
+});
 
 // Text of clients, safe for a terminal.
 std::string client_text(const JsonValue& text) {
@@ -273,15 +291,45 @@ std::string top_line(const JsonValue& one) {
                        client_text(one.at("identifier")));
 }
 
-std::string denial_line(const JsonValue& one) {
-    const JsonValue& retry_after = one.at("retry_after_seconds");
-    const std::string taken = fmt::format("{} of {}", one.at("count").get<std::int64_t>(),
-                                          one.at("quota").get<std::int64_t>());
-    return fmt::format(
-        kDenialRow, moment_text(one.at("time_ms").get<std::int64_t>()),
-        client_text(one.at("identifier")), client_text(one.at("limit")), taken,
-        retry_after.is_null() ? "-" : fmt::format("{}s", retry_after.get<std::int64_t>()),
-        client_text(one.at("route")), client_text(one.at("request_id")));
+// The text of a value, by the type of its field.
+struct DenialCell {
+    const JsonValue& value;
+
+    template <class Value>
+    using In = telemetry::DenialField::In<Value>;
+    std::string operator()(In<telemetry::DenialText>) const { return client_text(value); }
+    std::string operator()(In<std::chrono::system_clock::time_point>) const {
+        return moment_text(value.get<std::int64_t>());
+    }
+    std::string operator()(In<std::int64_t>) const {
+        return fmt::format("{}", value.get<std::int64_t>());
+    }
+    std::string operator()(In<std::optional<std::int64_t>>) const {
+        return value.is_null() ? "-" : fmt::format("{}s", value.get<std::int64_t>());
+    }
+};
+
+std::string denial_cell(const JsonValue& denial, const telemetry::DenialField& field) {
+    return std::visit(DenialCell{denial.at(std::string(field.name))}, field.member);
+}
+
+// Of the table of denials; `cell` is the text of a column.
+template <class Cell>
+std::string denial_row(Cell cell) {
+    std::string row;
+    for (const DenialColumn& column : kDenialColumns) {
+        if (!row.empty()) row += "  ";
+        row += fmt::format("{:<{}}", cell(column), column.width);
+    }
+    return row + '\n';
+}
+
+std::string denial_line(const JsonValue& denial) {
+    return denial_row([&](const DenialColumn& column) {
+        std::string text = denial_cell(denial, *column.field);
+        if (column.quota != nullptr) text += " of " + denial_cell(denial, *column.quota);
+        return text;
+    });
 }
 
 TopText top_of(const JsonValue& json) {
@@ -305,8 +353,7 @@ TopText top_of(const JsonValue& json) {
 }  // namespace
 
 std::string denial_heading() {
-    return fmt::format(kDenialRow, "TIME", "IDENTIFIER", "LIMIT", "TAKEN", "RETRY", "ROUTE",
-                       "REQUEST");
+    return denial_row([](const DenialColumn& column) { return column.heading; });
 }
 
 std::optional<TopText> top_text(std::string_view json) {

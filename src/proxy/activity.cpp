@@ -52,25 +52,25 @@ void note_activity(telemetry::Activity::Names& names, const ask::Ruleset& rules,
     if (charge.result != Result::limited) return;
     IdentifierSet denied;
     bool is_first = true;
-    ask::for_each_limit(charge, [&](const limit::ChargeItem& item, std::size_t i,
-                                    const limit::LimitVerdict& one) {
-        if (!one.denied || item.policy->shadow) return;
-        if (denied.insert(item.identifier)) names.denials.add(item.identifier, now);
-        // The limit that the access log names.
-        if (!std::exchange(is_first, false) || !names.denied.admits(item.identifier, now)) return;
-        const std::int64_t quota = item.limits()[i].quota;
-        const std::int64_t retry_after = ask::retry_after_seconds(charge);
-        names.denied.keep(
-            {.request_id = request_id,
-             .identifier = item.identifier,
-             .route = decision.route != nullptr ? std::string_view(decision.route->name) : "",
-             .policy = item.policy->name,
-             .limit = rules.policy_texts.of(item, i).name,
-             .count = quota - std::clamp<std::int64_t>(one.remaining, 0, quota),
-             .quota = quota,
-             .retry_after_seconds = retry_after > 0 ? std::optional(retry_after) : std::nullopt},
-            std::chrono::system_clock::now());
-    });
+    ask::for_each_limit(
+        charge, [&](const limit::ChargeItem& item, std::size_t i, const limit::LimitVerdict& one) {
+            if (!one.denied || item.policy->shadow) return;
+            if (denied.insert(item.identifier)) names.denials.add(item.identifier, now);
+            // The limit that the access log names.
+            if (!std::exchange(is_first, false) || !names.denied.admits(item.identifier, now))
+                return;
+            const std::int64_t quota = item.limits()[i].quota;
+            const std::int64_t retry_after = ask::retry_after_seconds(charge);
+            telemetry::Denial& denial = names.denied.keep(std::chrono::system_clock::now());
+            denial.request_id = request_id;
+            denial.identifier = item.identifier;
+            if (decision.route != nullptr) denial.route = decision.route->name;
+            denial.policy = item.policy->name;
+            denial.limit = rules.policy_texts.of(item, i).name;
+            denial.count = quota - std::clamp<std::int64_t>(one.remaining, 0, quota);
+            denial.quota = quota;
+            if (retry_after > 0) denial.retry_after_seconds = retry_after;
+        });
 }
 
 }  // namespace tidegate::proxy

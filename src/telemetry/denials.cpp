@@ -6,6 +6,18 @@
 
 namespace tidegate::telemetry {
 
+namespace {
+
+template <class Value>
+void forget(Value& value) {
+    value = Value();
+}
+void forget(DenialText& text) {
+    text = std::string_view();  // and keeps its memory
+}
+
+}  // namespace
+
 bool DenialLog::admits(std::string_view identifier, Time now) {
     constexpr std::chrono::seconds kSecond{1};
     if (now >= ends_) {
@@ -33,22 +45,15 @@ bool DenialLog::admits(std::string_view identifier, Time now) {
     return true;
 }
 
-void DenialLog::keep(const DenialView& denial, std::chrono::system_clock::time_point time) {
-    const auto set = [](std::string& to, std::string_view from) {
-        to.assign(from.substr(0, kTextBytesMax));
-    };
+Denial& DenialLog::keep(std::chrono::system_clock::time_point time) {
     if (ring_.size() < kKept) ring_.emplace_back();
     Denial& kept = ring_[last_number_ % kKept];
+    for (const DenialField& field : kDenialFields) {
+        std::visit([&](const auto member) { forget(kept.*member); }, field.member);
+    }
     kept.number = ++last_number_;
     kept.time = time;
-    set(kept.request_id, denial.request_id);
-    set(kept.identifier, denial.identifier);
-    set(kept.route, denial.route);
-    set(kept.policy, denial.policy);
-    set(kept.limit, denial.limit);
-    kept.count = denial.count;
-    kept.quota = denial.quota;
-    kept.retry_after_seconds = denial.retry_after_seconds;
+    return kept;
 }
 
 std::vector<Denial> DenialLog::after(std::uint64_t number, std::size_t count_max) const {

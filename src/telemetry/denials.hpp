@@ -11,44 +11,82 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace tidegate::telemetry {
 
-// Texts are as clients and the configuration wrote them: any bytes.
+// The first kBytesMax bytes of a text of a client or of the configuration: any bytes.
+class DenialText {
+  public:
+    static constexpr std::size_t kBytesMax = 128;
+
+    // Drops what is beyond kBytesMax. Allocates only for a text longer than all before.
+    DenialText& operator=(std::string_view text) {
+        bytes_.assign(text.substr(0, kBytesMax));
+        return *this;
+    }
+    std::string_view view() const { return bytes_; }
+    bool operator==(std::string_view text) const { return bytes_ == text; }
+
+  private:
+    std::string bytes_;
+};
+
 struct Denial {
     std::uint64_t number = 0;  // of its thread, from 1
     std::chrono::system_clock::time_point time;
-    std::string request_id;
-    std::string identifier;  // that was over the limit
-    std::string route;
-    std::string policy;
-    std::string limit;
+    DenialText request_id;
+    DenialText identifier;  // that was over the limit
+    DenialText route;
+    DenialText policy;
+    DenialText limit;
     std::int64_t count = 0;  // units of the limit that were taken
     std::int64_t quota = 0;
     std::optional<std::int64_t> retry_after_seconds;  // unset: cannot be told
 };
 
-// The same, before it is kept.
-struct DenialView {
-    std::string_view request_id;
-    std::string_view identifier;
-    std::string_view route;
-    std::string_view policy;
-    std::string_view limit;
-    std::int64_t count = 0;
-    std::int64_t quota = 0;
-    std::optional<std::int64_t> retry_after_seconds;
+// A row of the table of fields that `/api/denials` and the reference have.
+struct DenialField {
+    template <class Value>
+    using In = Value Denial::*;
+    using Member = std::variant<In<std::chrono::system_clock::time_point>, In<DenialText>,
+                                In<std::int64_t>, In<std::optional<std::int64_t>>>;
+
+    std::string_view name;
+    Member member;
+    std::string_view meaning;  // for the reference: Markdown, without a full stop
 };
 
-// One thread. Once full, a denial allocates only for texts longer than those it replaces.
+// In the order of JSON.
+inline constexpr auto kDenialFields = std::to_array<DenialField>({
+    {"time_ms", &Denial::time, "when, in milliseconds since 1970"},
+    {"request_id", &Denial::request_id, "the request id, as `id` in the access log"},
+    {"identifier", &Denial::identifier, "the identifier that was over the limit"},
+    {"route", &Denial::route, "the route of the request; empty: no route matches"},
+    {"policy", &Denial::policy, "the policy of the limit"},
+    {"limit", &Denial::limit, "the limit, as `limited_by` in the access log names it"},
+    {"count", &Denial::count, "units of the limit that were taken"},
+    {"quota", &Denial::quota, "units that the limit allows"},
+    {"retry_after_seconds", &Denial::retry_after_seconds,
+     "seconds until the limits may admit the request; `null`: Tidegate cannot tell"},
+});
+
+// The row of a field. In a constant expression, a name without a row does not compile.
+constexpr const DenialField& denial_field(std::string_view name) {
+    for (const DenialField& field : kDenialFields) {
+        if (field.name == name) return field;
+    }
+    throw "no field of a denial has this name";
+}
+
+// One thread.
 class DenialLog {
   public:
     using Time = std::chrono::steady_clock::time_point;
     static constexpr std::size_t kKept = 256;
     static constexpr std::size_t kOfOneASecond = 4;
     static constexpr std::size_t kOfAllASecond = 64;
-    static constexpr std::size_t kTextBytesMax = 128;  // the rest of each text is dropped
 
     // `secret` keys the hash of identifiers, which clients choose.
     explicit DenialLog(std::uint64_t secret) : secret_(secret | 1) {}
@@ -56,7 +94,9 @@ class DenialLog {
     // Whether the denial of `identifier` is kept; if so, the caller calls keep(). Counts what is
     // not. Requires that `now` never goes back.
     bool admits(std::string_view identifier, Time now);
-    void keep(const DenialView& denial, std::chrono::system_clock::time_point time);
+    // The denial that happens at `time`: the caller fills in what else it knows. Valid until the
+    // next call. Once the log is full, it has the memory of the oldest one.
+    Denial& keep(std::chrono::system_clock::time_point time);
 
     // Those whose number is above `number`, oldest first: the first `count_max` of them.
     std::vector<Denial> after(std::uint64_t number, std::size_t count_max) const;

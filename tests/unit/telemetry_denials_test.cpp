@@ -17,11 +17,10 @@ constexpr std::chrono::system_clock::time_point kNoon{};
 
 bool deny(DenialLog& log, const std::string& identifier, Time now) {
     if (!log.admits(identifier, now)) return false;
-    DenialView view;
-    view.request_id = "r";
-    view.identifier = identifier;
-    view.count = view.quota = 10;
-    log.keep(view, kNoon);
+    Denial& kept = log.keep(kNoon);
+    kept.request_id = "r";
+    kept.identifier = identifier;
+    kept.count = kept.quota = 10;
     return true;
 }
 
@@ -71,24 +70,47 @@ TEST_CASE("denials: texts of any bytes are kept as they are, up to a length") {
     DenialLog log(1);
     const std::string hostile("\0\x1b[2J<script>\"\xff", 15);
     REQUIRE(log.admits(hostile, Time{}));
-    log.keep({.request_id = hostile,
-              .identifier = hostile,
-              .route = std::string(1'000, 'r'),
-              .policy = "p",
-              .limit = "p-1s",
-              .count = 3,
-              .quota = 2,
-              .retry_after_seconds = std::nullopt},
-             kNoon);
+    Denial& denial = log.keep(kNoon);
+    denial.request_id = hostile;
+    denial.identifier = hostile;
+    denial.route = std::string(1'000, 'r');
+    denial.policy = "p";
+    denial.limit = "p-1s";
+    denial.count = 3;
+    denial.quota = 2;
     const Denial kept = log.after(0, 1).at(0);
     CHECK(kept.request_id == hostile);
     CHECK(kept.identifier == hostile);
-    CHECK(kept.route == std::string(DenialLog::kTextBytesMax, 'r'));
+    CHECK(kept.route == std::string(DenialText::kBytesMax, 'r'));
     CHECK(kept.policy == "p");
     CHECK(kept.limit == "p-1s");
     CHECK(kept.count == 3);
     CHECK(kept.quota == 2);
     CHECK_FALSE(kept.retry_after_seconds);
+}
+
+TEST_CASE("denials: a denial has nothing of the one whose place it takes") {
+    DenialLog log(1);
+    const std::string longer(DenialText::kBytesMax, 'a');
+    for (std::size_t i = 0; i < DenialLog::kKept; ++i) {
+        Denial& denial = log.keep(kNoon);
+        for (DenialText* text : {&denial.request_id, &denial.identifier, &denial.route,
+                                 &denial.policy, &denial.limit}) {
+            *text = longer;
+        }
+        denial.count = denial.quota = 7;
+        denial.retry_after_seconds = 7;
+    }
+    const Denial& next = log.keep(kNoon + 1s);
+    CHECK(next.number == DenialLog::kKept + 1);
+    CHECK(next.time == kNoon + 1s);
+    for (const DenialText* text :
+         {&next.request_id, &next.identifier, &next.route, &next.policy, &next.limit}) {
+        CHECK(text->view().empty());
+    }
+    CHECK(next.count == 0);
+    CHECK(next.quota == 0);
+    CHECK_FALSE(next.retry_after_seconds);
 }
 
 std::uint64_t total_of(Activity& activity) {
