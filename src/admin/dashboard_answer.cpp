@@ -21,9 +21,11 @@ namespace tidegate::admin {
 namespace {
 
 using LiveJson = nlohmann::ordered_json;
+using telemetry::LiveCounts;
 using telemetry::LivePair;
 using telemetry::LiveSample;
 using telemetry::LiveTotals;
+using telemetry::Outcome;
 
 constexpr std::array<std::string_view, telemetry::kAnswerClasses> kAnswerNames{
     "1xx", "2xx", "3xx", "4xx", "5xx", "other", "none"};
@@ -79,9 +81,10 @@ class SampleText {
     void write(const LiveSample& sample) {
         number("{\"time_ms\":", sample.time_ms);
         number(",\"took_ms\":", sample.took_ms);
-        counts(sample.answers, sample.outcomes);
-        percentiles(",\"decision_seconds\":", sample.decisions);
-        percentiles(",\"request_seconds\":", sample.requests);
+        out_ += ',';
+        counts(sample);
+        percentiles(",\"decision_seconds\":", sample.decision_times);
+        percentiles(",\"request_seconds\":", sample.request_times);
         out_ += sample.gauges.store_is_up ? ",\"store\":\"up\"" : ",\"store\":\"down\"";
         number(",\"store_failures\":", sample.store_failures);
         number(",\"connections\":", sample.gauges.connections);
@@ -93,14 +96,14 @@ class SampleText {
                   [](const auto& one) { return std::pair(one.all, one.up); });
         }
         number(",\"generation\":", sample.gauges.generation);
-        columns(sample.policies, sample.routes);
+        columns(sample);
         out_ += '}';
     }
 
     void write(const LiveTotals& totals) {
         out_ += '{';
-        counts(totals.answers, totals.outcomes, "");
-        columns(totals.policies, totals.routes);
+        counts(totals);
+        columns(totals);
         out_ += '}';
     }
 
@@ -110,22 +113,17 @@ class SampleText {
         fmt::format_to(std::back_inserter(out_), "{}{}", name, value);
     }
 
-    void counts(const std::array<std::uint64_t, telemetry::kAnswerClasses>& answers,
-                const std::array<std::uint64_t, telemetry::kOutcomes>& outcomes,
-                std::string_view before = ",") {
-        std::uint64_t requests = 0;
-        for (const std::uint64_t count : outcomes) requests += count;
-        out_ += before;
-        number("\"requests\":", requests);
-        number(",\"denials\":", outcomes[static_cast<std::size_t>(telemetry::Outcome::limited)]);
-        for (std::size_t i = 0; i < answers.size(); ++i) {
+    void counts(const LiveCounts& of) {
+        number("\"requests\":", of.requests());
+        number(",\"denials\":", of.outcomes[static_cast<std::size_t>(Outcome::limited)]);
+        for (std::size_t i = 0; i < of.answers.size(); ++i) {
             out_ += i == 0 ? ",\"answers\":{" : ",";
-            fmt::format_to(std::back_inserter(out_), "\"{}\":{}", kAnswerNames[i], answers[i]);
+            fmt::format_to(std::back_inserter(out_), "\"{}\":{}", kAnswerNames[i], of.answers[i]);
         }
-        for (std::size_t i = 0; i < outcomes.size(); ++i) {
+        for (std::size_t i = 0; i < of.outcomes.size(); ++i) {
             out_ += i == 0 ? "},\"outcomes\":{" : ",";
             fmt::format_to(std::back_inserter(out_), "\"{}\":{}",
-                           to_string(static_cast<telemetry::Outcome>(i)), outcomes[i]);
+                           to_string(static_cast<Outcome>(i)), of.outcomes[i]);
         }
         out_ += '}';
     }
@@ -144,10 +142,10 @@ class SampleText {
         out_ += '}';
     }
 
-    void columns(const std::vector<LivePair>& policies, const std::vector<LivePair>& routes) {
+    void columns(const LiveCounts& of) {
         const auto both = [](const LivePair& one) { return std::pair(one.all, one.denied); };
-        pairs(",\"policies\":", policies, both);
-        pairs(",\"routes\":", routes, both);
+        pairs(",\"policies\":", of.policies, both);
+        pairs(",\"routes\":", of.routes, both);
     }
 
     template <class Values, class PairOf>

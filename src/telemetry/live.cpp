@@ -34,9 +34,14 @@ std::vector<Value> since(const std::vector<Value>& now, const std::vector<Value>
     return changed;
 }
 
-template <std::size_t kSize>
-std::uint64_t sum_of(const std::array<std::uint64_t, kSize>& counts) {
-    return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+LiveCounts since(const LiveCounts& now, const LiveCounts& before) {
+    LiveCounts changed;
+    std::apply(
+        [&](const auto... counts) {
+            ((changed.*counts = since(now.*counts, before.*counts)), ...);
+        },
+        kLiveCounts);
+    return changed;
 }
 
 // The upstreams beyond the bound as one.
@@ -52,6 +57,10 @@ void sum_up_rest(std::vector<LiveGauges::Servers>& upstreams) {
 }
 
 }  // namespace
+
+std::uint64_t LiveCounts::requests() const {
+    return std::accumulate(outcomes.begin(), outcomes.end(), std::uint64_t{0});
+}
 
 void LivePolicies::add(const LivePolicy& policy) {
     const auto column =
@@ -84,34 +93,21 @@ void LiveTotals::add_other_routes(std::size_t count, LivePair counts) {
     routes.push_back(counts);
 }
 
-std::uint64_t LiveTotals::requests() const {
-    return sum_of(outcomes);
-}
-
-std::uint64_t LiveSample::request_count() const {
-    return sum_of(outcomes);
-}
-
 void LiveSeries::add(LiveTotals totals, LiveGauges gauges,
                      std::chrono::system_clock::time_point time, SteadyTime now) {
     using std::chrono::duration_cast;
     using std::chrono::milliseconds;
     LiveSample sample;
+    static_cast<LiveCounts&>(sample) = since(totals, totals_);
     // The clock may have been set back.
     const std::int64_t earliest = samples_.empty() ? 0 : samples_.back().time_ms + 1;
     sample.time_ms =
         std::max(earliest, duration_cast<milliseconds>(time.time_since_epoch()).count());
     sample.took_ms = std::max<std::int64_t>(1, duration_cast<milliseconds>(now - ended_).count());
-    sample.answers = since(totals.answers, totals_.answers);
-    sample.outcomes = since(totals.outcomes, totals_.outcomes);
-    sample.policies = since(totals.policies, totals_.policies);
-    sample.routes = since(totals.routes, totals_.routes);
-    sample.decisions =
+    sample.decision_times =
         percentiles_of(decision_bounds_, since(totals.decision_cuts, totals_.decision_cuts));
-    sample.requests =
+    sample.request_times =
         percentiles_of(request_bounds_, since(totals.request_cuts, totals_.request_cuts));
-    sample.store_failures = since(totals.store_failures, totals_.store_failures);
-    sample.upstream_failures = since(totals.upstream_failures, totals_.upstream_failures);
     sample.gauges = std::move(gauges);
     sum_up_rest(sample.gauges.upstreams);
     if (samples_.size() == kSamples) samples_.pop_front();

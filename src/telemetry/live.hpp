@@ -14,6 +14,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -64,8 +65,24 @@ class LivePolicies {
     std::set<LivePolicy> others_;
 };
 
+// What is counted. A new count is a member here and in kLiveCounts; admin/live_answer.cpp shows it.
+struct LiveCounts {
+    std::uint64_t requests() const;  // of all outcomes
+
+    std::array<std::uint64_t, kAnswerClasses> answers{};
+    std::array<std::uint64_t, kOutcomes> outcomes{};
+    std::vector<LivePair> policies;  // one more than names if there is a rest
+    std::vector<LivePair> routes;    // likewise
+    std::uint64_t store_failures = 0;
+    std::uint64_t upstream_failures = 0;
+};
+
+inline constexpr std::tuple kLiveCounts{
+    &LiveCounts::answers, &LiveCounts::outcomes,       &LiveCounts::policies,
+    &LiveCounts::routes,  &LiveCounts::store_failures, &LiveCounts::upstream_failures};
+
 // Counts since the start, and what their columns are. Columns are only ever added at the end.
-struct LiveTotals {
+struct LiveTotals : LiveCounts {
     // With a count of 0 for each column.
     void add_policies(const LivePolicies& columns);
     // Each route once, in the order of the columns. Requires has_room_for_route().
@@ -74,20 +91,12 @@ struct LiveTotals {
     // The `count` routes that have no column of their own, as one.
     void add_other_routes(std::size_t count, LivePair counts);
 
-    std::uint64_t requests() const;
-
-    std::array<std::uint64_t, kAnswerClasses> answers{};
-    std::array<std::uint64_t, kOutcomes> outcomes{};
     std::vector<LivePolicy> policy_names;
-    std::vector<LivePair> policies;  // one more than names if there is a rest
-    std::size_t policies_left = 0;   // that the rest is the sum of
+    std::size_t policies_left = 0;  // that the rest is the sum of
     std::vector<std::string> route_names;
-    std::vector<LivePair> routes;  // likewise
     std::size_t routes_left = 0;
     std::vector<std::uint64_t> decision_cuts;  // see FineHistogram
     std::vector<std::uint64_t> request_cuts;
-    std::uint64_t store_failures = 0;
-    std::uint64_t upstream_failures = 0;
 };
 
 // What is so now.
@@ -103,20 +112,13 @@ struct LiveGauges {
     std::vector<Servers> upstreams;  // in the order of the configuration
 };
 
-struct LiveSample {
+// Counts of the time of the sample.
+struct LiveSample : LiveCounts {
     std::int64_t time_ms = 0;  // Unix time of its end; higher than that of every earlier one
     std::int64_t took_ms = 0;
-    std::array<std::uint64_t, kAnswerClasses> answers{};
-    std::array<std::uint64_t, kOutcomes> outcomes{};
-    std::vector<LivePair> policies;
-    std::vector<LivePair> routes;
-    Percentiles decisions;
-    Percentiles requests;
-    std::uint64_t store_failures = 0;
-    std::uint64_t upstream_failures = 0;
+    Percentiles decision_times;
+    Percentiles request_times;
     LiveGauges gauges;
-
-    std::uint64_t request_count() const;
 };
 
 class LiveSeries {
