@@ -12,6 +12,7 @@
 #include "app/metrics.hpp"
 #include "base/json_text.hpp"
 #include "cli/commands.hpp"
+#include "cli/reference_fields.hpp"
 #include "config/key_documents.hpp"
 
 namespace tidegate::cli {
@@ -57,6 +58,8 @@ std::string markdown_of(const telemetry::MetricLabel& label) {
 // Empty: there is no such table.
 std::string table_of(const ReferenceArguments& arguments) {
     if (arguments.table == "keys") return config::key_table(arguments.places);
+    if (arguments.table == "log-fields") return log_fields_table();
+    if (arguments.table == "denial-fields") return denial_fields_table();
     if (arguments.table != "metrics") return {};
     const auto metrics = app::all_metrics();
     return arguments.json ? metrics_json(metrics) : metrics_table(metrics);
@@ -78,7 +81,9 @@ Command reference_command(CLI::App& app) {
     CLI::App* const command =
         app.add_subcommand("reference", "Print a table of the documents, in Markdown");
     command->group("");
-    command->add_option("TABLE", arguments->table, "The table: keys or metrics")
+    command
+        ->add_option("TABLE", arguments->table,
+                     "The table: keys, metrics, log-fields or denial-fields")
         ->option_text(" ")
         ->required();
     command->add_option("PLACE", arguments->places, "Of which keys, such as `timeouts`")
