@@ -1,7 +1,7 @@
-// The keys of a section as rows: what the reader, its messages, the JSON Schema, the reference and
-// the tests know of a key comes of its row. CONTRIBUTING.md says how to add one.
+// The keys of a section as rows. The reader, its messages, the JSON Schema, the reference and a
+// test read what they know of a key from its row. CONTRIBUTING.md says how to add one.
 //
-// Rows are made once, on the first use of a section, and never change: any thread.
+// The first use of a section makes its rows, which never change then. Any thread.
 #pragma once
 
 #include <array>
@@ -41,24 +41,27 @@ struct Count {
     std::size_t max = 0;  // 0: no bound
 };
 
-// As the schema has it: where no other kind fits.
+// A kind that no other function makes: its JSON Schema.
 KeyKind written(std::string_view schema);
-// A type that the schema defines (key_documents.cpp), such as `rate`.
+// A type that key_documents.cpp defines for the schema, such as `rate`.
 KeyKind type(std::string_view name);
 KeyKind toggle();
 KeyKind integer(IntegerRange range);
+// A number from 0 to 1.
 KeyKind fraction();
 KeyKind duration(DurationRange range);
+// Bytes.
 KeyKind size(IntegerRange range);
-// One of these words.
+// One of these words, or a variable of the environment.
 KeyKind word(const std::vector<std::string_view>& words);
-// The same, and no variable of the environment: a kind of its own would be the word itself.
+// One of these words, beside other kinds, which say whether a variable may stand here.
 KeyKind fixed(const std::vector<std::string_view>& words);
 KeyKind map(const KeyRows& keys);
-// Several kinds, of which a value may have any.
+// A value may have any of these kinds.
 KeyKind any(std::initializer_list<KeyKind> kinds);
 KeyKind off_or(const KeyKind& kind);
 KeyKind list(const KeyKind& item, Count count = {});
+// A list of such items, or one of them without a list.
 KeyKind one_or_more(const KeyKind& item, Count count = {});
 // A map whose keys are names that the user chooses.
 KeyKind named(const KeyKind& value, Count count = {});
@@ -67,9 +70,8 @@ KeyKind named(const KeyKind& value, Count count = {});
 
 // What the reference says of a key, in Markdown. The schema has it without the marks.
 struct KeyText {
-    // Empty: the key is explained where its section is, and has no line of its own.
     std::string_view what;
-    // The columns "Default" and "Range". Empty: as the row's member and kind say.
+    // The columns "Default" and "Range". Empty: the row's member and kind say it.
     std::string_view unset{};
     std::string_view range{};
 };
@@ -95,7 +97,7 @@ class KeyRows {
     std::string_view wanted() const { return wanted_; }
     const std::vector<Row>& rows() const { return rows_; }
     const Row* find(std::string_view key) const;
-    // At most one key, and at least one (`identity.user[]`).
+    // The section has exactly one of the keys, as an item of `identity.user` has.
     bool is_choice() const { return is_choice_; }
 
   protected:
@@ -107,7 +109,7 @@ class KeyRows {
     bool is_choice_ = false;
 };
 
-// Of a section that code reads key by key, as most of its keys have grammars of their own.
+// The rows of a section that code reads key by key, as most of its keys have grammars of their own.
 class Rows : public KeyRows {
   public:
     using KeyRows::KeyRows;
@@ -121,20 +123,22 @@ class Rows : public KeyRows {
         rows_.back().needed = hint;
         return std::move(*this);
     }
+    // Such a section has exactly one of the keys.
     Rows&& one_of_them() && {
         is_choice_ = true;
         return std::move(*this);
     }
 };
 
-// How the reference shows what a member is where its key is not written.
+// How the reference shows the value of a member whose key is not written.
 std::string shown_default(bool value);
 std::string shown_default(milliseconds value);
 std::string shown_default(double fraction);
 std::string shown_size(std::uint64_t bytes);
 
-// Of a section whose values are members of T. Each row reads its key into a member, or by a reader
-// of its own.
+// The rows of a section whose values are members of T, which a default constructor makes. Each row
+// reads its key into a member, or by a reader of its own. A reader reports what is wrong and then
+// leaves the member as it is.
 template <class T>
 class Keys : public KeyRows {
   public:
