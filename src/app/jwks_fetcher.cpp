@@ -24,8 +24,8 @@ namespace tidegate::app {
 namespace {
 
 // `whole` less up to `part` of it.
-SteadyTime::duration shortened(std::chrono::milliseconds whole, double part, double luck) {
-    return std::chrono::duration_cast<SteadyTime::duration>(whole * (1 - part * luck));
+SteadyTime::duration shortened(std::chrono::milliseconds whole, double part, double jitter) {
+    return std::chrono::duration_cast<SteadyTime::duration>(whole * (1 - part * jitter));
 }
 
 }  // namespace
@@ -38,15 +38,15 @@ void FetchSchedule::begin(SteadyTime now) {
     wanted_from_ = now + timing_.wanted_every;
 }
 
-void FetchSchedule::succeeded(SteadyTime now, double luck) {
+void FetchSchedule::succeeded(SteadyTime now, double jitter) {
     retry_ = {};
     has_succeeded_ = true;
-    due_ = now + shortened(timing_.every, 0.1, luck);
+    due_ = now + shortened(timing_.every, 0.1, jitter);
 }
 
-void FetchSchedule::failed(SteadyTime now, double luck) {
+void FetchSchedule::failed(SteadyTime now, double jitter) {
     retry_ = retry_.count() == 0 ? timing_.retry : std::min(retry_ * 2, timing_.retry_max);
-    due_ = now + shortened(retry_, 0.5, luck);
+    due_ = now + shortened(retry_, 0.5, jitter);
     if (has_succeeded_) due_ = std::max(due_, wanted_from_);
 }
 
@@ -226,7 +226,7 @@ struct JwksFetcher::Impl : std::enable_shared_from_this<Impl> {
     void put_in_force(const std::shared_ptr<KeySource>& source);
     void forget_unused();
     void take(Place& place, Keys keys);
-    double luck() { return std::uniform_real_distribution<>(0, 1)(random); }
+    double jitter() { return std::uniform_real_distribution<>(0, 1)(random); }
 
     // Takes its owners by value: they live as long as it does.
     static Task<> keep_fresh(std::shared_ptr<Impl> self, std::shared_ptr<Place> place);
@@ -345,14 +345,14 @@ void JwksFetcher::Impl::take(Place& place, Keys keys) {
         ++fetches_ok;
         place.fetches.succeeded = place.fetches.begun;
         const std::uint64_t version_before = place.latest.version();
-        place.schedule.succeeded(steady_now(), luck());
+        place.schedule.succeeded(steady_now(), jitter());
         place.latest.put(std::move(*keys));
         log_success(place, version_before);
         place.notice.recovered();
         place.fetched_at = steady_now();
     } else {
         ++fetches_failed;
-        place.schedule.failed(steady_now(), luck());
+        place.schedule.failed(steady_now(), jitter());
         log_failure(place, keys.error());
     }
     place.failing = !keys;

@@ -68,10 +68,10 @@ class FetchSchedule {
     // When the next fetch begins, if it is `wanted` or if not. Meant between fetches.
     SteadyTime due(bool wanted) const;
 
-    // A fetch begins, and then ends in one of two ways. `luck` is a random number from 0 to 1.
+    // A fetch begins, and then ends in one of two ways. `jitter` is a random number from 0 to 1.
     void begin(SteadyTime now);
-    void succeeded(SteadyTime now, double luck);
-    void failed(SteadyTime now, double luck);
+    void succeeded(SteadyTime now, double jitter);
+    void failed(SteadyTime now, double jitter);
 
   private:
     FetchTiming timing_;

@@ -1,4 +1,4 @@
-// The process whose place this one takes: see handover_messages.hpp. Main thread.
+// The process whose place this one takes: see handover.hpp. Main thread.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// The process that takes the place of this one: see handover_messages.hpp. Main thread.
+// The process that takes the place of this one: see handover.hpp. Main thread.
 #pragma once
 
 #include <sys/types.h>

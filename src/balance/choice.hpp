@@ -111,8 +111,6 @@ class TurnsByDue {
     std::vector<std::int64_t> due_;
 };
 
-// A choice of servers by turns: balance/choice.hpp has what is common to all choices.
-
 // Weighted round robin, with turns as evenly spread as they can be: weights 2, 1, 1 give A B A C.
 //
 // Servers have turns in virtual time: in one round of it, a server has as many turns as its weight,
@@ -181,9 +179,6 @@ class RoundRobin {
     TurnsByDue turns_by_due_;
 };
 
-// A choice of servers by their requests in flight: balance/choice.hpp has what is common to all
-// choices.
-
 // The server with the fewest requests in flight for its weight. With up to kAllSeen servers the
 // choice looks at all of them; servers with equally few have turns by weight. With more servers it
 // looks at two, the one whose turn it is and one by chance; with equally few, the former is chosen.
@@ -210,9 +205,6 @@ class LeastConnections {
     TurnsByDue ties_;
     RoundRobin turns_;
 };
-
-// A choice of servers by a key of the request: balance/choice.hpp has what is common to all
-// choices.
 
 // The same server for the same key, in all workers and processes (rendezvous hashing). A server has
 // as many keys as its weight says; when a server goes or comes, only its own keys move. A request

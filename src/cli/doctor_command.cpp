@@ -71,7 +71,7 @@ MetricsAnswer metrics_of(const config::Admin& admin, milliseconds patience) {
 
 int examine(const DoctorArguments& arguments) {
     const config::Loaded loaded = load_config(arguments.file);
-    doctor::Beside beside{.gateway_files = arguments.gateway_files};
+    doctor::RunningProxy beside{.gateway_files = arguments.gateway_files};
     if (loaded.config && loaded.config->admin) {
         beside.metrics = [&](milliseconds patience) {
             return metrics_of(*loaded.config->admin, patience);

@@ -11,6 +11,7 @@
 
 #include "base/ascii.hpp"
 #include "config/keys.hpp"
+#include "config/read_sections.hpp"
 
 namespace tidegate::config {
 
@@ -27,7 +28,7 @@ constexpr std::pair<std::string_view, const char*> kTypes[] = {
      R"({"description":"A path; relative to the folder of the configuration.","type":"string","minLength":1})"},
     {"secret",
      R"({"description":"Text, or file:NAME for the content of that file.","type":["string","number"]})"},
-    {"off", R"({"enum":["off","false",false]})"},
+    {"off", R"({"anyOf":[{"enum":["off","false",false]},{"$ref":"#/$defs/variable"}]})"},
     {"switch",
      R"({"anyOf":[{"enum":["on","off","true","false",true,false]},{"$ref":"#/$defs/variable"}]})"},
     {"duration",
@@ -244,7 +245,11 @@ std::string key_table(std::span<const std::string> places) {
         const Found found = find_place(place);
         if (found.row == nullptr) return {};
         if (!is_below && !is_bare) {
-            table.add_key(*found.row, found.path, found.row->kind.below != nullptr);
+            const KeyRows* const below = found.row->kind.below;
+            // What occurs in several places has a table of its own, unless this is it.
+            const bool has_line = !found.row->unset.empty() || !found.row->range.empty();
+            table.add_key(*found.row, found.path,
+                          below != nullptr && (below->name().empty() || !has_line));
             continue;
         }
         if (found.row->kind.below == nullptr) return {};

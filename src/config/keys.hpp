@@ -4,7 +4,7 @@
 // The first use of a section makes its rows, which never change then. Any thread.
 #pragma once
 
-#include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -25,7 +25,7 @@ class KeyRows;
 // What a value may be.
 struct KeyKind {
     std::string schema;              // as JSON Schema; kHere stands for the section below
-    std::string range{};             // the column of the reference; empty: its kind says all
+    std::string range{};             // the column "Range" of the reference; may be empty
     const KeyRows* below = nullptr;  // the keys of a value that is a map, or of its items
     std::string steps{};             // behind the key's name in the paths of these: `[]`, `.NAME`
     // Values as they are written, for the test that each kind takes its bounds and no more.
@@ -41,7 +41,7 @@ struct Count {
     std::size_t max = 0;  // 0: no bound
 };
 
-// A kind that no other function makes: its JSON Schema.
+// Takes a JSON Schema as it is, for values that no other kind describes.
 KeyKind written(std::string_view schema);
 // A type that key_documents.cpp defines for the schema, such as `rate`.
 KeyKind type(std::string_view name);
@@ -54,7 +54,7 @@ KeyKind duration(DurationRange range);
 KeyKind size(IntegerRange range);
 // One of these words, or a variable of the environment.
 KeyKind word(const std::vector<std::string_view>& words);
-// One of these words, beside other kinds, which say whether a variable may stand here.
+// One of these words. The caller adds type("variable") where a variable may stand.
 KeyKind fixed(const std::vector<std::string_view>& words);
 KeyKind map(const KeyRows& keys);
 // A value may have any of these kinds.
@@ -109,7 +109,8 @@ class KeyRows {
     bool is_choice_ = false;
 };
 
-// The rows of a section that code reads key by key, as most of its keys have grammars of their own.
+// The rows of a section that code reads key by key, because most of its keys have grammars of their
+// own.
 class Rows : public KeyRows {
   public:
     using KeyRows::KeyRows;
@@ -137,8 +138,7 @@ std::string shown_default(double fraction);
 std::string shown_size(std::uint64_t bytes);
 
 // The rows of a section whose values are members of T, which a default constructor makes. Each row
-// reads its key into a member, or by a reader of its own. A reader reports what is wrong and then
-// leaves the member as it is.
+// reads its key into a member, or calls its own reader.
 template <class T>
 class Keys : public KeyRows {
   public:
@@ -221,14 +221,15 @@ class Keys : public KeyRows {
         readers_.push_back(std::move(read));
         return std::move(*this);
     }
-    // As of Rows.
+    // See Rows::required().
     Keys&& required(std::string_view hint) && {
         rows_.back().needed = hint;
         return std::move(*this);
     }
 
-    // Reads all rows and refuses other keys. What is not written, or broken, stays as it is in
-    // `out`. The caller then judges how the values fit together.
+    // Reads all rows and refuses other keys. A row with a member leaves it as it is if the key is
+    // missing or broken; a reader decides that itself. The caller then judges how the values fit
+    // together.
     Section read(const Value& value, T& out) const {
         Section section(value, *this);
         read(section, out);
@@ -258,8 +259,5 @@ class Keys : public KeyRows {
 
     std::vector<Reader> readers_;  // of rows_
 };
-
-// The whole configuration, from its top.
-const Rows& root_keys();
 
 }  // namespace tidegate::config

@@ -311,7 +311,7 @@ const Rows& root_keys() {
                      {kind::type("off"), kind::type("listen_address"), kind::map(admin_keys())}),
                  {"address of the [admin listener](operating.md#the-admin-listener), or `{address, "
                   "mode, group, token}`",
-                  "`127.0.0.1:9901`", "or `off`"})
+                  "`127.0.0.1:9901`", "an address to listen on, or `off`"})
             .key("check", kind::map(check_keys()), {"the check API"})
             .key("threads", kind::any({kind::fixed({"auto"}), kind::integer({1, 256})}),
                  {"event loops; `auto` is one for each core that this process [may "
@@ -328,7 +328,7 @@ const Rows& root_keys() {
                  {"denials by Redis are [remembered](limits.md#remembered-denials): `on`, `off` or "
                   "`{max_ttl, entries}`",
                   "`on`"})
-            .key("store", kind::any({kind::fixed({"memory"}), kind::map(store_keys())}),
+            .key("store", kind::any({kind::word({"memory"}), kind::map(store_keys())}),
                  {"where counts are: `memory`, or a map with `memory` or `redis`", "`memory`"})
             .key("on_store_failure", kind::type("on_store_failure"),
                  {"[what happens](limits.md#when-the-store-fails) when Redis does not answer: "
@@ -349,7 +349,7 @@ const Rows& root_keys() {
                  {"what is limited, by names"})
             .key("upstreams", kind::named(kind::map(upstream_keys()), {1, 10'000}),
                  {"servers that requests go to, by names"})
-            .key("routes", kind::list(kind::map(route_keys()), {1, 0}),
+            .key("routes", kind::list(kind::map(route_keys()), {1, 10'000}),
                  {"which requests go where, and which policies limit them. The first that matches "
                   "decides"})
             .key("default_policies", kind::one_or_more(kind::type("name")),
@@ -358,7 +358,7 @@ const Rows& root_keys() {
                  {"what becomes of a path that takes another route if case is ignored: "
                   "[case](#case)",
                   "`auto`", "`auto`, `on`, `off`"})
-            .key("method_override", kind::fixed({"remove", "pass"}),
+            .key("method_override", kind::word({"remove", "pass"}),
                  {"what becomes of fields that name another method or target, where limits depend "
                   "on it: [overrides](#overrides)",
                   "`remove`", "`remove`, `pass`"})

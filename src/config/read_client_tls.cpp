@@ -48,12 +48,12 @@ std::string authorities_in(const Value& value) {
 // The keys that every `tls` of a connection to a server has.
 Rows common_keys(std::string_view wanted, std::string_view name, const KeyText& ca,
                  const KeyText& server_name) {
-    constexpr KeyText kOwn{
-        "PEM: the client certificate with its chain, and its key without password", "none"};
     return Rows(wanted, name)
         .key("ca", kind::type("file"), ca)
-        .key("certificate", kind::type("file"), kOwn)
-        .key("key", kind::type("file"), kOwn)
+        .key("certificate", kind::type("file"),
+             {"PEM: the client certificate with its chain", "none"})
+        .key("key", kind::type("file"),
+             {"PEM: the private key of `certificate`, without password", "none"})
         .key("server_name", kind::type("text"), server_name);
 }
 

@@ -192,7 +192,7 @@ const Keys<HealthCheck>& health_check_keys() {
                     {1, 32}),
                 read_check_status,
                 {"statuses of a healthy server: `204`, `200-399`, or a list", "`200-399`",
-                 "100 to 599; 32; with `path`"})
+                 "100 to 599, at most 32 of them; with `path`"})
             .duration("every", &HealthCheck::every, {kEveryMin, hours{1}}, {"how often"})
             .own("timeout", kind::type("duration"), nullptr,
                  {"for a whole check, connecting included", "`2s`, or `every` if that is less",

@@ -225,7 +225,7 @@ bool checks_credentials(const Config& config) {
                        });
 }
 
-void read_what_becomes_of_the_invalid(Section& section, Config& config) {
+void read_on_invalid(Section& section, Config& config) {
     section.choice<bool>("on_invalid_credentials", config.anonymous_on_invalid,
                          {{"reject", false}, {"anonymous", true}});
     const auto failed = section.find("failed_credentials");
@@ -339,7 +339,7 @@ void read_identity(const Value& value, Config& config, Declared& declared) {
     }
     if (const auto user = section.find("user")) read_user_methods(*user, config, declared);
     if (const auto users = section.find("users")) read_users(*users, config, declared);
-    read_what_becomes_of_the_invalid(section, config);
+    read_on_invalid(section, config);
     read_require(section, config);
     if (const auto forward_as = section.find("forward_as")) read_forward_as(*forward_as, config);
     section.refuse_others();

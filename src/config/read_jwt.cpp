@@ -1,5 +1,4 @@
 // `jwt` of `identity.user`: where a token is, and what must hold for it.
-#include <algorithm>
 #include <utility>
 
 #include "base/quote.hpp"
@@ -181,9 +180,9 @@ const Rows& jwt_keys() {
             .key("issuer", kind::type("text"),
                  {"what `iss` must be, to the letter; `check` warns without",
                   "that of `discovery`, else any"})
-            .key(
-                "audience", kind::one_or_more(kind::type("text"), {0, 32}),
-                {"text or a list: `aud` must hold one of them; `check` warns without", "any", "32"})
+            .key("audience", kind::one_or_more(kind::type("text"), {1, 32}),
+                 {"text or a list: `aud` must hold one of them; `check` warns without", "any",
+                  "1 to 32"})
             .key("claim", kind::type("text"),
                  {"which claim names the user: text or a number. One name, no path into nested "
                   "claims",

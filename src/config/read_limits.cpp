@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/quote.hpp"
-#include "base/units.hpp"
 #include "config/read_limit_spec.hpp"
 #include "config/read_sections.hpp"
 

@@ -1,7 +1,5 @@
 // `policies` and `default_policies`.
-#include <algorithm>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include "base/quote.hpp"
@@ -80,16 +78,17 @@ const Rows& policy_keys() {
             .key("limits", limits_kind(), {"the [limits](#limits)", "required", "1 to 32"})
             .required("`limits: [10/s]`")
             .key("tiers",
-                 kind::named(kind::any(
-                     {kind::fixed({"unlimited"}), limits_kind(), kind::type("variable")})),
+                 kind::named(
+                     kind::any({kind::fixed({"unlimited"}), limits_kind(), kind::type("variable")}),
+                     {0, 64}),
                  {"`{pro: [200/s], internal: unlimited}`: in place of `limits` for users of that "
                   "tier",
-                  "none"})
+                  "none", "at most 64"})
             .key(
-                "exempt", kind::one_or_more(kind::type("client")),
+                "exempt", kind::one_or_more(kind::type("client"), {0, 10'000}),
                 {"clients that this policy does not count: [members](#exemptions-tiers-and-shadow)",
                  "none"})
-            .key("deny", kind::one_or_more(kind::type("client")),
+            .key("deny", kind::one_or_more(kind::type("client"), {0, 10'000}),
                  {"clients that it refuses with 403", "none"})
             .key("on_missing", kind::word({"skip", "shared", "reject"}),
                  {"what becomes of a request that has no value for a key: `skip`, `shared` or "

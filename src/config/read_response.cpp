@@ -354,7 +354,7 @@ const Rows& cors_keys() {
                 kind::one_or_more(
                     kind::written(
                         R"({"type":"string","pattern":"^\\*$|^null$|^[a-z][a-z0-9+.-]*://.+|\\$\\{"})"),
-                    {1, 256}),
+                    {1, kOriginsMax}),
                 {"`https://app.example.com`, `https://*.example.org` (one or more labels), "
                  "`\"null\"` (`check` warns), or `*` alone",
                  "required", "1 to 256"})

@@ -1,7 +1,6 @@
 // `rls`: the files of Envoy's rate limit service (envoyproxy/ratelimit), as they are.
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <utility>
@@ -330,7 +329,7 @@ void add_override_policies(Config& config, Rls& made, Algorithm algorithm,
 const Rows& rls_keys() {
     static const auto keys =
         Rows("a map: `{files: [\"ratelimit/*.yaml\"]}`")
-            .key("files", kind::one_or_more(kind::type("pattern"), {1, 1'000}),
+            .key("files", kind::one_or_more(kind::type("pattern"), {1, kRlsFilesMax}),
                  {"the files of Envoy's [rate limit service](envoy-grpc.md#the-files), paths in "
                   "which `*` may stand; only where a listener has `face: envoy_grpc`",
                   "required", "1,000 files, 100,000 descriptors in all"})

@@ -428,14 +428,14 @@ const Rows& route_keys() {
             .key("match", kind::map(match_keys()),
                  {"`{path, methods, host, headers}`: all of them must hold", "everything",
                   "32 methods, 16 fields, a path of 1,024 bytes"})
-            .key("encoded_slash", kind::fixed({"refuse", "pass"}),
+            .key("encoded_slash", kind::word({"refuse", "pass"}),
                  {"what becomes of `%2F` in a path where a slash would lead to another route: "
                   "[matching](#matching)",
                   "`refuse`", "`refuse`, `pass`"})
             .key("name", kind::type("name"),
                  {"in metrics and logs, and of the policies written in it",
                   "[what it matches](#names-of-limits)"})
-            .key("upstream", kind::type("text"),
+            .key("upstream", kind::type("name"),
                  {"one of `upstreams`", "the one at the top, else the only one"})
             .key("timeouts", kind::map(route_timeouts_keys()), {"in place of the upstream's"})
             .key("limits_on_requests", kind::map(route_bounds_keys()),
@@ -447,7 +447,7 @@ const Rows& route_keys() {
                  {"how much of every body Tidegate [reads first](#bodies-that-are-held), also of "
                   "longer ones and those of unknown length",
                   "`off`", "1 B to 16 MiB, at most the route's `body_bytes`"})
-            .key("upgrade", kind::one_or_more(kind::word({"websocket"})),
+            .key("upgrade", kind::one_or_more(kind::word({"websocket"}), {1, 4}),
                  {"which protocols clients may change to: `[websocket]`, for "
                   "[WebSockets](tunnels.md). On other routes Tidegate drops `Upgrade`",
                   "none", "the only choice"})
@@ -455,7 +455,7 @@ const Rows& route_keys() {
             .key("identity", kind::word({"required", "optional"}),
                  {"`required`: a request without a user gets 401; or `optional`",
                   "by `identity.require`"})
-            .key("cost", kind::any({kind::integer({0, 4'294'967'295}), kind::map(cost_keys())}),
+            .key("cost", kind::any({kind::integer({0, limit::kQuotaMax}), kind::map(cost_keys())}),
                  {"units that a request takes, or `{header, from, default, min, max}`: "
                   "[costs](#costs-and-moments)",
                   "`1`", "0 to 4,294,967,295"})

@@ -23,7 +23,10 @@ namespace tidegate::config {
 inline constexpr std::string_view kPlainNames =
     "names are UTF-8 without control or invisible characters and without a space at either end";
 
-// The keys of the sections that others refer to; each is where its section is read.
+// The rows of the sections that others refer to; each stands where its section is read.
+
+// The whole configuration, from its top.
+const Rows& root_keys();
 const Rows& listener_keys();
 const Rows& listener_tls_keys();
 const Rows& certificate_keys();

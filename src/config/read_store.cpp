@@ -310,16 +310,16 @@ void read_tls(const Value& value, SentinelSettings& sentinel) {
 const Rows& sentinel_keys() {
     static const auto keys =
         Rows("a map: `sentinel: {master: mymaster, nodes: [redis://s1:26379]}`")
-            .key("master", kind::type("text"),
+            .key("master", kind::type("name"),
                  {"the name of the master that the sentinels know", "required"})
             .required("`master: mymaster` with the name that the sentinels know")
             .key("nodes", kind::list(kind::type("redis_url"), {1, 32}),
                  {"some of the sentinels, `[redis://s1:26379, redis://s2:26379]`", "required"})
             .required("`nodes: [redis://s1:26379, redis://s2:26379]`")
-            .key("username", kind::type("text"), {"the user at the sentinels"})
-            .key("password", kind::type("secret"), {"the password at the sentinels"})
-            .key("tls", kind::any({kind::toggle(), kind::map(redis_tls_keys())}),
-                 {"how Tidegate reaches the sentinels: on, off, or a map like tls of redis"});
+            .key("username", kind::type("text"), {"the user at the sentinels", "none"})
+            .key("password", kind::type("secret"), {"the password at the sentinels", "none"})
+            .key("tls", kind::map(redis_tls_keys()),
+                 {"what else TLS to the sentinels needs: the keys of `store.redis.tls`", "none"});
     return keys;
 }
 

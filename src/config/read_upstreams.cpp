@@ -231,7 +231,7 @@ const Keys<Upstream>& upstream_keys() {
             .integer("max_connections", &Upstream::max_connections, {1, kConnectionsMax},
                      {"of the process, all servers together; [over HTTP/2](#servers-over-http2) "
                       "requests in flight"})
-            .own("idle_connections", kind::integer({0, 1'000'000}), nullptr,
+            .own("idle_connections", kind::integer({0, kConnectionsMax}), nullptr,
                  {"kept open, of all servers together; each thread has an equal share. 0: [health "
                   "checks](upstreams.md#connections-of-checks) keep none either",
                   "`64`", "0 to `max_connections`"})
@@ -252,7 +252,7 @@ const Keys<Upstream>& upstream_keys() {
                  {"bodies of known length up to this size are [read whole](#bodies-that-are-held) "
                   "before they need a connection",
                   "`64KiB`", "1 B to 16 MiB, or `off`"})
-            .own("tls", kind::any({kind::toggle(), kind::map(upstream_tls_keys())}), nullptr,
+            .own("tls", kind::off_or(kind::map(upstream_tls_keys())), nullptr,
                  {"what else TLS to the servers needs"})
             .own("http", kind::word({"h2", "http1"}), nullptr,
                  {"what `https://` servers and Unix sockets speak: `http1` or "

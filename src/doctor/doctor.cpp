@@ -89,7 +89,7 @@ Findings examine_store(const config::Config& config, const TimeLimit& time_limit
 }
 
 // Whether the questions of gateways name a client; the running Tidegate counts those that do not.
-Findings examine_questions(const config::Config& config, const Beside& beside,
+Findings examine_questions(const config::Config& config, const RunningProxy& beside,
                            const TimeLimit& time_limit) {
     constexpr std::string_view kCheck = "questions.address";
     Findings findings("questions");
@@ -111,7 +111,7 @@ Findings examine_questions(const config::Config& config, const Beside& beside,
     return findings;
 }
 
-Findings examine_gateways(const config::Config& config, const Beside& beside) {
+Findings examine_gateways(const config::Config& config, const RunningProxy& beside) {
     Findings findings;
     std::vector<GatewayFile> files;
     for (const std::string& name : beside.gateway_files) {
@@ -130,8 +130,8 @@ Findings examine_gateways(const config::Config& config, const Beside& beside) {
 
 }  // namespace
 
-Findings examine(const config::Loaded& loaded, const std::string& summary, const Beside& beside,
-                 std::chrono::milliseconds time) {
+Findings examine(const config::Loaded& loaded, const std::string& summary,
+                 const RunningProxy& beside, std::chrono::milliseconds time) {
     const TimeLimit time_limit{std::chrono::steady_clock::now() + time};
     Findings all = examine_configuration(loaded, summary);
     if (!loaded.config) return all;

@@ -24,7 +24,7 @@ struct MetricsText {
 };
 
 // What is looked at beside the configuration.
-struct Beside {
+struct RunningProxy {
     std::vector<std::string> gateway_files{};
     // Asks the running Tidegate for /metrics, within a time; else says why there are none. Called
     // once at most, from any thread. Empty: it cannot be asked.
@@ -33,7 +33,7 @@ struct Beside {
 
 // Looks at everything, at once where things do not depend on each other. Blocks for at most `time`
 // and a little. A configuration with faults is all that is looked at then.
-Findings examine(const config::Loaded& loaded, const std::string& summary, const Beside& beside,
-                 std::chrono::milliseconds time = kDefaultTime);
+Findings examine(const config::Loaded& loaded, const std::string& summary,
+                 const RunningProxy& beside, std::chrono::milliseconds time = kDefaultTime);
 
 }  // namespace tidegate::doctor

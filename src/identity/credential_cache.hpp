@@ -1,5 +1,5 @@
 // A cache of checked credentials: the next request with one of them does not wait for a signature
-// or a password hash. The cache holds keyed digests of credentials (keyed_digest.hpp), never the
+// or a password hash. The cache holds keyed digests of credentials (digest.hpp), never the
 // credentials: only this process can compute the digests.
 //
 // Each worker has a cache of its own, used by its thread alone; all share another. Time is an

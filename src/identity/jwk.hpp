@@ -1,4 +1,4 @@
-// Keys that tokens are signed with (RFC 7517): one, and sets of them.
+// The algorithms of signed tokens, the keys that verify them (RFC 7517), and Ed25519 signatures.
 #pragma once
 
 #include <cjose/jwk.h>

@@ -36,7 +36,7 @@ enum class StateKind : std::uint8_t {
     bucket,   // when it will be empty (gcra.hpp)
     log,      // as windows, with a sub-bucket for each microsecond
     moments,  // a set of accepted moments (schedule.hpp)
-    slots,    // a set of requests in flight (leases.hpp)
+    slots,    // a set of requests in flight (concurrency.hpp)
     period,   // the count of a day, week or month (period.hpp); no algorithm has it by itself
 };
 

@@ -87,7 +87,7 @@ class Client final : public std::enable_shared_from_this<Client>,
     void on_reply(std::uint64_t ticket, const Reply& reply) override;
     void on_closed(std::string_view reason) override;
 
-    // Following the master: client_master.cpp.
+    // Follows the master.
     Connected find_master();
     Task<> pause_after_failure();
     void check_master_later();
@@ -97,7 +97,7 @@ class Client final : public std::enable_shared_from_this<Client>,
     void leave_watch();
     // Which server this is about, for messages.
     std::string place() const;
-    // Connecting: client_connect.cpp.
+    // Connects.
     Connected connect();
     Connected open_connection();
     bool begin_connection(const Endpoint& endpoint);

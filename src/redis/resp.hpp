@@ -1,4 +1,5 @@
-// Writes RESP, the protocol of Redis. Pure; inline, because every decision writes a command.
+// Writes RESP, the protocol of Redis, reads replies, and tells what Redis's errors mean. Pure;
+// inline, because every decision writes a command.
 #pragma once
 
 #include <charconv>

@@ -24,7 +24,7 @@ bool DenialLog::admits(std::string_view identifier, Time now) {
         ends_ = now + kSecond;
         identifiers_ = kept_in_all_ = 0;
     }
-    if (kept_in_all_ == kOfAllASecond) {
+    if (kept_in_all_ == kDenialsPerSecond) {
         ++left_out_;
         return false;
     }
@@ -36,7 +36,7 @@ bool DenialLog::admits(std::string_view identifier, Time now) {
         *found = {hash, 0};
         ++identifiers_;
     }
-    if (found->times == kOfOneASecond) {
+    if (found->times == kDenialsPerIdentifierPerSecond) {
         ++left_out_;
         return false;
     }

@@ -1,7 +1,7 @@
 // The last requests that a thread has refused because of a limit, and why.
 //
-// A flood must not wash out the rest: of one identifier at most kOfOneASecond denials a second are
-// kept, and of all at most kOfAllASecond. What is not kept is counted.
+// A flood must not wash out the rest: of one identifier at most kDenialsPerIdentifierPerSecond
+// denials a second are kept, and of all at most kDenialsPerSecond. What is not kept is counted.
 #pragma once
 
 #include <array>
@@ -85,8 +85,8 @@ class DenialLog {
   public:
     using Time = std::chrono::steady_clock::time_point;
     static constexpr std::size_t kKept = 256;
-    static constexpr std::size_t kOfOneASecond = 4;
-    static constexpr std::size_t kOfAllASecond = 64;
+    static constexpr std::size_t kDenialsPerIdentifierPerSecond = 4;
+    static constexpr std::size_t kDenialsPerSecond = 64;
 
     // `secret` keys the hash of identifiers, which clients choose.
     explicit DenialLog(std::uint64_t secret) : secret_(secret | 1) {}
@@ -111,7 +111,7 @@ class DenialLog {
     std::uint64_t secret_;
     // Of the current second.
     Time ends_{};
-    std::array<Kept, kOfAllASecond> kept_{};
+    std::array<Kept, kDenialsPerSecond> kept_{};
     std::size_t identifiers_ = 0;
     std::size_t kept_in_all_ = 0;
 

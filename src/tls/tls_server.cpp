@@ -421,7 +421,7 @@ int on_name(SSL* tls, int* alert, void*) {
 
 // Called before a certificate is shown. Lends the pairs of the name to the connection; OpenSSL
 // takes the one for which the client has a signature and, in TLS 1.2, a cipher: ECDSA first, as in
-// the orders of server_profile.cpp. 0 fails the handshake.
+// the orders of kCiphers12. 0 fails the handshake.
 int on_certificate(SSL* tls, void*) {
     const ServerCredentials& credentials = state_of(tls).credentials();
     const Choice* const choice = named_choice(tls);

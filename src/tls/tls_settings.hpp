@@ -1,4 +1,4 @@
-// Whom to believe and who to be when connecting to a server over TLS, as plain values.
+// The settings of TLS as plain values: those of connections to servers, and those of listeners.
 #pragma once
 
 #include <cstddef>

@@ -459,10 +459,10 @@ using namespace std::chrono_literals;
 constexpr SteadyTime kStart{1'000h};
 
 // One whose fetch has just begun and ended at kStart.
-FetchSchedule after_success(double luck = 0) {
+FetchSchedule after_success(double jitter = 0) {
     FetchSchedule schedule({});
     schedule.begin(kStart);
-    schedule.succeeded(kStart, luck);
+    schedule.succeeded(kStart, jitter);
     return schedule;
 }
 
@@ -502,7 +502,7 @@ TEST_CASE("fetch_schedule: after a success a failure is repeated no sooner than 
     }
 }
 
-TEST_CASE("fetch_schedule: with luck a failure is repeated after half the pause") {
+TEST_CASE("fetch_schedule: with jitter, a failure is repeated after half the pause") {
     FetchSchedule schedule({});
     schedule.begin(kStart);
     schedule.failed(kStart, 1);

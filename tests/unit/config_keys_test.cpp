@@ -10,6 +10,7 @@
 #include "config/config.hpp"
 #include "config/key_documents.hpp"
 #include "config/keys.hpp"
+#include "config/read_sections.hpp"
 
 namespace tidegate::config::keys_test {
 
