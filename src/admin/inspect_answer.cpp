@@ -377,7 +377,7 @@ Json moments_json(const LimitCount& count) {
 
 Json limit_json(const limit::Limit& limit, std::string_view name, const LimitCount& count) {
     Json json = {{"name", name}, {"algorithm", limit.traits().name}, {"quota", limit.quota}};
-    if (limit::has_period(limit.anchor)) json["anchor"] = limit::name_of(limit.anchor);
+    if (limit::has_period(limit.anchor)) json["anchor"] = to_string(limit.anchor);
     if (!limit.time_zone.empty()) json["time_zone"] = limit.time_zone;
     if (limit.has_one_duration()) json["duration_us"] = limit.duration.count();
     if (limit.burst != 0) json["burst"] = limit.burst;

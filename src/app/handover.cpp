@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cerrno>
@@ -135,12 +134,6 @@ std::optional<HandoverMessage> HandoverChannel::take() {
 
 namespace {
 
-// In the order of HandoverStep.
-constexpr std::array<std::string_view, 13> kSteps{
-    "",       "hello", "listener",  "admin",   "offered", "ready", "tickets",
-    "counts", "go",    "accepting", "started", "leaving", "stop"};
-static_assert(kSteps.size() == static_cast<std::size_t>(HandoverStep::stop) + 1);
-
 using std::chrono::duration_cast;
 
 std::string hex_of_key(const TicketKey& key) {
@@ -187,7 +180,7 @@ bool read_keys(const JsonValue& object, MadeTicketKeys& keys) {
 }  // namespace
 
 std::string to_text(const HandoverNote& note) {
-    nlohmann::ordered_json object{{"step", kSteps[static_cast<std::size_t>(note.step)]}};
+    nlohmann::ordered_json object{{"step", to_string(note.step)}};
     if (note.step == HandoverStep::hello) {
         object["version"] = note.version;
         object["clock_offset_us"] = note.clock_offset.count();
@@ -205,8 +198,10 @@ std::optional<HandoverNote> parse_handover_note(std::string_view text) {
     const auto object = parse_json_object(text);
     if (!object) return std::nullopt;
     HandoverNote note;
-    const auto step = std::find(kSteps.begin(), kSteps.end(), string_member(*object, "step"));
-    if (step != kSteps.end()) note.step = static_cast<HandoverStep>(step - kSteps.begin());
+    const auto name = string_member(*object, "step");
+    for (const HandoverStep step : kEnumerators<HandoverStep>) {
+        if (name == to_string(step)) note.step = step;
+    }
     note.version = string_member(*object, "version").value_or("");
     note.pid = static_cast<pid_t>(number_of(*object, "pid"));
     note.clock_offset = limit::Micros{number_of(*object, "clock_offset_us")};

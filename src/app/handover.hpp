@@ -15,6 +15,7 @@
 
 #include <boost/asio/posix/basic_stream_descriptor.hpp>
 
+#include "base/described_enum.hpp"
 #include "limit/limit.hpp"
 #include "net/asio.hpp"
 #include "net/descriptor.hpp"
@@ -77,21 +78,15 @@ class HandoverChannel {
 // `stop`, and ends the new one.
 //
 // Versions speak with each other: steps and members are added, and never get another meaning.
-enum class HandoverStep : std::uint8_t {
-    unknown,  // of another version
-    hello,
-    listener,  // with its sockets
-    admin,     // with its socket
-    offered,   // no more listeners
-    ready,
-    tickets,
-    counts,  // with a file that holds them
-    go,
-    accepting,
-    started,
-    leaving,
-    stop,
-};
+BOOST_DEFINE_FIXED_ENUM_CLASS(HandoverStep, std::uint8_t,
+                              unknown,  // of another version
+                              hello,
+                              listener,  // with its sockets
+                              admin,     // with its socket
+                              offered,   // no more listeners
+                              ready, tickets,
+                              counts,  // with a file that holds them
+                              go, accepting, started, leaving, stop)
 
 using MadeTicketKeys = std::vector<std::pair<TicketKey, TicketKeys::Time>>;
 

@@ -66,6 +66,7 @@ enum class Fault : std::uint8_t {
     answer_stalled,  // it stopped sending inside its answer
 };
 
+// Not described: there are about as many as Boost.Describe takes.
 inline constexpr Fault kLastFault = Fault::answer_stalled;
 inline constexpr std::size_t kFaults = static_cast<std::size_t>(kLastFault) + 1;
 

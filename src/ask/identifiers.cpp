@@ -20,31 +20,7 @@ using http::RequestValue;
 using Kind = limit::KeyPart::Kind;
 
 std::string_view kind_name(Kind kind) {
-    switch (kind) {
-        case Kind::ip:
-            return "ip";
-        case Kind::user:
-            return "user";
-        case Kind::route:
-            return "route";
-        case Kind::constant:
-            return "constant";
-        case Kind::header:
-            return "header";
-        case Kind::query:
-            return "query";
-        case Kind::capture:
-            return "path";
-        case Kind::method:
-            return "method";
-        case Kind::host:
-            return "host";
-        case Kind::claim:
-            return "claim";
-        case Kind::cookie:
-            return "cookie";
-    }
-    return {};
+    return kind == Kind::capture ? "path" : to_string(kind);
 }
 
 }  // namespace

@@ -12,8 +12,6 @@
 
 namespace tidegate::ask {
 
-using PolicyOutcome = ChargeNotes::Outcome;
-
 // Appends the items that `policy` counts, with the limits of the client's tier if it has that. With
 // `note`, that gets the reasons.
 PolicyOutcome list_policy(const config::Config& config, const config::Policy& policy,

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "balance/server_state.hpp"
+#include "base/described_enum.hpp"
 
 namespace tidegate::balance {
 
@@ -45,11 +46,10 @@ struct HealthSettings {
 };
 
 // How a request failed. A status is no failure: applications mean a 500.
-enum class Failure : std::uint8_t {
-    connect,  // no connection in time
-    timeout,  // no answer in time
-    broken,   // an answer that is none, or that was cut off
-};
+BOOST_DEFINE_FIXED_ENUM_CLASS(Failure, std::uint8_t,
+                              connect,  // no connection in time
+                              timeout,  // no answer in time
+                              broken)   // an answer that is none, or that was cut off
 
 // What a call changed, for the log and the counters.
 struct HealthChange {

@@ -4,34 +4,27 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/described_enum.hpp"
+
 namespace tidegate {
 
-enum class HttpVersion : std::uint8_t { http_1_0, http_1_1, http_2 };
+BOOST_DEFINE_FIXED_ENUM_CLASS(HttpVersion, std::uint8_t, http_1_0, http_1_1, http_2)
+
+inline constexpr EnumTexts<HttpVersion> kHttpVersionNumbers({{HttpVersion::http_1_0, "1.0"},
+                                                             {HttpVersion::http_1_1, "1.1"},
+                                                             {HttpVersion::http_2, "2.0"}});
+inline constexpr EnumTexts<HttpVersion> kHttpVersionNames({{HttpVersion::http_1_0, "HTTP/1.0"},
+                                                           {HttpVersion::http_1_1, "HTTP/1.1"},
+                                                           {HttpVersion::http_2, "HTTP/2"}});
 
 // `2.0`: as Via has it, and the request line of an access log.
 constexpr std::string_view number_of(HttpVersion version) {
-    switch (version) {
-        case HttpVersion::http_1_0:
-            return "1.0";
-        case HttpVersion::http_1_1:
-            return "1.1";
-        case HttpVersion::http_2:
-            break;
-    }
-    return "2.0";
+    return kHttpVersionNumbers[version];
 }
 
 // `HTTP/2`: the protocol's own name.
 constexpr std::string_view name_of(HttpVersion version) {
-    switch (version) {
-        case HttpVersion::http_1_0:
-            return "HTTP/1.0";
-        case HttpVersion::http_1_1:
-            return "HTTP/1.1";
-        case HttpVersion::http_2:
-            break;
-    }
-    return "HTTP/2";
+    return kHttpVersionNames[version];
 }
 
 }  // namespace tidegate

@@ -203,6 +203,11 @@ void explain_identity(ExplainedRequest& request, const FetchKeys& fetch_keys, Ex
 using ask::ChargeNotes;
 using ask::CostFault;
 
+constexpr EnumTexts<CostFault> kIgnoredCosts(
+    {{CostFault::untrusted, "of the route: what the request states is not believed from this peer"},
+     {CostFault::unreadable, "of the route: what the request states is not one whole number"},
+     {CostFault::out_of_range, "of the route: what the request states is out of bounds"}});
+
 Explanation::Key key_of(const ask::Decision& decision, const ChargeNotes::Key& note) {
     Explanation::Key key{ask::key_text(*note.key), note.outcome, {}};
     for (const ask::IdentifierSpan span : note.spans) {
@@ -244,16 +249,8 @@ Explanation::Policy policy_of(const ExplainedRequest& request, const ChargeNotes
 }
 
 std::string_view why_of_cost(const ChargeNotes& notes, std::optional<CostFault> ignored) {
-    if (!ignored) return notes.cost_stated ? "stated by the request" : "of the route";
-    switch (*ignored) {
-        case CostFault::untrusted:
-            return "of the route: what the request states is not believed from this peer";
-        case CostFault::unreadable:
-            return "of the route: what the request states is not one whole number";
-        case CostFault::out_of_range:
-            return "of the route: what the request states is out of bounds";
-    }
-    return {};
+    if (ignored) return kIgnoredCosts[*ignored];
+    return notes.cost_stated ? "stated by the request" : "of the route";
 }
 
 // Tells what is listed in the decision, and how it came to that; the cost still lacks its reason.

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ask/charge_notes.hpp"
+#include "base/described_enum.hpp"
 #include "base/http_version.hpp"
 #include "base/ip.hpp"
 #include "config/config.hpp"
@@ -46,6 +47,15 @@ struct Question {
     std::optional<ClientCertificate> certificate{};
 };
 
+// What a method of identity.user came to.
+BOOST_DEFINE_FIXED_ENUM_CLASS(MethodOutcome, std::uint8_t,
+                              absent,       // the request does not use it
+                              disbelieved,  // only trusted peers may
+                              valid, refused,
+                              ambiguous,    // said twice
+                              unavailable,  // its keys could not be fetched
+                              not_tried)    // an earlier one decided
+
 // Texts of the request are as they came, and must be escaped when printed. Secrets are left out.
 struct Explanation {
     struct Hop {
@@ -55,15 +65,8 @@ struct Explanation {
     };
     // A method of identity.user, and its result.
     struct Method {
-        enum class Outcome : std::uint8_t {
-            absent,       // the request does not use it
-            disbelieved,  // only trusted peers may
-            valid,
-            refused,
-            ambiguous,    // said twice
-            unavailable,  // its keys could not be fetched
-            not_tried,    // an earlier one decided
-        };
+        using Outcome = MethodOutcome;
+
         std::string text;  // `jwt in authorization`
         Outcome outcome = Outcome::absent;
         std::string_view fault{};  // of one that is refused: `token: expired`

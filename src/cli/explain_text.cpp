@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/described_enum.hpp"
 #include "base/json_text.hpp"
 #include "base/quote.hpp"
 #include "base/units.hpp"
@@ -21,103 +22,69 @@ struct Words {
     std::string_view reason;  // a clause, for people
 };
 
-using ask::ChargeNotes;
+constexpr EnumTable<identity::HopKind, Words> kHops(
+    {{identity::HopKind::trusted, {"trusted", "trusted: the entry before it counts"}},
+     {identity::HopKind::client, {"client", "not trusted: the entries before it do not count"}},
+     {identity::HopKind::unreadable, {"unreadable", "not an address: the chain ends here"}},
+     {identity::HopKind::unspecified, {"nobody", "not a client's address: the chain ends here"}}});
 
-Words words_of(identity::Hop::Kind kind) {
-    using Kind = identity::Hop::Kind;
-    switch (kind) {
-        case Kind::trusted:
-            return {"trusted", "trusted: the entry before it counts"};
-        case Kind::client:
-            return {"client", "not trusted: the entries before it do not count"};
-        case Kind::unreadable:
-            return {"unreadable", "not an address: the chain ends here"};
-        case Kind::unspecified:
-            return {"nobody", "not a client's address: the chain ends here"};
-    }
-    return {};
+constexpr EnumTable<MethodOutcome, Words> kMethods(
+    {{MethodOutcome::absent, {"absent", "absent"}},
+     {MethodOutcome::disbelieved, {"disbelieved", "ignored: the peer is not trusted"}},
+     {MethodOutcome::valid, {"valid", "valid"}},
+     {MethodOutcome::refused, {"refused", "refused"}},
+     {MethodOutcome::ambiguous, {"ambiguous", "refused: the request has more than one"}},
+     {MethodOutcome::unavailable, {"unavailable", "cannot be checked: there are no keys"}},
+     {MethodOutcome::not_tried, {"not_tried", "not tried: an earlier method decided"}}});
+
+constexpr EnumTable<routing::Mismatch, Words> kMismatches(
+    {{routing::Mismatch::none, {"none", "takes it"}},
+     {routing::Mismatch::path, {"path", "the path does not match"}},
+     {routing::Mismatch::host, {"host", "the path matches; the host does not"}},
+     {routing::Mismatch::method, {"method", "the path matches; the method does not"}},
+     {routing::Mismatch::headers, {"headers", "the path matches; the headers do not"}}});
+
+constexpr EnumTable<ask::PolicyOutcome, Words> kPolicies(
+    {{ask::PolicyOutcome::counted, {"counted", "counts it"}},
+     {ask::PolicyOutcome::exempt, {"exempt", "does not count it: `exempt` names the client"}},
+     {ask::PolicyOutcome::unlimited, {"unlimited", "does not count it: the tier is unlimited"}},
+     {ask::PolicyOutcome::denied, {"denied", "refuses it: `deny` names the client"}},
+     {ask::PolicyOutcome::skipped,
+      {"skipped",
+       "does not count it: the request has no value to count by, and the policy has "
+       "`on_missing: skip`"}},
+     {ask::PolicyOutcome::no_identifier,
+      {"nobody", "cannot count it: the request has no value to count by"}},
+     {ask::PolicyOutcome::no_user,
+      {"no_user", "cannot count it: the policy needs a user, and the request has none"}},
+     {ask::PolicyOutcome::unclear,
+      {"unclear", "cannot count it: a value to count by can be read in more than one way"}}});
+
+constexpr EnumTable<ask::KeyOutcome, Words> kKeys(
+    {{ask::KeyOutcome::counted, {"counted", "found"}},
+     {ask::KeyOutcome::skipped, {"skipped", "missing: skipped"}},
+     {ask::KeyOutcome::shared, {"shared", "missing: counted with all requests that lack it"}},
+     {ask::KeyOutcome::rejected, {"rejected", "missing, and required"}},
+     {ask::KeyOutcome::unclear, {"unclear", "can be read in more than one way"}}});
+
+Words words_of(identity::HopKind kind) {
+    return kHops[kind];
 }
 
-Words words_of(Explanation::Method::Outcome outcome) {
-    using Outcome = Explanation::Method::Outcome;
-    switch (outcome) {
-        case Outcome::absent:
-            return {"absent", "absent"};
-        case Outcome::disbelieved:
-            return {"disbelieved", "ignored: the peer is not trusted"};
-        case Outcome::valid:
-            return {"valid", "valid"};
-        case Outcome::refused:
-            return {"refused", "refused"};
-        case Outcome::ambiguous:
-            return {"ambiguous", "refused: the request has more than one"};
-        case Outcome::unavailable:
-            return {"unavailable", "cannot be checked: there are no keys"};
-        case Outcome::not_tried:
-            return {"not_tried", "not tried: an earlier method decided"};
-    }
-    return {};
+Words words_of(MethodOutcome outcome) {
+    return kMethods[outcome];
 }
 
 Words words_of(routing::Mismatch mismatch) {
-    using routing::Mismatch;
-    switch (mismatch) {
-        case Mismatch::none:
-            return {"none", "takes it"};
-        case Mismatch::path:
-            return {"path", "the path does not match"};
-        case Mismatch::host:
-            return {"host", "the path matches; the host does not"};
-        case Mismatch::method:
-            return {"method", "the path matches; the method does not"};
-        case Mismatch::headers:
-            return {"headers", "the path matches; the headers do not"};
-    }
-    return {};
+    return kMismatches[mismatch];
 }
 
-Words words_of(ChargeNotes::Outcome outcome) {
-    using Outcome = ChargeNotes::Outcome;
-    switch (outcome) {
-        case Outcome::counted:
-            return {"counted", "counts it"};
-        case Outcome::exempt:
-            return {"exempt", "does not count it: `exempt` names the client"};
-        case Outcome::unlimited:
-            return {"unlimited", "does not count it: the tier is unlimited"};
-        case Outcome::denied:
-            return {"denied", "refuses it: `deny` names the client"};
-        case Outcome::skipped:
-            return {"skipped",
-                    "does not count it: the request has no value to count by, and the policy has "
-                    "`on_missing: skip`"};
-        case Outcome::no_identifier:
-            return {"nobody", "cannot count it: the request has no value to count by"};
-        case Outcome::no_user:
-            return {"no_user",
-                    "cannot count it: the policy needs a user, and the request has none"};
-        case Outcome::unclear:
-            return {"unclear",
-                    "cannot count it: a value to count by can be read in more than one way"};
-    }
-    return {};
+Words words_of(ask::PolicyOutcome outcome) {
+    return kPolicies[outcome];
 }
 
-Words words_of(ChargeNotes::KeyOutcome outcome) {
-    using Outcome = ChargeNotes::KeyOutcome;
-    switch (outcome) {
-        case Outcome::counted:
-            return {"counted", "found"};
-        case Outcome::skipped:
-            return {"skipped", "missing: skipped"};
-        case Outcome::shared:
-            return {"shared", "missing: counted with all requests that lack it"};
-        case Outcome::rejected:
-            return {"rejected", "missing, and required"};
-        case Outcome::unclear:
-            return {"unclear", "can be read in more than one way"};
-    }
-    return {};
+Words words_of(ask::KeyOutcome outcome) {
+    return kKeys[outcome];
 }
 
 std::string window_of(const limit::Limit& limit) {
@@ -475,7 +442,7 @@ Json limit_json(const Explanation::Limit& each) {
     const limit::Limit& limit = each.limit;
     Json json = {{"name", each.name}, {"algorithm", limit.traits().name}};
     json["quota"] = limit.quota;
-    if (limit::has_period(limit.anchor)) json["anchor"] = limit::name_of(limit.anchor);
+    if (limit::has_period(limit.anchor)) json["anchor"] = to_string(limit.anchor);
     if (!limit.time_zone.empty()) json["time_zone"] = limit.time_zone;
     if (limit.has_one_duration()) json["duration_us"] = limit.duration.count();
     if (limit.burst != 0) json["burst"] = limit.burst;

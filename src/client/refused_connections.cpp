@@ -24,17 +24,14 @@ constexpr int kRetryAfterSeconds = 1;
 constexpr int kBlocksATime = 4;
 constexpr std::size_t kBlockBytes = 4'096;
 
+constexpr EnumTexts<ConnectionRefusal> kDetails(
+    {{ConnectionRefusal::max, "Too many connections are open here."},
+     {ConnectionRefusal::per_ip, "Too many connections are open here from this client's address."},
+     {ConnectionRefusal::new_per_ip,
+      "This client's address opens too many connections in a second."}});
+
 std::string_view detail_of(const std::optional<ConnectionRefusal>& reason) {
-    if (!reason) return "This port speaks TLS: use https.";
-    switch (*reason) {
-        case ConnectionRefusal::max:
-            return "Too many connections are open here.";
-        case ConnectionRefusal::per_ip:
-            return "Too many connections are open here from this client's address.";
-        case ConnectionRefusal::new_per_ip:
-            return "This client's address opens too many connections in a second.";
-    }
-    return {};
+    return reason ? kDetails[*reason] : "This port speaks TLS: use https.";
 }
 
 // True once the client has closed, or the connection has failed.

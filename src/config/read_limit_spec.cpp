@@ -290,7 +290,7 @@ void read_duration(Section& section, LimitSpec& spec) {
     const auto per = section.find("per");
     if (limit::has_period(spec.anchor)) {
         if (per)
-            per->fault("remove `per`: the anchor " + quote(limit::name_of(spec.anchor)) +
+            per->fault("remove `per`: the anchor " + quote(to_string(spec.anchor)) +
                        " says how long a window is");
         return;
     }
@@ -327,7 +327,7 @@ std::vector<std::pair<std::string_view, Anchor>> anchor_names() {
     for (const Anchor anchor :
          {Anchor::clock, Anchor::first_request, Anchor::utc_day, Anchor::utc_week,
           Anchor::utc_month, Anchor::day, Anchor::week, Anchor::month}) {
-        names.emplace_back(limit::name_of(anchor), anchor);
+        names.emplace_back(to_string(anchor), anchor);
     }
     return names;
 }

@@ -17,20 +17,6 @@ constexpr int kExitWarnings = 1;
 // A longer name does not move the texts of all others to the right.
 constexpr std::size_t kAlignedMax = 32;
 
-std::string_view name_of(Severity severity) {
-    switch (severity) {
-        case Severity::ok:
-            return "ok";
-        case Severity::note:
-            return "note";
-        case Severity::warning:
-            return "warning";
-        case Severity::fault:
-            return "fault";
-    }
-    return {};
-}
-
 std::size_t count(std::span<const Finding> findings, Severity severity) {
     return static_cast<std::size_t>(
         std::count_if(findings.begin(), findings.end(),
@@ -39,7 +25,7 @@ std::size_t count(std::span<const Finding> findings, Severity severity) {
 
 std::string counted(std::span<const Finding> findings, Severity severity) {
     const std::size_t number = count(findings, severity);
-    return fmt::format("{} {}{}", number, name_of(severity),
+    return fmt::format("{} {}{}", number, to_string(severity),
                        number == 1 || severity == Severity::ok ? "" : "s");
 }
 
@@ -54,7 +40,7 @@ std::string report_text(std::span<const Finding> findings) {
     std::string text;
     for (const Finding& finding : findings) {
         // Some of it comes from servers.
-        text += fmt::format("{:<{}}  {:<{}}  {}\n", name_of(finding.severity), kSeverityWidth,
+        text += fmt::format("{:<{}}  {:<{}}  {}\n", to_string(finding.severity), kSeverityWidth,
                             displayable(finding.about), width, displayable(finding.what));
         if (!finding.advice.empty()) {
             text += fmt::format("{:<{}}  -> {}\n", "", kSeverityWidth, displayable(finding.advice));
@@ -70,7 +56,7 @@ std::string report_json(std::span<const Finding> findings) {
     using nlohmann::ordered_json;
     ordered_json list = ordered_json::array();
     for (const Finding& finding : findings) {
-        ordered_json entry{{"severity", name_of(finding.severity)},
+        ordered_json entry{{"severity", to_string(finding.severity)},
                            {"check", finding.check},
                            {"about", finding.about},
                            {"what", finding.what}};

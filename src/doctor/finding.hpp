@@ -12,15 +12,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/described_enum.hpp"
+
 namespace tidegate::doctor {
 
 // In the order of how bad it is.
-enum class Severity : std::uint8_t {
-    ok,
-    note,     // worth knowing, or not to be found out
-    warning,  // works, but will not do so for ever or not as meant
-    fault,    // does not work
-};
+BOOST_DEFINE_FIXED_ENUM_CLASS(Severity, std::uint8_t, ok,
+                              note,     // worth knowing, or not to be found out
+                              warning,  // works, but will not do so for ever or not as meant
+                              fault)    // does not work
 
 // Texts are fit for a terminal and hold no secret.
 struct Finding {

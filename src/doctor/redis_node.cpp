@@ -37,6 +37,11 @@ bool is_nearly(std::uint64_t used, std::uint64_t most) {
     return used / kNearlyFullPercent >= most / 100 && used >= most / 100 * kNearlyFullPercent;
 }
 
+constexpr EnumTexts<RedisNodeKind> kMoreRights({{RedisNodeKind::single, ""},
+                                                {RedisNodeKind::sentinel_master, " +role"},
+                                                {RedisNodeKind::cluster_node,
+                                                 " +cluster|nodes +asking"}});
+
 }  // namespace
 
 RedisInfo::RedisInfo(std::string_view text) {
@@ -144,15 +149,7 @@ void check_connections(const RedisInfo& info, Findings& findings) {
 }
 
 std::string_view RedisNode::more_rights() const {
-    switch (kind) {
-        case RedisNode::Kind::single:
-            return "";
-        case RedisNode::Kind::sentinel_master:
-            return " +role";
-        case RedisNode::Kind::cluster_node:
-            return " +cluster|nodes +asking";
-    }
-    return "";
+    return kMoreRights[kind];
 }
 
 std::string RedisNode::rights_advice() const {

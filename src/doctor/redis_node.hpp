@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/described_enum.hpp"
 #include "config/config.hpp"
 #include "doctor/finding.hpp"
 #include "doctor/redis_connection.hpp"
@@ -43,9 +44,11 @@ void check_persistence(const RedisInfo& info, const std::optional<std::string>& 
 
 void check_connections(const RedisInfo& info, Findings& findings);
 
+BOOST_DEFINE_FIXED_ENUM_CLASS(RedisNodeKind, std::uint8_t, single, sentinel_master, cluster_node)
+
 // A Redis, and how Tidegate uses it.
 struct RedisNode {
-    enum class Kind : std::uint8_t { single, sentinel_master, cluster_node };
+    using Kind = RedisNodeKind;
 
     const config::Config& config;
     const config::RedisSettings& settings;

@@ -11,6 +11,22 @@ namespace {
 using http::FieldName;
 using http::HeadFault;
 
+constexpr EnumTexts<Malformed> kMalformed(
+    {{Malformed::none, ""},
+     {Malformed::pseudo_field,
+      "A pseudo-field is unknown, missing, repeated, empty or out of place."},
+     {Malformed::field_name, "The name of a header field is malformed or has upper case."},
+     {Malformed::line_break, "A header field has CR, LF or NUL in it."},
+     {Malformed::hop_field,
+      "HTTP/2 has no field Connection, Keep-Alive, Proxy-Connection, "
+      "Transfer-Encoding or Upgrade."},
+     {Malformed::te, "TE must be exactly \"trailers\" in HTTP/2."},
+     {Malformed::length, "The body is not as long as Content-Length says."},
+     {Malformed::trailers,
+      "The trailers are malformed, larger than allowed, or do not end the request."},
+     {Malformed::head, "The head of the answer is malformed or larger than allowed."},
+     {Malformed::order, "The answer has no head, or a body where none may be."}});
+
 constexpr std::size_t kListOverhead = 32;   // RFC 9113 section 6.5.2
 constexpr std::size_t kLineOverhead = 4;    // `: ` and CR LF
 constexpr std::size_t kFirstLineRest = 14;  // two spaces, `HTTP/1.1`, CR LF, and the empty line
@@ -30,30 +46,7 @@ bool is_padded(std::string_view value) {
 }  // namespace
 
 std::string_view describe(Malformed malformed) {
-    switch (malformed) {
-        case Malformed::none:
-            return "";
-        case Malformed::pseudo_field:
-            return "A pseudo-field is unknown, missing, repeated, empty or out of place.";
-        case Malformed::field_name:
-            return "The name of a header field is malformed or has upper case.";
-        case Malformed::line_break:
-            return "A header field has CR, LF or NUL in it.";
-        case Malformed::hop_field:
-            return "HTTP/2 has no field Connection, Keep-Alive, Proxy-Connection, "
-                   "Transfer-Encoding or Upgrade.";
-        case Malformed::te:
-            return "TE must be exactly \"trailers\" in HTTP/2.";
-        case Malformed::length:
-            return "The body is not as long as Content-Length says.";
-        case Malformed::trailers:
-            return "The trailers are malformed, larger than allowed, or do not end the request.";
-        case Malformed::head:
-            return "The head of the answer is malformed or larger than allowed.";
-        case Malformed::order:
-            return "The answer has no head, or a body where none may be.";
-    }
-    return "";
+    return kMalformed[malformed];
 }
 
 bool is_for_one_hop(FieldName id) {

@@ -13,14 +13,15 @@
 #include <string_view>
 #include <vector>
 
+#include "base/described_enum.hpp"
 #include "http/framing.hpp"
 #include "http/head.hpp"
 
 namespace tidegate::h2 {
 
 // Why a stream is reset with PROTOCOL_ERROR.
-enum class Malformed : std::uint8_t {
-    none,
+BOOST_DEFINE_FIXED_ENUM_CLASS(
+    Malformed, std::uint8_t, none,
     pseudo_field,  // unknown, missing, twice, late, in trailers, or `:path` is empty; a bad status
     field_name,    // no token, or with upper case
     line_break,    // CR, LF or NUL
@@ -29,8 +30,7 @@ enum class Malformed : std::uint8_t {
     length,        // Content-Length says another length than DATA has
     trailers,      // too many, too large, a field that cannot be, or the body goes on behind them
     head,          // of an answer: too many fields, too large, or a field that cannot be
-    order,         // of an answer: DATA or the end before its head, or a body where none may be
-};
+    order)         // of an answer: DATA or the end before its head, or a body where none may be
 
 // In a sentence for the user. Empty of `none`.
 std::string_view describe(Malformed malformed);

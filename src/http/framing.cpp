@@ -9,6 +9,17 @@ namespace tidegate::http {
 
 namespace {
 
+constexpr EnumTexts<FramingFault> kFramingFaults(
+    {{FramingFault::none, ""},
+     {FramingFault::bad_transfer_encoding,
+      "Transfer-Encoding must be exactly \"chunked\", once, in HTTP/1.1."},
+     {FramingFault::bad_content_length, "Content-Length must be one decimal number, once."},
+     {FramingFault::length_and_encoding,
+      "Content-Length and Transfer-Encoding exclude each other."},
+     {FramingFault::bad_host, "Exactly one valid Host field is required."},
+     {FramingFault::bad_expectation, "The only known expectation is 100-continue."},
+     {FramingFault::too_many_options, "Connection names more than 100 fields."}});
+
 bool parse_length(std::string_view text, std::uint64_t& length) {
     if (text.empty() || text.size() > 19) return false;
     length = 0;
@@ -110,23 +121,7 @@ void set_request_body(const Seen& seen, Framing& framing) {
 }  // namespace
 
 std::string_view describe(FramingFault fault) {
-    switch (fault) {
-        case FramingFault::none:
-            return "";
-        case FramingFault::bad_transfer_encoding:
-            return "Transfer-Encoding must be exactly \"chunked\", once, in HTTP/1.1.";
-        case FramingFault::bad_content_length:
-            return "Content-Length must be one decimal number, once.";
-        case FramingFault::length_and_encoding:
-            return "Content-Length and Transfer-Encoding exclude each other.";
-        case FramingFault::bad_host:
-            return "Exactly one valid Host field is required.";
-        case FramingFault::bad_expectation:
-            return "The only known expectation is 100-continue.";
-        case FramingFault::too_many_options:
-            return "Connection names more than 100 fields.";
-    }
-    return "";
+    return kFramingFaults[fault];
 }
 
 FramingFault request_framing(RequestHead& head, Framing& framing) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/described_enum.hpp"
 #include "http/head.hpp"
 
 namespace tidegate::http {
@@ -20,15 +21,14 @@ enum class BodyKind : std::uint8_t {
     until_close,  // a response only
 };
 
-enum class FramingFault : std::uint8_t {
-    none,
+BOOST_DEFINE_FIXED_ENUM_CLASS(
+    FramingFault, std::uint8_t, none,
     bad_transfer_encoding,  // anything but exactly `chunked`, or in HTTP/1.0
     bad_content_length,     // not digits only, too large, or more than once
     length_and_encoding,    // both
     bad_host,               // none, two, or a malformed one
     bad_expectation,        // not `100-continue`
-    too_many_options,       // Connection names more than kConnectionOptionsMax
-};
+    too_many_options)       // Connection names more than kConnectionOptionsMax
 
 std::string_view describe(FramingFault fault);
 

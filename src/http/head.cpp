@@ -12,6 +12,21 @@ namespace tidegate::http {
 
 namespace {
 
+constexpr EnumTexts<HeadFault> kHeadFaults(
+    {{HeadFault::none, ""},
+     {HeadFault::bad_request_line, "The request line is malformed."},
+     {HeadFault::bad_target, "The request target is malformed."},
+     {HeadFault::bad_scheme,
+      "The `:scheme` is not that of the listener, which is `https` where TLS is spoken and `http` "
+      "elsewhere."},
+     {HeadFault::bad_version, "The listener does not take this version of HTTP."},
+     {HeadFault::bad_status_line, "The status line is malformed."},
+     {HeadFault::bad_line_end, "A line does not end in CR LF."},
+     {HeadFault::bad_field, "A header field is malformed."},
+     {HeadFault::uri_too_long, "The request target is longer than allowed."},
+     {HeadFault::too_large, "The header section is larger than allowed."},
+     {HeadFault::too_many_fields, "There are more header fields than allowed."}});
+
 constexpr std::size_t kBesideTargetMax = 64;  // the longest method and version
 
 enum CharClass : std::uint8_t {
@@ -223,33 +238,7 @@ std::size_t ip_literal_size(std::string_view text) {
 }  // namespace
 
 std::string_view describe(HeadFault fault) {
-    switch (fault) {
-        case HeadFault::none:
-            return "";
-        case HeadFault::bad_request_line:
-            return "The request line is malformed.";
-        case HeadFault::bad_target:
-            return "The request target is malformed.";
-        case HeadFault::bad_scheme:
-            return "The `:scheme` is not that of the listener, which is `https` where TLS is "
-                   "spoken "
-                   "and `http` elsewhere.";
-        case HeadFault::bad_version:
-            return "The listener does not take this version of HTTP.";
-        case HeadFault::bad_status_line:
-            return "The status line is malformed.";
-        case HeadFault::bad_line_end:
-            return "A line does not end in CR LF.";
-        case HeadFault::bad_field:
-            return "A header field is malformed.";
-        case HeadFault::uri_too_long:
-            return "The request target is longer than allowed.";
-        case HeadFault::too_large:
-            return "The header section is larger than allowed.";
-        case HeadFault::too_many_fields:
-            return "There are more header fields than allowed.";
-    }
-    return "";
+    return kHeadFaults[fault];
 }
 
 std::size_t HeadScanner::scan(std::string_view bytes, const HeadBounds& bounds) {

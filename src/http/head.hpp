@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/described_enum.hpp"
 #include "http/field.hpp"
 
 namespace tidegate::http {
@@ -19,19 +20,16 @@ struct HeadBounds {
     std::size_t uri_bytes = 8'192;
 };
 
-enum class HeadFault : std::uint8_t {
-    none,
-    bad_request_line,
-    bad_target,   // not one of the forms of RFC 9112 section 3.2
-    bad_scheme,   // in HTTP/2, another than the listener's
-    bad_version,  // not HTTP/1.0 or HTTP/1.1
-    bad_status_line,
-    bad_line_end,  // LF without CR, or CR without LF
-    bad_field,     // name, colon or value break the grammar; obs-fold
-    uri_too_long,
-    too_large,  // more bytes than allowed
-    too_many_fields,
-};
+BOOST_DEFINE_FIXED_ENUM_CLASS(HeadFault, std::uint8_t, none, bad_request_line,
+                              bad_target,   // not one of the forms of RFC 9112 section 3.2
+                              bad_scheme,   // in HTTP/2, another than the listener's
+                              bad_version,  // not HTTP/1.0 or HTTP/1.1
+                              bad_status_line,
+                              bad_line_end,  // LF without CR, or CR without LF
+                              bad_field,     // name, colon or value break the grammar; obs-fold
+                              uri_too_long,
+                              too_large,  // more bytes than allowed
+                              too_many_fields)
 
 // In words for the client and the log, without repeating what was sent.
 std::string_view describe(HeadFault fault);

@@ -197,6 +197,14 @@ namespace {
 
 using http::FieldName;
 
+constexpr EnumTexts<ChainFault> kChainFaults(
+    {{ChainFault::none, ""},
+     {ChainFault::unreadable, "has an entry that is not an IP address"},
+     {ChainFault::unspecified, "has 0.0.0.0 or ::, which is not a client's address"},
+     {ChainFault::too_long, "has more than 100 entries of trusted proxies"},
+     {ChainFault::repeated,
+      "is sent twice, is empty, or has another character for `-` in its name"}});
+
 // Walks a chain from the right, one hop at a time, from the peer towards the client.
 class Walk {
   public:
@@ -303,19 +311,7 @@ std::string_view field_of(const ClientIpSettings& settings) {
 }
 
 std::string_view describe(ChainFault fault) {
-    switch (fault) {
-        case ChainFault::none:
-            break;
-        case ChainFault::unreadable:
-            return "has an entry that is not an IP address";
-        case ChainFault::unspecified:
-            return "has 0.0.0.0 or ::, which is not a client's address";
-        case ChainFault::too_long:
-            return "has more than 100 entries of trusted proxies";
-        case ChainFault::repeated:
-            return "is sent twice, is empty, or has another character for `-` in its name";
-    }
-    return "";
+    return kChainFaults[fault];
 }
 
 std::optional<IpAddress> client_address(const Peer& peer, const http::Fields& fields,

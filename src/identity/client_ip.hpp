@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/described_enum.hpp"
 #include "base/ip.hpp"
 #include "base/ip_networks.hpp"
 #include "http/field.hpp"
@@ -61,14 +62,17 @@ struct Peer {
     bool is_gateway = false;
 };
 
+// What a step of the walk below comes to.
+BOOST_DEFINE_FIXED_ENUM_CLASS(HopKind, std::uint8_t,
+                              trusted,      // the walk goes on to its left
+                              client,       // not trusted: nothing to its left is believed
+                              unreadable,   // no address: the hop before it counts
+                              unspecified)  // 0.0.0.0 or ::, and the same
+
 // A step of the walk below, for those who ask why it ended where it did.
 struct Hop {
-    enum class Kind : std::uint8_t {
-        trusted,      // the walk goes on to its left
-        client,       // not trusted: nothing to its left is believed
-        unreadable,   // no address: the hop before it counts
-        unspecified,  // 0.0.0.0 or ::, and the same
-    };
+    using Kind = HopKind;
+
     std::string_view text;  // as it stands in the field
     std::optional<IpAddress> address;
     Kind kind = Kind::unreadable;
@@ -79,13 +83,12 @@ inline constexpr std::size_t kHopsMax = 100;
 
 // Why a chain from a trusted peer did not come to a client: all requests that come this way count
 // as the last good hop. A field that is not there is no fault.
-enum class ChainFault : std::uint8_t {
-    none,
+BOOST_DEFINE_FIXED_ENUM_CLASS(
+    ChainFault, std::uint8_t, none,
     unreadable,   // an entry is no IP address
     unspecified,  // an entry is 0.0.0.0 or ::
     too_long,     // kHopsMax entries of trusted proxies, and more to their left
-    repeated,     // a field for one address is there twice, empty or in another spelling
-};
+    repeated)     // a field for one address is there twice, empty or in another spelling
 
 // How it ends a sentence about the field: `holds an entry that is no IP address`.
 std::string_view describe(ChainFault fault);

@@ -16,50 +16,34 @@
 
 namespace tidegate::identity {
 
+namespace {
+
+constexpr EnumTexts<CredentialFault> kCredentialFaults(
+    {{CredentialFault::none, ""},
+     {CredentialFault::malformed, "credential: malformed"},
+     {CredentialFault::unsafe_user, "credential: unusable user name"},
+     {CredentialFault::unclear_cookie, "cookie: unclear"},
+     {CredentialFault::foreign_space, "credential: user of another method's namespace"},
+     {CredentialFault::not_json, "token: not strict JSON"},
+     {CredentialFault::critical_extension, "token: critical extension"},
+     {CredentialFault::token_type, "token: of another type"},
+     {CredentialFault::algorithm, "token: algorithm not allowed"},
+     {CredentialFault::unknown_key, "token: no such key"},
+     {CredentialFault::signature, "token: wrong signature"},
+     {CredentialFault::expired, "token: expired"},
+     {CredentialFault::not_yet_valid, "token: not valid yet"},
+     {CredentialFault::time_claim, "token: bad time claim"},
+     {CredentialFault::issuer, "token: wrong issuer"},
+     {CredentialFault::audience, "token: wrong audience"},
+     {CredentialFault::user_claim, "token: no user"},
+     {CredentialFault::unknown_secret, "key: unknown"},
+     {CredentialFault::wrong_password, "password: wrong"},
+     {CredentialFault::certificate_name, "certificate: not exactly one name that fits"}});
+
+}  // namespace
+
 std::string_view to_string(CredentialFault fault) {
-    switch (fault) {
-        case CredentialFault::none:
-            return "";
-        case CredentialFault::malformed:
-            return "credential: malformed";
-        case CredentialFault::unsafe_user:
-            return "credential: unusable user name";
-        case CredentialFault::unclear_cookie:
-            return "cookie: unclear";
-        case CredentialFault::foreign_space:
-            return "credential: user of another method's namespace";
-        case CredentialFault::not_json:
-            return "token: not strict JSON";
-        case CredentialFault::critical_extension:
-            return "token: critical extension";
-        case CredentialFault::token_type:
-            return "token: of another type";
-        case CredentialFault::algorithm:
-            return "token: algorithm not allowed";
-        case CredentialFault::unknown_key:
-            return "token: no such key";
-        case CredentialFault::signature:
-            return "token: wrong signature";
-        case CredentialFault::expired:
-            return "token: expired";
-        case CredentialFault::not_yet_valid:
-            return "token: not valid yet";
-        case CredentialFault::time_claim:
-            return "token: bad time claim";
-        case CredentialFault::issuer:
-            return "token: wrong issuer";
-        case CredentialFault::audience:
-            return "token: wrong audience";
-        case CredentialFault::user_claim:
-            return "token: no user";
-        case CredentialFault::unknown_secret:
-            return "key: unknown";
-        case CredentialFault::wrong_password:
-            return "password: wrong";
-        case CredentialFault::certificate_name:
-            return "certificate: not exactly one name that fits";
-    }
-    return "";
+    return kCredentialFaults[fault];
 }
 
 bool is_guess(CredentialFault fault) {
@@ -295,6 +279,12 @@ namespace {
 
 using Subject = CertificateMethod::Subject;
 
+constexpr EnumTexts<Subject> kSubjects({{Subject::common_name, "CN"},
+                                        {Subject::uri, "san_uri"},
+                                        {Subject::dns, "san_dns"},
+                                        {Subject::email, "san_email"},
+                                        {Subject::sha256, "sha256"}});
+
 struct NamesOfKind {
     std::span<const std::string> values;
     bool is_incomplete = false;
@@ -341,19 +331,7 @@ CertificateUser user_of(const CertificateMethod& method, const ClientCertificate
 }
 
 std::string_view to_string(Subject subject) {
-    switch (subject) {
-        case Subject::common_name:
-            return "CN";
-        case Subject::uri:
-            return "san_uri";
-        case Subject::dns:
-            return "san_dns";
-        case Subject::email:
-            return "san_email";
-        case Subject::sha256:
-            return "sha256";
-    }
-    return "";
+    return kSubjects[subject];
 }
 
 }  // namespace tidegate::identity

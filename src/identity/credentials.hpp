@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/described_enum.hpp"
 #include "http/field.hpp"
 #include "identity/identifier.hpp"
 #include "identity/user_methods.hpp"
@@ -17,8 +18,8 @@ namespace tidegate::identity {
 
 // Why a credential was not believed. For logs, metrics and `explain`; the answer to the client says
 // much less.
-enum class CredentialFault : std::uint8_t {
-    none,
+BOOST_DEFINE_FIXED_ENUM_CLASS(
+    CredentialFault, std::uint8_t, none,
     // of any
     malformed,       // not of the form its scheme has, or longer than allowed
     unsafe_user,     // names a user that is_safe_user() refuses
@@ -30,19 +31,15 @@ enum class CredentialFault : std::uint8_t {
     token_type,          // `typ` says that it was made for another purpose
     algorithm,           // not one of those configured
     unknown_key,         // no key has its `kid`, or none could have signed it
-    signature,
-    expired,
+    signature, expired,
     not_yet_valid,  // `nbf` or `iat` lie ahead
     time_claim,     // `exp`, `nbf` or `iat` is no number, or there is no `exp`
-    issuer,
-    audience,
+    issuer, audience,
     user_claim,  // the claim that names the user is missing, or no text or number
     // of a key or a password
-    unknown_secret,
-    wrong_password,
+    unknown_secret, wrong_password,
     // of a client's certificate
-    certificate_name,  // none of its names fits, or several
-};
+    certificate_name)  // none of its names fits, or several
 
 // `token: expired`. For people; never holds anything of the credential.
 std::string_view to_string(CredentialFault fault);

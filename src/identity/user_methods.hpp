@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/described_enum.hpp"
+
 namespace tidegate::identity {
 
 class ApiKeys;
@@ -16,21 +18,9 @@ class Htpasswd;
 class KeySource;
 
 // JWS algorithms (RFC 7518 section 3.1, RFC 8037 section 3.1) that a token may be signed with.
-enum class JwsAlgorithm : std::uint8_t {
-    hs256,
-    hs384,
-    hs512,
-    rs256,
-    rs384,
-    rs512,
-    ps256,
-    ps384,
-    ps512,
-    es256,
-    es384,
-    es512,
-    eddsa,  // with Ed25519
-};
+BOOST_DEFINE_FIXED_ENUM_CLASS(JwsAlgorithm, std::uint8_t, hs256, hs384, hs512, rs256, rs384, rs512,
+                              ps256, ps384, ps512, es256, es384, es512,
+                              eddsa)  // with Ed25519
 
 // `jwt`: a signed token (RFC 7519).
 struct JwtMethod {
@@ -69,9 +59,14 @@ struct HeaderMethod {
     std::string tier_field;  // lower case; empty: none
 };
 
+// What of a certificate names its user.
+BOOST_DEFINE_FIXED_ENUM_CLASS(CertificateSubject, std::uint8_t, common_name, uri, dns, email,
+                              sha256)
+
 // `client_certificate`: what a certificate that the client has proven says of it.
 struct CertificateMethod {
-    enum class Subject : std::uint8_t { common_name, uri, dns, email, sha256 };
+    using Subject = CertificateSubject;
+
     Subject subject = Subject::common_name;
     std::string prefix;  // that the value must have; it stays part of the user
 };

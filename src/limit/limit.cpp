@@ -54,7 +54,7 @@ std::string written(Micros duration) {
 std::string default_name(const Limit& limit) {
     const AlgorithmTraits& traits = limit.traits();
     if (has_period(limit.anchor)) {
-        std::string name(name_of(limit.anchor));
+        std::string name(to_string(limit.anchor));
         return limit.time_zone.empty() ? name : name + "-" + limit.time_zone;
     }
     std::string name;
@@ -67,19 +67,6 @@ std::string default_name(const Limit& limit) {
     return limit.strict ? name + "-strict" : name;
 }
 
-// `admitted` is left as it was written before there were other ways of counting.
-std::string_view name_of(Count count) {
-    switch (count) {
-        case Count::admitted:
-            return "admitted";
-        case Count::all:
-            return "all";
-        case Count::by_status:
-            return "by_status";
-    }
-    return {};
-}
-
 std::uint32_t fingerprint(const Limit& limit) {
     Fingerprint print;
     print.add(limit.name);
@@ -88,7 +75,7 @@ std::uint32_t fingerprint(const Limit& limit) {
     print.add(limit.precision.count());
     print.add(limit.strict || limit.utc_day ? 1 : 0);
     print.add(static_cast<std::int64_t>(limit.anchor));
-    print.add(name_of(limit.count));
+    print.add(to_string(limit.count));
     for (const std::uint16_t status : limit.statuses) print.add(status);
     if (!limit.time_zone.empty()) print.add(limit.time_zone);
     return print.value();
@@ -223,7 +210,7 @@ Micros duration_of(Anchor anchor) {
 
 // There is no default zone: that of the machine, often UTC, need not be that of the customers.
 LimitFault fault_of_time_zone(const LimitSpec& spec) {
-    const std::string anchor(name_of(spec.anchor));
+    const std::string anchor(to_string(spec.anchor));
     if (has_time_zone(spec.anchor)) {
         if (spec.zone != nullptr && !spec.time_zone.empty()) return {};
         return {"anchor",
@@ -251,7 +238,7 @@ LimitFault fault_of(const LimitSpec& spec) {
     if (LimitFault fault = stray_setting(spec)) return fault;
     if (LimitFault fault = fault_of_time_zone(spec)) return fault;
     if (has_period(spec.anchor) && spec.duration != duration_of(spec.anchor)) {
-        return {"per", "the anchor `" + std::string(name_of(spec.anchor)) +
+        return {"per", "the anchor `" + std::string(to_string(spec.anchor)) +
                            "` says how long a window is: give no duration"};
     }
     if (spec.count == Count::by_status && spec.statuses.empty()) {
@@ -270,28 +257,6 @@ Micros precision_of(const LimitSpec& spec) {
 }
 
 }  // namespace
-
-std::string_view name_of(Anchor anchor) {
-    switch (anchor) {
-        case Anchor::clock:
-            return "clock";
-        case Anchor::first_request:
-            return "first_request";
-        case Anchor::utc_day:
-            return "utc_day";
-        case Anchor::utc_week:
-            return "utc_week";
-        case Anchor::utc_month:
-            return "utc_month";
-        case Anchor::day:
-            return "day";
-        case Anchor::week:
-            return "week";
-        case Anchor::month:
-            return "month";
-    }
-    return {};
-}
 
 std::string status_text(std::uint16_t status) {
     return status < kGrpcStatuses ? std::to_string(status)

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/described_enum.hpp"
 #include "base/result.hpp"
 #include "limit/algorithm.hpp"
 
@@ -35,19 +36,16 @@ struct Now {
     Micros wall{0};    // since 1970
 };
 
-// Where the windows of fixed_window begin. Part of what is stored in Redis, as Algorithm is.
-enum class Anchor : std::uint8_t {
+// Where the windows of fixed_window begin; the configuration has the same words. Part of what is
+// stored in Redis, as Algorithm is.
+BOOST_DEFINE_FIXED_ENUM_CLASS(
+    Anchor, std::uint8_t,
     clock,          // on the grid of their duration
     first_request,  // with the first request
     // With the days, weeks (from Monday on) and months of UTC; the anchor says how long they are.
-    utc_day,
-    utc_week,
-    utc_month,
+    utc_day, utc_week, utc_month,
     // The same of a time zone.
-    day,
-    week,
-    month,
-};
+    day, week, month)
 
 // Windows are days, weeks or months.
 constexpr bool has_period(Anchor anchor) {
@@ -59,15 +57,11 @@ constexpr bool has_time_zone(Anchor anchor) {
     return anchor >= Anchor::day;
 }
 
-// As the configuration writes it.
-std::string_view name_of(Anchor anchor);
-
-// Which requests take units.
-enum class Count : std::uint8_t {
-    admitted,
+// Which requests take units. The fingerprint of a limit, which is stored in Redis, has the words.
+BOOST_DEFINE_FIXED_ENUM_CLASS(
+    Count, std::uint8_t, admitted,
     all,        // the denied ones too: hammering keeps out
-    by_status,  // taken at admission, given back unless the answer has one of the statuses
-};
+    by_status)  // taken at admission, given back unless the answer has one of the statuses
 
 // How a request was answered, for limits that count by status.
 struct AnswerStatus {

@@ -6,25 +6,23 @@
 #include <string>
 #include <vector>
 
+#include "base/described_enum.hpp"
 #include "limit/limit.hpp"
 
 namespace tidegate::limit {
 
+// What a part of a key counts by.
+BOOST_DEFINE_FIXED_ENUM_CLASS(KeyPartKind, std::uint8_t, ip, user, route, constant, header, query,
+                              capture,
+                              method,  // of the request; GET includes HEAD
+                              host,    // the authority of the request, normalised
+                              claim,   // of the token that named the user
+                              cookie)
+
 // What an identifier is made of.
 struct KeyPart {
-    enum class Kind : std::uint8_t {
-        ip,
-        user,
-        route,
-        constant,
-        header,
-        query,
-        capture,
-        method,  // of the request; GET includes HEAD
-        host,    // the authority of the request, normalised
-        claim,   // of the token that named the user
-        cookie,
-    };
+    using Kind = KeyPartKind;
+
     Kind kind = Kind::ip;
     // Of the field (lower case), query parameter, capture, claim or cookie; the constant itself.
     std::string name;

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/described_enum.hpp"
+
 namespace tidegate::redis {
 
 // A Lua script as Redis knows it.
@@ -22,13 +24,13 @@ struct Reply {
     std::int64_t integer = 0;
 };
 
-enum class Failure : std::uint8_t {
+BOOST_DEFINE_FIXED_ENUM_CLASS(
+    Failure, std::uint8_t,
     timeout,       // no reply within the deadline; the command may have been carried out
     disconnected,  // the connection was lost before the reply; likewise
     unavailable,   // not sent: Redis is down
     overloaded,    // not sent: too many commands in flight
-    refused,       // Redis answered with an error; not carried out
-};
+    refused)       // Redis answered with an error; not carried out
 
 // A command whose sender waits for the reply. The client calls exactly one of on_reply and
 // on_failure, from the event loop or, if a flush() finds the connection lost, from that; neither

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/described_enum.hpp"
 #include "base/result.hpp"
 #include "http/field.hpp"
 
@@ -78,7 +79,7 @@ struct Matched {
 };
 
 // The first condition of a route that a request does not meet, in this order.
-enum class Mismatch : std::uint8_t { none, path, host, method, headers };
+BOOST_DEFINE_FIXED_ENUM_CLASS(Mismatch, std::uint8_t, none, path, host, method, headers)
 
 // One of the readings of a path, and the first route for it.
 struct ReadPath {

@@ -14,22 +14,14 @@ namespace {
 
 using limit::ChargeItem;
 
-std::string sentence(redis::Failure failure) {
-    switch (failure) {
-        case redis::Failure::timeout:
-            return "Redis did not answer in time.";
-        case redis::Failure::disconnected:
-            return "The connection to Redis was lost.";
-        case redis::Failure::unavailable:
-            return "Redis is down.";
-        case redis::Failure::overloaded:
-            return "Too many commands wait for Redis.";
-        case redis::Failure::refused:
-            break;
-    }
-    return "Redis refused the command: its user lacks a right, or another program wrote the key (a "
-           "reset removes it). See the proxy's log.";
-}
+constexpr EnumTexts<redis::Failure> kFailures(
+    {{redis::Failure::timeout, "Redis did not answer in time."},
+     {redis::Failure::disconnected, "The connection to Redis was lost."},
+     {redis::Failure::unavailable, "Redis is down."},
+     {redis::Failure::overloaded, "Too many commands wait for Redis."},
+     {redis::Failure::refused,
+      "Redis refused the command: its user lacks a right, or another program wrote the key (a "
+      "reset removes it). See the proxy's log."}});
 
 constexpr const char* kNotUnderstood = "Redis sent a reply that Tidegate cannot read.";
 
@@ -89,7 +81,7 @@ class Inspector::Request final : public redis::Request {
             self->done_(std::move(self->command_.answer));
         } else if (const auto failed = self->redis_.servers.send(
                        *self, self->redis_.slot_of(self->left_), steady_now(), self->needed_by_)) {
-            self->done_(sentence(*failed));
+            self->done_(std::string(kFailures[*failed]));
         } else {
             static_cast<void>(self.release());  // until the reply
         }
@@ -110,7 +102,7 @@ class Inspector::Request final : public redis::Request {
     }
     void on_failure(redis::Failure failure) override {
         const std::unique_ptr<Request> self(this);
-        done_(sentence(failure));
+        done_(std::string(kFailures[failure]));
     }
 
   private:

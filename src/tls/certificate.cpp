@@ -129,6 +129,10 @@ namespace {
 
 using Fault = CertificateKey::Fault;
 
+constexpr EnumTexts<KeyType> kKeyTypes({{KeyType::ecdsa, "ECDSA"},
+                                        {KeyType::ed25519, "Ed25519"},
+                                        {KeyType::rsa, "RSA"}});
+
 // In TLS 1.3, a signature names the curve of its key, and there are three.
 constexpr std::array<std::string_view, 3> kCurvesOfTls{"prime256v1", "secp384r1", "secp521r1"};
 
@@ -182,15 +186,7 @@ void read_key(const EVP_PKEY* key, CertificateKey& into) {
 }  // namespace
 
 std::string_view name_of(KeyType type) {
-    switch (type) {
-        case KeyType::ecdsa:
-            return "ECDSA";
-        case KeyType::ed25519:
-            return "Ed25519";
-        case KeyType::rsa:
-            return "RSA";
-    }
-    return {};
+    return kKeyTypes[type];
 }
 
 CertificateKey key_of(const X509& certificate) {

@@ -15,6 +15,7 @@
 
 #include <openssl/types.h>
 
+#include "base/described_enum.hpp"
 #include "base/result.hpp"
 
 namespace tidegate {
@@ -59,8 +60,8 @@ std::optional<std::chrono::system_clock::time_point> peer_valid_until(const SSL*
 // The key that a certificate is about. Pure.
 
 // Those that a listener may have.
-enum class KeyType : std::uint8_t { ecdsa, ed25519, rsa };
-inline constexpr std::size_t kKeyTypes = 3;
+BOOST_DEFINE_FIXED_ENUM_CLASS(KeyType, std::uint8_t, ecdsa, ed25519, rsa)
+
 std::string_view name_of(KeyType type);
 
 inline constexpr int kRsaBitsMin = 2'048;

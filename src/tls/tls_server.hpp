@@ -58,7 +58,7 @@ class ServerCredentials {
     };
     // The pairs of one name by type of their keys, as indices of pairs(): the client's abilities
     // decide between them. At least one.
-    using Choice = std::array<std::optional<std::uint16_t>, kKeyTypes>;
+    using Choice = std::array<std::optional<std::uint16_t>, kEnumerators<KeyType>.size()>;
 
     const std::vector<Pair>& pairs() const { return pairs_; }
     // For a client that asks for `name`, as it is written in the handshake, or for no name: that

@@ -47,31 +47,12 @@ bool is_shortage_here(int error) {
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-std::string_view words_for(balance::Failure failure) {
-    switch (failure) {
-        case balance::Failure::connect:
-            return "the proxy cannot connect to it";
-        case balance::Failure::timeout:
-            return "it does not answer in time";
-        case balance::Failure::broken:
-            break;
-    }
-    return "its answers are broken";
-}
+constexpr EnumTexts<balance::Failure> kFailures(
+    {{balance::Failure::connect, "the proxy cannot connect to it"},
+     {balance::Failure::timeout, "it does not answer in time"},
+     {balance::Failure::broken, "its answers are broken"}});
 
 }  // namespace
-
-std::string_view to_string(ServerHealth health) {
-    switch (health) {
-        case ServerHealth::up:
-            return "up";
-        case ServerHealth::unhealthy:
-            return "unhealthy";
-        case ServerHealth::ejected:
-            break;
-    }
-    return "ejected";
-}
 
 std::shared_ptr<const TlsClient> Group::make_tls(const config::Upstream& settings) {
     const auto& servers = settings.servers;
@@ -246,7 +227,7 @@ void Group::note_failure(SharedServer& server, balance::Failure failure, int err
     }
     const HealthChange change = health_.note_failure(server.state, failure, steady_now());
     if (change.kind == HealthChange::Kind::ejected) ++server.ejections;
-    log_change(server, change, std::string(words_for(failure)));
+    log_change(server, change, std::string(kFailures[failure]));
 }
 
 void Group::note_check(SharedServer& server, const std::string& fault) {

@@ -6,16 +6,16 @@
 #include <string_view>
 #include <vector>
 
+#include "base/described_enum.hpp"
+
 namespace tidegate::upstream {
 
 // Whether requests go to a server.
-enum class ServerHealth : std::uint8_t {
+BOOST_DEFINE_FIXED_ENUM_CLASS(
+    ServerHealth, std::uint8_t,
     up,         // as far as is known: a server without checks is up unless it is ejected
     unhealthy,  // its checks fail
-    ejected,    // its requests failed, and others can serve
-};
-
-std::string_view to_string(ServerHealth health);
+    ejected)    // its requests failed, and others can serve
 
 struct ServerStatus {
     std::string server;      // `10.0.0.7:3000`, or the socket's path

@@ -174,7 +174,7 @@ TEST_CASE("periods: a clock that steps back into the month before opens no secon
 TEST_CASE("periods: units are given back to their period, and to no later one") {
     over_every_store([](Subject& subject) {
         for (const Anchor anchor : {Anchor::utc_day, Anchor::utc_week, Anchor::utc_month}) {
-            const std::string name = "user:" + std::string(limit::name_of(anchor));
+            const std::string name = "user:" + std::string(to_string(anchor));
             const auto some = policy("p", {quota_of(4, anchor)});
             const Ask ask(some, {name});
             const Micros begins = utc(2024, 4, 1);  // a Monday
@@ -366,7 +366,7 @@ TEST_CASE("redis: where the proxy's clock is periods of a zone off, the script t
 TEST_CASE("redis: the server's clock decides which period it is, and a key lives until its end") {
     RedisSubject redis;
     for (const Anchor anchor : {Anchor::utc_day, Anchor::utc_week, Anchor::utc_month}) {
-        const std::string name = "user:" + std::string(limit::name_of(anchor));
+        const std::string name = "user:" + std::string(to_string(anchor));
         const auto some = policy("p", {quota_of(2, anchor)});
         const Ask ask(some, {name});
         const Micros before = server_time(redis);
@@ -389,7 +389,7 @@ TEST_CASE("redis: the server's clock decides which period it is, and a key lives
 TEST_CASE("redis: a clock that was months ahead locks no client out, and one period ahead holds") {
     RedisSubject redis;
     for (const Anchor anchor : {Anchor::utc_week, Anchor::utc_month}) {
-        const std::string name = "user:" + std::string(limit::name_of(anchor));
+        const std::string name = "user:" + std::string(to_string(anchor));
         const auto some = policy("p", {quota_of(2, anchor)});
         const Ask ask(some, {name});
         const Micros now = server_time(redis);
