@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "telemetry/metric_members.hpp"
+
 namespace tidegate::app {
 
 namespace {
@@ -11,7 +13,6 @@ namespace {
 using telemetry::MetricType;
 
 BOOST_DEFINE_FIXED_ENUM_CLASS(FetchResult, std::uint8_t, ok, failed)
-BOOST_DEFINE_FIXED_ENUM_CLASS(ReloadResult, std::uint8_t, ok, refused)
 
 void write_keys(telemetry::Exposition& out, const Gauges& gauges) {
     const auto fetches = out.family({.name = "tidegate_jwks_fetches_total",
@@ -65,10 +66,6 @@ void write_traces(telemetry::Exposition& out, const std::optional<TracedSpans>& 
     for (const SpanDrop reason : kEnumerators<SpanDrop>) {
         dropped.add({to_string(reason)}, spans->dropped[static_cast<std::size_t>(reason)]);
     }
-}
-
-double unix_seconds(std::chrono::system_clock::time_point time) {
-    return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
 }  // namespace
@@ -169,27 +166,8 @@ std::vector<const Room*> Metrics::all(Room WorkerMetrics::*room) const {
 }
 
 void Metrics::write_process(telemetry::Exposition& out, const Gauges& gauges) const {
-    out.family({.name = "tidegate_access_log_dropped_total",
-                .help = "Access log lines that were not written"})
-        .add({}, gauges.access_log_dropped);
-    out.family({.name = "tidegate_config_generation",
-                .type = MetricType::gauge,
-                .help = "Which configuration is in force, from 1"})
-        .add({}, gauges.config_generation);
-    out.family({.name = "tidegate_configs_in_use",
-                .type = MetricType::gauge,
-                .help = "Configurations in use: the one in force and older ones that requests "
-                        "still use"})
-        .add({}, gauges.configs_in_use);
-    out.family({.name = "tidegate_config_read_timestamp_seconds",
-                .type = MetricType::gauge,
-                .help = "When the configuration in force was read, in Unix time"})
-        .add({}, unix_seconds(gauges.config_read_at));
-    const auto reloads = out.family({.name = "tidegate_reloads_total",
-                                     .help = "Reloads by result",
-                                     .labels = {telemetry::label_of<ReloadResult>("result")}});
-    reloads.add({to_string(ReloadResult::ok)}, gauges.reloads_ok);
-    reloads.add({to_string(ReloadResult::refused)}, gauges.reloads_refused);
+    const ProcessFigures* const process = &gauges.process;
+    telemetry::write_members<ProcessFigures>(out, telemetry::Threads<ProcessFigures>(&process, 1));
     out.family({.name = "tidegate_build_info",
                 .type = MetricType::gauge,
                 .help = "The program; always 1",

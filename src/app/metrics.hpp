@@ -13,12 +13,14 @@
 #include "app/process_metrics.hpp"
 #include "app/traced_spans.hpp"
 #include "ask/metrics.hpp"
+#include "base/described_enum.hpp"
 #include "base/result.hpp"
 #include "client/metrics.hpp"
 #include "faces/metrics.hpp"
 #include "proxy/metrics.hpp"
 #include "store/metrics.hpp"
 #include "telemetry/live.hpp"
+#include "telemetry/metric.hpp"
 #include "telemetry/metric_names.hpp"
 #include "upstream/metrics.hpp"
 
@@ -27,6 +29,33 @@ class MemoryStore;
 }
 
 namespace tidegate::app {
+
+BOOST_DEFINE_FIXED_ENUM_CLASS(ReloadResult, std::uint8_t, ok, refused)
+
+// Figures of the process that are always there.
+struct ProcessFigures {
+    using Count = telemetry::Figure<telemetry::MetricType::counter>;
+    using Gauge = telemetry::Figure<telemetry::MetricType::gauge>;
+    using UnixSeconds = telemetry::Figure<telemetry::MetricType::gauge, double>;
+
+    telemetry::Metric<Count, "tidegate_access_log_dropped_total",
+                      "Access log lines that were not written">
+        access_log_dropped{};
+    // One more for each that was put in force.
+    telemetry::Metric<Gauge, "tidegate_config_generation",
+                      "Which configuration is in force, from 1">
+        config_generation{{1}};
+    telemetry::Metric<
+        Gauge, "tidegate_configs_in_use",
+        "Configurations in use: the one in force and older ones that requests still use">
+        configs_in_use{{1}};
+    telemetry::Metric<UnixSeconds, "tidegate_config_read_timestamp_seconds",
+                      "When the configuration in force was read, in Unix time">
+        config_read_at{};
+    telemetry::Metric<telemetry::By<"result", ReloadResult, Count>, "tidegate_reloads_total",
+                      "Reloads by result">
+        reloads{};
+};
 
 // Figures that are asked for when scraped rather than counted by a worker.
 struct Gauges {
@@ -43,12 +72,7 @@ struct Gauges {
     };
     const store::MemoryStore* memory_store = nullptr;          // null: not shown
     std::optional<std::chrono::milliseconds> store_timeout{};  // unset: the store has none
-    std::uint64_t access_log_dropped = 0;
-    std::uint64_t config_generation = 1;  // one more for each that was put in force
-    std::uint64_t configs_in_use = 1;     // it, and those that requests still hold
-    std::uint64_t reloads_ok = 0;
-    std::uint64_t reloads_refused = 0;
-    std::chrono::system_clock::time_point config_read_at{};  // the one in force
+    ProcessFigures process{};
     std::uint64_t jwks_fetches_ok = 0;
     std::uint64_t jwks_fetches_failed = 0;
     std::vector<KeyPlace> jwks{};

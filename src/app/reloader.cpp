@@ -447,12 +447,14 @@ std::uint64_t Reloader::configs_in_use() {
 }
 
 void Reloader::fill_in(Gauges& gauges) {
-    gauges.access_log_dropped = access_logs_.dropped();
-    gauges.config_generation = current_->number;
-    gauges.configs_in_use = configs_in_use();
-    gauges.reloads_ok = reloads_ok_;
-    gauges.reloads_refused = reloads_refused_;
-    gauges.config_read_at = read_at_;
+    ProcessFigures& process = gauges.process;
+    process.access_log_dropped.value = access_logs_.dropped();
+    process.config_generation.value = current_->number;
+    process.configs_in_use.value = configs_in_use();
+    process.reloads[ReloadResult::ok].value = reloads_ok_;
+    process.reloads[ReloadResult::refused].value = reloads_refused_;
+    process.config_read_at.value =
+        std::chrono::duration<double>(read_at_.time_since_epoch()).count();
     jwks_fetcher_.fill_in(gauges);
     trace_exporters_.fill_in(gauges);
     upstreams_.fill_in(gauges);

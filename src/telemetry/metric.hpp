@@ -28,7 +28,6 @@ namespace tidegate::telemetry {
 // A text as an argument of a template.
 template <std::size_t kSize>
 struct Text {
-    // NOLINTNEXTLINE(google-explicit-constructor): written as a literal
     consteval Text(const char (&text)[kSize]) { std::copy_n(text, kSize, chars); }
     constexpr std::string_view view() const { return {chars, kSize - 1}; }
 
@@ -99,6 +98,18 @@ struct MetricTraits<ByName<kLabel, Counted>> {
     // `outer` ends with the name.
     static void add(Family family, LabelValues outer, Threads<ByName<kLabel, Counted>> threads) {
         MetricTraits<Counted>::add(family, outer, parts_of<Counted>(threads, std::identity()));
+    }
+};
+
+// A figure of the process that is read when Prometheus asks, rather than counted by a thread.
+template <MetricType kMetricType, class Value = std::uint64_t>
+struct Figure {
+    Value value{};
+
+    static constexpr MetricType kType = kMetricType;
+    static std::vector<MetricLabel> labels() { return {}; }
+    static void add(Family family, LabelValues outer, Threads<Figure> figures) {
+        for (const Figure* one : figures) family.add(outer, one->value);
     }
 };
 

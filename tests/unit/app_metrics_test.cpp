@@ -50,10 +50,10 @@ TEST_CASE("metrics: the store is up when no worker sees it down") {
 TEST_CASE("metrics: gauges and the build show what they were given") {
     const Metrics metrics(some_names(), 1, "1.2.3");
     const store::MemoryStore store{store::MemoryStore::Options{}};
-    const std::string text = metrics.serialize({.memory_store = &store,
-                                                .store_timeout = 250ms,
-                                                .access_log_dropped = 9,
-                                                .config_generation = 2});
+    const std::string text =
+        metrics.serialize({.memory_store = &store,
+                           .store_timeout = 250ms,
+                           .process = {.access_log_dropped = {{9}}, .config_generation = {{2}}}});
     CHECK(sample(text, "tidegate_store_timeout_seconds") == "0.25");
     CHECK(sample(metrics.serialize({}), "tidegate_store_timeout_seconds") == "absent");
     CHECK(sample(text, "tidegate_memory_store_keys") == "0");

@@ -102,10 +102,10 @@ TEST_CASE("reloader: a good file is the next generation, and the one before is l
     CHECK(report.generation == 2);
     CHECK(rig.reloader->config().policies.size() == 1);
     CHECK(rig.first.expired());
-    CHECK(rig.gauges().config_generation == 2);
-    CHECK(rig.gauges().configs_in_use == 1);
-    CHECK(rig.gauges().reloads_ok == 1);
-    CHECK(rig.gauges().config_read_at > std::chrono::system_clock::time_point{});
+    CHECK(rig.gauges().process.config_generation.value == 2);
+    CHECK(rig.gauges().process.configs_in_use.value == 1);
+    CHECK(rig.gauges().process.reloads[ReloadResult::ok].value == 1);
+    CHECK(rig.gauges().process.config_read_at.value > 0);
 }
 
 TEST_CASE("reloader: a configuration in use is counted until its last request ends") {
@@ -113,9 +113,9 @@ TEST_CASE("reloader: a configuration in use is counted until its last request en
     auto used = rig.first.lock();
     REQUIRE(rig.reload().ok);
     REQUIRE(rig.reload().ok);
-    CHECK(rig.gauges().configs_in_use == 2);
+    CHECK(rig.gauges().process.configs_in_use.value == 2);
     used.reset();
-    CHECK(rig.gauges().configs_in_use == 1);
+    CHECK(rig.gauges().process.configs_in_use.value == 1);
 }
 
 TEST_CASE("reloader: a pipe without a reader as access log refuses the reload, with its name") {
@@ -125,7 +125,7 @@ TEST_CASE("reloader: a pipe without a reader as access log refuses the reload, w
     rig.write("upstream: http://127.0.0.1:1\nlog: {access: {path: " + pipe + "}}\n");
     CHECK(only_error(rig.reload()) ==
           "cannot open access log " + pipe + ": no program reads this pipe");
-    CHECK(rig.gauges().config_generation == 1);
+    CHECK(rig.gauges().process.config_generation.value == 1);
 }
 
 TEST_CASE("reloader: the loop goes on while a reload waits for a pipe that nothing writes to") {
@@ -161,8 +161,8 @@ TEST_CASE("reloader: a file with faults, or none at all, changes nothing") {
     CHECK(report.errors[1].line == 4);
     std::filesystem::remove(rig.file);
     CHECK_FALSE(rig.reload().ok);
-    CHECK(rig.gauges().config_generation == 1);
-    CHECK(rig.gauges().reloads_refused == 2);
+    CHECK(rig.gauges().process.config_generation.value == 1);
+    CHECK(rig.gauges().process.reloads[ReloadResult::refused].value == 2);
     CHECK_FALSE(rig.first.expired());
     rig.write(yaml());
     CHECK(rig.reload().generation == 2);
@@ -265,8 +265,8 @@ TEST_CASE("reloader: changed certificates are put in force, and nothing else is"
     rig.renew_certificates();
     CHECK(rig.upstream_tls().ca == second.pem());
     CHECK(rig.reloader->config().timeouts.drain == std::chrono::seconds{30});
-    CHECK(rig.gauges().config_generation == 1);
-    CHECK(rig.gauges().configs_in_use == 1);
+    CHECK(rig.gauges().process.config_generation.value == 1);
+    CHECK(rig.gauges().process.configs_in_use.value == 1);
     const auto renewed = rig.reloader->snapshot().upstreams.at(0);
 
     // A reload has them already.

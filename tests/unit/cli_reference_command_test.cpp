@@ -2,8 +2,10 @@
 #include <string>
 #include <string_view>
 
+#include <CLI/CLI.hpp>
 #include <doctest/doctest.h>
 
+#include "cli/command_list.hpp"
 #include "cli/reference_command.hpp"
 
 namespace tidegate::cli::reference_command_test {
@@ -38,6 +40,17 @@ TEST_CASE("reference: programs get the values of labels where there are no other
     CHECK(json.find("\"late\"") != std::string::npos);
     CHECK(json.find("\"note\": \"See [redis](redis.md).\"") != std::string::npos);
     CHECK(json.ends_with("]\n"));
+}
+
+TEST_CASE("reference: it is a command that help, completions and the manual do not list") {
+    CLI::App app;
+    ReferenceArguments arguments;
+    describe_reference(app, arguments);
+    CHECK(shown_commands(app).empty());
+    CHECK(app.help().find("reference") == std::string::npos);
+    app.parse("reference metrics --json");
+    CHECK(arguments.table == "metrics");
+    CHECK(arguments.json);
 }
 
 }  // namespace tidegate::cli::reference_command_test

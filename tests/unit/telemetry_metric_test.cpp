@@ -72,6 +72,26 @@ TEST_CASE("metric: a metric by an enumeration knows all values of its label") {
     CHECK(decltype(Members::hits)::info().note == "See [caches](caches.md).");
 }
 
+struct Figures {
+    Metric<Figure<MetricType::gauge, double>, "age_seconds", "Age"> age{};
+    Metric<By<"result", Reason, Figure<MetricType::counter>>, "tries_total", "Tries"> tries{};
+};
+
+TEST_CASE("metric: a figure is shown as it was read") {
+    Figures figures;
+    figures.age.value = 1.5;
+    figures.tries[Reason::broken].value = 7;
+    const Figures* const one = &figures;
+    Exposition out;
+    write_members<Figures>(out, Threads<Figures>(&one, 1));
+    const std::string text = out.text();
+    CHECK(has_line(text, "# TYPE age_seconds gauge"));
+    CHECK(sample(text, "age_seconds") == "1.5");
+    CHECK(has_line(text, "# TYPE tries_total counter"));
+    CHECK(sample(text, R"(tries_total{reason="late"})") == "absent");
+    CHECK(sample(text, R"(tries_total{result="broken"})") == "7");
+}
+
 struct Row {
     Metric<ByName<"upstream">, "sent_total", "Sent"> sent;
     Metric<ByName<"upstream", By<"reason", Reason>>, "lost_total", "Lost by reason"> lost;
