@@ -31,7 +31,7 @@ constexpr std::string_view kOneRowHolds =
     "of a request.\n";
 
 // Text from outside, safe for a terminal.
-std::string shown(const JsonValue& text) {
+std::string shown_value(const JsonValue& text) {
     if (!text.is_string()) return "-";
     std::string out;
     append_json_escaped(text.get_ref<const std::string&>(), out);
@@ -71,9 +71,9 @@ std::string state_of(const JsonValue& limit) {
 }
 
 std::string policy_of(const JsonValue& policy, bool has_tiers) {
-    std::string text = shown(policy.at("policy"));
+    std::string text = shown_value(policy.at("policy"));
     if (policy.at("tier").is_string()) {
-        text += fmt::format(" ({})", shown(policy.at("tier")));
+        text += fmt::format(" ({})", shown_value(policy.at("tier")));
     } else if (has_tiers) {
         text += " (no tier)";
     }
@@ -85,7 +85,7 @@ Row row_of(const std::string& policy, const JsonValue& limit) {
     std::string counted = number(limit.at("counted"));
     if (!limit.value("counted_all", true)) counted += " or more";
     return {policy,
-            shown(limit.at("name")),
+            shown_value(limit.at("name")),
             std::move(counted),
             number(limit.at("quota")),
             number(limit.at("remaining")),
@@ -112,8 +112,8 @@ std::string moments_of(const JsonValue& limit) {
     std::string text;
     const auto moments = limit.find("moments");
     if (moments == limit.end() || moments->empty()) return text;
-    text = fmt::format("  booked in {}:\n", shown(limit.at("name")));
-    for (const JsonValue& moment : *moments) text += fmt::format("    {}\n", shown(moment));
+    text = fmt::format("  booked in {}:\n", shown_value(limit.at("name")));
+    for (const JsonValue& moment : *moments) text += fmt::format("    {}\n", shown_value(moment));
     const auto booked = limit.at("counted").get<std::int64_t>();
     const auto listed = static_cast<std::int64_t>(moments->size());
     if (booked > listed) text += fmt::format("    and {} more\n", booked - listed);
@@ -122,9 +122,9 @@ std::string moments_of(const JsonValue& limit) {
 
 std::string heading(const JsonValue& one, const JsonValue& json) {
     const std::string store = json.at("store") == "redis" ? "in Redis" : "in process";
-    std::string text = fmt::format("{}, counted {}", shown(one.at("identifier")), store);
+    std::string text = fmt::format("{}, counted {}", shown_value(one.at("identifier")), store);
     if (one.contains("known_tier") && one.at("known_tier").is_string()) {
-        text += fmt::format(", of tier {}", shown(one.at("known_tier")));
+        text += fmt::format(", of tier {}", shown_value(one.at("known_tier")));
     }
     return text + "\n";
 }
@@ -143,9 +143,9 @@ std::string inspected_text(const JsonValue& one, const JsonValue& json) {
             behind += moments_of(limit);
         }
         for (const JsonValue& unknown : policy.at("unknown")) {
-            behind +=
-                fmt::format("  {}: still holds {}, of a limit that was removed, for {}\n", name,
-                            shown(unknown.at("record")), rough_or_dash(unknown.at("all_free_us")));
+            behind += fmt::format("  {}: still holds {}, of a limit that was removed, for {}\n",
+                                  name, shown_value(unknown.at("record")),
+                                  rough_or_dash(unknown.at("all_free_us")));
         }
     }
     std::string text = heading(one, json);
@@ -160,7 +160,7 @@ std::string forgotten_text(const JsonValue& one, const JsonValue& json) {
     std::string text = heading(one, json);
     if (one.at("forgotten").empty()) return text + "  nothing was counted\n";
     for (const JsonValue& policy : one.at("forgotten")) {
-        text += fmt::format("  {}: forgotten\n", shown(policy));
+        text += fmt::format("  {}: forgotten\n", shown_value(policy));
     }
     return text;
 }
@@ -170,20 +170,20 @@ bool is_up(const JsonValue& server) {
 }
 
 Row row_of_server(const JsonValue& server) {
-    std::string state = shown(server.at("state"));
+    std::string state = shown_value(server.at("state"));
     if (is_up(server) && server.at("checked").get<bool>()) state += " (checked)";
-    return {shown(server.at("server")),    shown(server.at("configured")),
-            number(server.at("weight")),   std::move(state),
-            number(server.at("active")),   number(server.at("requests")),
-            number(server.at("failures")), number(server.at("ejections"))};
+    return {shown_value(server.at("server")), shown_value(server.at("configured")),
+            number(server.at("weight")),      std::move(state),
+            number(server.at("active")),      number(server.at("requests")),
+            number(server.at("failures")),    number(server.at("ejections"))};
 }
 
 std::string upstream_text(const JsonValue& upstream) {
     const JsonValue& servers = upstream.at("servers");
     const auto up = std::count_if(servers.begin(), servers.end(), is_up);
     std::string text = fmt::format(
-        "{}: {} of {} servers up, {} of {} connections, {} waiting\n", shown(upstream.at("name")),
-        up, servers.size(), number(upstream.at("connections")),
+        "{}: {} of {} servers up, {} of {} connections, {} waiting\n",
+        shown_value(upstream.at("name")), up, servers.size(), number(upstream.at("connections")),
         number(upstream.at("connections_max")), number(upstream.at("queued")));
     std::vector<Row> rows{
         {"SERVER", "CONFIGURED", "WEIGHT", "STATE", "ACTIVE", "REQUESTS", "FAILURES", "EJECTIONS"}};
@@ -194,7 +194,7 @@ std::string upstream_text(const JsonValue& upstream) {
     }
     if (rows.size() > 1) append_table(rows, text);
     for (const JsonValue& name : upstream.at("unresolved")) {
-        text += fmt::format("  {}: has no address yet\n", shown(name));
+        text += fmt::format("  {}: has no address yet\n", shown_value(name));
     }
     return text;
 }
@@ -245,7 +245,7 @@ std::optional<UpstreamsText> upstreams_text(std::string_view json) {
 std::string problem_detail(std::string_view json) {
     const auto problem = parse_json_object(json);
     const JsonValue* const detail = problem ? find_member(*problem, "detail") : nullptr;
-    return detail == nullptr ? std::string() : shown(*detail);
+    return detail == nullptr ? std::string() : shown_value(*detail);
 }
 
 namespace {

@@ -65,7 +65,8 @@ class LivePolicies {
     std::set<LivePolicy> others_;
 };
 
-// What is counted. A new count is a member here and in kLiveCounts; admin/dashboard_answer.cpp shows it.
+// What is counted. A new count is a member here and in kLiveCounts;
+// admin/dashboard_answer.cpp shows it.
 struct LiveCounts {
     std::uint64_t requests() const;  // of all outcomes
 

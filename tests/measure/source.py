@@ -140,4 +140,6 @@ def name_of_function(head):
     found = NAME_OF_FUNCTION.search(head)
     if not found or "=" in head[:found.start()] or NO_FUNCTION.search(head[:found.start()]):
         return None
+    if found[1].isupper():  # a macro
+        return None
     return found
