@@ -159,9 +159,9 @@ void check_beside_redirect(Section& listener, const Value& value, const Listen& 
 
 // Browsers do not speak HTTP/2 in the clear.
 void warn_about_lone_http2(Section& listener, const Listen& listen) {
-    if (listen.takes_http1) return;
-    listener.find("http")->warn(
-        "browsers speak HTTP/2 with TLS only, so this listener redirects none: add `http1`");
+    const auto http = listener.find("http");
+    if (listen.takes_http1 || !http) return;
+    http->warn("browsers speak HTTP/2 with TLS only, so this listener redirects none: add `http1`");
 }
 
 // The port of the listener that a redirect leads to; nothing: no listener has `tls`. Of several
@@ -196,13 +196,13 @@ const Rows& listener_tls_keys() {
                  {"a map `{certificate, key, names}`, or a list of these", "one is required",
                   "1 to 10,000"})
             .key("certificate", kind::type("file"),
-                 {"of a single certificate: as of `certificates[]`", "",
+                 {"of a single certificate: what each item of `certificates` has", "",
                   "not beside `certificates`"})
             .key("key", kind::type("file"),
-                 {"of a single certificate: as of `certificates[]`", "",
+                 {"of a single certificate: what each item of `certificates` has", "",
                   "not beside `certificates`"})
             .key("names", kind::one_or_more(kind::type("text")),
-                 {"of a single certificate: as of `certificates[]`", "",
+                 {"of a single certificate: what each item of `certificates` has", "",
                   "not beside `certificates`"})
             .key("unknown_names", kind::word({"first", "refuse"}),
                  {"for clients that ask for no name, or for one that no certificate has: `first` "

@@ -263,7 +263,8 @@ const Keys<Tracing>& tracing_keys() {
             .fraction("sample", &Tracing::sample,
                       {"share of the traces that begin here and are exported", "`0.01`", "0 to 1"})
             .own("keep", kind::off_or(kind::map(keep_keys())), read_keep,
-                 {"a map, or `off`: which others are exported for what became of them"})
+                 {"a map, or `off`: which others are exported for what became of them",
+                  "`{failed: 10/s, limited: 1/s}`"})
             .word<bool>("accept", &Tracing::accept_anyone, {{"trusted", false}, {"anyone", true}},
                         {"whose traces are continued: of `trusted` peers "
                          "(`client_ip.trusted_proxies`), or of `anyone`",

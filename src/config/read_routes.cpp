@@ -404,7 +404,7 @@ const Rows& match_keys() {
         Rows("a map: `{path: /v1/**}`")
             .key("path", kind::type("path"),
                  {"a path such as `/v1/**`: `*` is a segment, `**` any number of them, `{name}` "
-                  "captures one: [matching](#matching)",
+                  "captures one",
                   "`/**`"})
             .key("methods",
                  kind::one_or_more(

@@ -192,7 +192,8 @@ const Rows& store_keys() {
         Rows("`memory`, or a map with `memory` or `redis`")
             .key("memory", kind::map(memory_keys()), {"counts are in this process"})
             .key("redis", kind::map(redis_keys()),
-                 {"counts are in Redis, which several proxies share"});
+                 {"counts are in Redis, which several proxies share"})
+            .one_of_them();
     return keys;
 }
 
