@@ -11,6 +11,7 @@
 #include "config/key_documents.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
+#include "config/suggest.hpp"
 
 namespace tidegate::config::keys_test {
 
@@ -72,6 +73,24 @@ bool is_outside(const Place& place, const std::string& value) {
     });
 }
 
+std::vector<std::string> messages_about_unknown_key(const Place& place) {
+    std::string before = place.before;
+    std::string after = place.after;
+    for (std::string_view steps = place.row->kind.steps; !steps.empty();) {
+        const bool is_list = steps.starts_with("[]");
+        steps.remove_prefix(std::string_view(is_list ? "[]" : ".NAME").size());
+        before += is_list ? "[" : "{x: ";
+        after.insert(0, is_list ? "]" : "}");
+    }
+    const std::string more = place.path.starts_with("upstream") ? "" : "upstream: http://a:1\n";
+    const Loaded loaded = load_text(before + "{qqqqqq: 1}" + after + "\n" + more, "keys");
+    std::vector<std::string> messages;
+    for (const Diagnostic& fault : loaded.errors) {
+        if (fault.message.starts_with("unknown key `qqqqqq`")) messages.push_back(fault.message);
+    }
+    return messages;
+}
+
 }  // namespace
 
 TEST_CASE("keys: each kind refuses what is outside of its bounds, and takes the bounds") {
@@ -90,6 +109,24 @@ TEST_CASE("keys: each kind refuses what is outside of its bounds, and takes the 
         }
     }
     CHECK(checked > 200);
+}
+
+TEST_CASE("keys: a section refuses a key that it does not have, and lists all that it has") {
+    int checked = 0;
+    for (const Place& place : all_places()) {
+        const KeyRows* const section = place.row->kind.below;
+        if (section == nullptr) continue;
+        std::vector<std::string_view> keys;
+        for (const KeyRows::Row& row : section->rows()) keys.push_back(row.key);
+        const std::string wanted = "llowed here: " + one_of(keys);
+        CAPTURE(place.path);
+        CAPTURE(wanted);
+        const std::vector<std::string> messages = messages_about_unknown_key(place);
+        CHECK(std::any_of(messages.begin(), messages.end(),
+                          [&](const std::string& message) { return message.ends_with(wanted); }));
+        ++checked;
+    }
+    CHECK(checked > 40);
 }
 
 TEST_CASE("keys: a default that is one value can be written") {
