@@ -115,8 +115,11 @@ class Rows : public KeyRows {
   public:
     using KeyRows::KeyRows;
 
-    Rows&& key(std::string_view key, KeyKind kind, const KeyText& text) && {
+    void append(std::string_view key, KeyKind kind, const KeyText& text) {
         add(key, std::move(kind), text, {});
+    }
+    Rows&& key(std::string_view key, KeyKind kind, const KeyText& text) && {
+        append(key, std::move(kind), text);
         return std::move(*this);
     }
     // The last row is of a key that every such section has; `hint` says what to write.

@@ -32,6 +32,7 @@ constexpr std::array<std::pair<std::string_view, Subject>, 5> kSubjects{
 
 std::vector<std::string_view> subject_names() {
     std::vector<std::string_view> names;
+    names.reserve(kSubjects.size());
     for (const auto& [name, subject] : kSubjects) names.push_back(name);
     return names;
 }
@@ -300,7 +301,7 @@ const Rows& user_method_keys() {
     static const auto keys = [] {
         Rows rows(kWantedMethod, "user_method");
         for (const Method& method : methods()) {
-            std::move(rows).key(method.key, kind::map(method.keys), {method.what});
+            rows.append(method.key, kind::map(method.keys), {method.what});
         }
         return std::move(rows).one_of_them();
     }();

@@ -45,11 +45,11 @@ TEST_CASE("reference: programs get the values of labels where there are no other
 
 TEST_CASE("reference: it is a command that help, completions and the manual do not list") {
     CLI::App app;
-    reference_command(app);
+    const Command command = reference_command(app);  // has what the command line fills
     CHECK(shown_commands(app).empty());
     CHECK(app.help().find("reference") == std::string::npos);
     app.parse("reference metrics --json");
-    CHECK(app.got_subcommand("reference"));
+    CHECK(command.app->parsed());
 }
 
 }  // namespace tidegate::cli::reference_command_test
