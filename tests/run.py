@@ -52,7 +52,7 @@ OVER_H2C = OVER_H2 + (",upstream:*,queue:*,algorithms:*,leaky_bucket:*,count all
 TSAN_UNITS = ("unit_telemetry", "unit_redis", "unit_store", "unit_ask", "unit_proxy", "unit_identity",
               "unit_balance")
 SHELL_SCRIPTS = ("alerts", "apps", "bench", "browser", "build", "certificates", "dashboard", "deps", "format", "fuzz",
-                 "gateways", "helm", "http2", "image", "measure", "models", "moving", "package", "provider", "reproduce", "run", "soak", "test", "tidy")
+                 "gateways", "helm", "http2", "image", "measure", "models", "moving", "package", "provider", "reference", "reproduce", "run", "soak", "test", "tidy")
 
 
 class Report:
