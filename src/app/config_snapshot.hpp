@@ -20,10 +20,9 @@
 
 namespace tidegate::app {
 
-// What the listeners of the process speak TLS with, made once for all workers; each makes a
-// TlsServer of its own of it. On the main thread.
-
-// Of one listener. Immutable, but for the keys, which lock for themselves; any thread.
+// What a listener speaks TLS with. The main thread makes it once for all workers, and each worker
+// makes a TlsServer of its own of it. Immutable, but for the keys, which lock for themselves; any
+// thread.
 struct ListenerTls {
     config::Address address;     // as the configuration has it
     TlsServerSettings settings;  // that the credentials were made of

@@ -12,8 +12,6 @@
 
 namespace tidegate::app {
 
-// Who may connect to a listening Unix socket: the group and the mode of its file.
-
 // Gives the socket at `path` what `wanted` names, and changes nothing else. What is wrong, as the
 // end of a sentence; empty: it has both. Does not follow a link at `path`. Blocks: it looks up the
 // group.

@@ -11,15 +11,14 @@ namespace tidegate::app {
 
 // How much processor time the control groups of this process allow it: a container's limit, or
 // `CPUQuota=` of a systemd unit.
-
+//
 // In processors: 1.5 are 150 ms of processor time each 100 ms. The smallest quota of the group and
 // of those that it is in, as far as they are mounted, in cgroup v2 and in v1. Nothing: there is
 // none. `root` is the folder in which `proc` and the mounts are; tests make one.
 std::optional<double> cpu_quota(const std::string& root = "");
 
-// How many files and sockets this process may open, and how many of them are for clients.
-
-// Raises the process's limit as far as the system lets it, and returns it.
+// Raises the limit on the files and sockets of this process as far as the system lets it, and
+// returns it.
 std::size_t raise_descriptor_limit();
 
 // Of `descriptors`, how many may be connections from clients, so that silent ones leave enough for

@@ -27,11 +27,10 @@
 
 namespace tidegate::app {
 
-// The scripts that a connection to Redis loads before it is used.
-
-// The script that can do every charge, and those that the charges of this configuration run, and
-// what gives their units back; whatever else is needed is loaded when it is. Redis collects garbage
-// by walking through every script it has, so unused scripts make each decision slower.
+// The scripts that a connection to Redis loads before it is used: the script that can do every
+// charge, and those that the charges of this configuration run, and what gives their units back;
+// whatever else is needed is loaded when it is. Redis collects garbage by walking through every
+// script it has, so unused scripts make each decision slower.
 std::vector<const redis::Script*> preloaded_scripts(const config::Config& config);
 
 struct SharedState {

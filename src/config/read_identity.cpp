@@ -358,8 +358,6 @@ void read_forwarding(const Value& value, Config& config) {
     }
 }
 
-// The file that `identity.users` names: `alice: {tier: pro}`. As strict as the configuration.
-
 namespace {
 
 constexpr std::size_t kUserBytesMax = 1'024;

@@ -347,8 +347,6 @@ void read_admin(const Value& value, Config& config) {
     config.admin = std::move(admin);
 }
 
-// A balancer in front of a listener: `proxy_protocol` and `forwarded_proto`.
-
 namespace {
 
 constexpr std::string_view kNoSenders =
@@ -415,8 +413,6 @@ void read_balancer(Section& section, const std::optional<Address>& address, List
     }
     section.choice("forwarded_proto", listen.is_https, {{"http", false}, {"https", true}});
 }
-
-// The kind of a listener: `face` and what belongs to it.
 
 namespace {
 

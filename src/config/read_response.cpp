@@ -137,8 +137,6 @@ void read_response(const Value& value, Config& config, Declared& declared) {
     if (const auto fields = section.find("extra_headers")) warn_if_hsts_is_added(*fields, config);
 }
 
-// `extra_headers` of `response`: fields that the operator adds to answers made here.
-
 namespace {
 
 constexpr std::size_t kFieldsMax = 32;
@@ -233,8 +231,6 @@ void read_extra_headers(const Value& value, Response& response) {
         value.fault("more than " + std::to_string(kLinesBytesMax) + " bytes in all");
     }
 }
-
-// `cors` of `response` and of routes.
 
 namespace {
 

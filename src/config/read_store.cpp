@@ -253,8 +253,6 @@ std::optional<limit::OnStoreFailure> read_on_store_failure(const Value& value) {
                                          {"deny", OnStoreFailure::deny}});
 }
 
-// `sentinel` of `store.redis`.
-
 namespace {
 
 constexpr std::uint16_t kSentinelPort = 26379;
@@ -345,8 +343,6 @@ SentinelSettings read_sentinel(const Value& value) {
     section.refuse_others();
     return sentinel;
 }
-
-// `cluster` of `store.redis`.
 
 namespace {
 

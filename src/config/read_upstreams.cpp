@@ -294,8 +294,6 @@ void read_upstreams(const Value& value, Config& config, Declared& declared) {
     }
 }
 
-// `balance` of an upstream: how Tidegate chooses the server of a request.
-
 namespace {
 
 constexpr std::string_view kRoundRobin = "round_robin";

@@ -97,8 +97,6 @@ class RespReader {
     bool broken_ = false;
 };
 
-// What the errors mean that Redis and its sentinels answer with. Pure.
-
 // The server has a password, and it was not given. To a long command before AUTH the server does
 // not say NOAUTH, but `Protocol error: unauthenticated ...`.
 bool wants_password(std::string_view error);

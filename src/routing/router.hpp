@@ -17,8 +17,6 @@
 
 namespace tidegate::routing {
 
-// What a route matches. Immutable once made.
-
 // What becomes of a path that takes another route if the case of its letters is ignored.
 enum class RouteCase : std::uint8_t {
     refuse,   // 400: servers that ignore case would serve it as the other one

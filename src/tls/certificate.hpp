@@ -57,9 +57,7 @@ std::vector<SharedCertificate> shown_chain(const SSL* tls);
 // Of the peer's; nothing when it has shown none, or `tls` is null.
 std::optional<std::chrono::system_clock::time_point> peer_valid_until(const SSL* tls);
 
-// The key that a certificate is about. Pure.
-
-// Those that a listener may have.
+// The kinds of keys that the certificates of a listener may be about.
 BOOST_DEFINE_FIXED_ENUM_CLASS(KeyType, std::uint8_t, ecdsa, ed25519, rsa)
 
 std::string_view name_of(KeyType type);
