@@ -58,8 +58,8 @@ std::string fish_completion(const std::vector<ListedCommand>& commands);
 
 std::string man_page(const std::vector<ListedCommand>& commands, std::string_view version);
 
-// `text` as a paragraph of roff: what stands between backquotes is bold, and no character is taken
-// for a command.
+// `text` as a paragraph of roff: text between backquotes is bold, and no character is taken for a
+// command.
 std::string roff_text(std::string_view text);
 
 }  // namespace tidegate::cli

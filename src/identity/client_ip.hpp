@@ -17,9 +17,9 @@ namespace tidegate::identity {
 
 // Hops of a forwarding chain, read from the right. Pure; allocates nothing.
 //
-// What a trusted proxy appended is well-formed and stands on the right; what stands to its left a
-// client may have made. So items are cut off from the right: an open quote or a stray comma on the
-// left cannot move the borders of those appended after it.
+// The items that a trusted proxy appended are well-formed and stand on the right; a client may have
+// made the items to their left. So items are cut off from the right: an open quote or a stray comma
+// on the left cannot move the borders of those appended after it.
 
 // Cuts the last item off a list of addresses; white space around it is removed. `more` tells
 // whether a comma, and so another item (maybe an empty one), stands before it.

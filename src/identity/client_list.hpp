@@ -53,7 +53,7 @@ struct NameHash {
     }
 };
 
-// `identity.users`: the tier of each user who has one.
+// `identity.users`: from the name of a user to the tier.
 using UserTiers = std::unordered_map<std::string, std::string, NameHash, std::equal_to<>>;
 
 // Empty: none. The view goes into `tiers`.

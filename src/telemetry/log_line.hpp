@@ -83,7 +83,7 @@ class LogLineFormatter {
     void put_in_text(Field field, const RequestRecord& record);
     template <class Field>
     void put_in_logfmt(Field field, const RequestRecord& record);
-    // What stands before the pairs.
+    // The text before the pairs.
     void put_common_log(const RequestRecord& record);
 
     // A value, by its type.

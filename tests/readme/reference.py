@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds the reference to the program: reference.py [--write]
 
-- What stands between `<!-- reference WHAT: begin -->` and `<!-- reference WHAT: end -->` in a document is
+- The text between `<!-- reference WHAT: begin -->` and `<!-- reference WHAT: end -->` in a document is
   what `tidegate reference WHAT` prints, and config/tidegate.schema.json is what `tidegate schema` prints.
   --write writes them.
 - docs/configuration.md has a place for each key at the top of a configuration.

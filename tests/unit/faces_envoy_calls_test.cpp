@@ -122,7 +122,7 @@ TEST_CASE("authz_call: a request has a body where Envoy tells of one, by fields,
     CHECK(has_body([](auto& http) { http.set_raw_body("x"); }));
 }
 
-TEST_CASE("authz_call: CONNECT is told as a client sends it, so that it is refused as its own") {
+TEST_CASE("authz_call: a CONNECT without a path stays a CONNECT, so that the proxy refuses it") {
     auto request = authz_request();
     http_of(request).set_method("CONNECT");
     http_of(request).clear_path();
