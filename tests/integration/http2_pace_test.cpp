@@ -340,10 +340,11 @@ TEST_CASE("http2 pace: an address that fills `buffered` leaves room for others, 
         }
         return bytes;
     };
-    // What the kernels on the way to the upstream do not take stays with the worker.
+    // What the kernels on the way to the upstream do not take stays with the worker. A busy machine
+    // can rest for a second.
     for (std::size_t before = 0; before != unsent();) {
         before = unsent();
-        for (int turn = 0; turn < 10; ++turn) {
+        for (int turn = 0; turn < 20; ++turn) {
             for (H2Client& client : stuck) client.run_for(milliseconds{50});
         }
     }
