@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "cli/commands.hpp"
-#include "net/internal_error.hpp"
+#include "net/task.hpp"
 #include "telemetry/log.hpp"
-#include "tls/record_memory.hpp"
+#include "tls/channel.hpp"
 
 namespace {
 

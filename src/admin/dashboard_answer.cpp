@@ -12,9 +12,9 @@
 #include <nlohmann/json.hpp>
 
 #include "admin/answer.hpp"
-#include "base/json_text.hpp"
-#include "base/numbers.hpp"
-#include "base/quote.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
 
 namespace tidegate::admin {
 

@@ -9,7 +9,6 @@
 #include <string>
 #include <string_view>
 
-#include "http/body.hpp"
 #include "http/framing.hpp"
 #include "http/head.hpp"
 #include "net/byte_stream.hpp"

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/quote.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 #include "config/address.hpp"
 #include "telemetry/log.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/block_signals.hpp"
+#include "base/process.hpp"
 
 namespace tidegate::app {
 

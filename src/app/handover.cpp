@@ -15,9 +15,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/hex.hpp"
-#include "base/json_text.hpp"
-#include "base/strict_json.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
 
 namespace tidegate::app {
 

@@ -13,13 +13,13 @@
 #include <fmt/format.h>
 
 #include "admin/message_reader.hpp"
+#include "base/process.hpp"
 #include "base/units.hpp"
-#include "base/version.hpp"
 #include "config/error_message.hpp"
 #include "http/head.hpp"
+#include "net/byte_stream.hpp"
 #include "net/deadline.hpp"
 #include "net/name_lookup.hpp"
-#include "net/timed_socket.hpp"
 #include "net/tls_fault.hpp"
 #include "tls/certificate.hpp"
 #include "tls/tls_client.hpp"

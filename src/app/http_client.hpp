@@ -17,8 +17,8 @@
 #include "config/address.hpp"
 #include "config/socket_address.hpp"
 #include "net/asio.hpp"
+#include "net/byte_stream.hpp"
 #include "net/deadline.hpp"
-#include "net/timed_socket.hpp"
 #include "tls/tls_settings.hpp"
 
 namespace tidegate::app {

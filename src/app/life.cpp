@@ -19,9 +19,9 @@
 #include "app/file_watch.hpp"
 #include "app/service_notifier.hpp"
 #include "app/worker.hpp"
-#include "base/quote.hpp"
+#include "base/process.hpp"
 #include "base/units.hpp"
-#include "base/version.hpp"
+#include "base/utf8.hpp"
 #include "config/config.hpp"
 #include "telemetry/log.hpp"
 

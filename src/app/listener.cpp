@@ -18,7 +18,7 @@
 #include <fmt/format.h>
 
 #include "base/file_work.hpp"
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "net/descriptor.hpp"
 
 namespace tidegate::app {

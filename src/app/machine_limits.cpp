@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "client/refused_connections.hpp"
-#include "net/splice_pipe.hpp"
+#include "net/transfer.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::app {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 
 namespace tidegate::app {
 

@@ -13,8 +13,8 @@
 
 #include "app/listener.hpp"
 #include "app/own_program.hpp"
+#include "base/process.hpp"
 #include "base/units.hpp"
-#include "base/version.hpp"
 #include "store/memory_store.hpp"
 #include "telemetry/log.hpp"
 

@@ -13,8 +13,8 @@
 
 #include <fmt/format.h>
 
-#include "base/quote.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 #include "net/asio.hpp"
 #include "net/deadline.hpp"
 #include "telemetry/log.hpp"

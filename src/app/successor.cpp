@@ -12,8 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "base/process.hpp"
 #include "base/units.hpp"
-#include "base/version.hpp"
 #include "net/deadline.hpp"
 #include "store/memory_store.hpp"
 

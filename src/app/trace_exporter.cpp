@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/block_signals.hpp"
-#include "base/version.hpp"
+#include "base/process.hpp"
 #include "net/task.hpp"
 #include "telemetry/log.hpp"
 

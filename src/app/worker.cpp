@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "net/busy_poll.hpp"
+#include "net/connection.hpp"
 #include "proxy/request.hpp"
 #include "telemetry/log.hpp"
 #include "telemetry/log_interval.hpp"

@@ -7,10 +7,10 @@
 #include <string>
 #include <string_view>
 
-#include "base/http_version.hpp"
+#include "base/shared_enums.hpp"
 #include "http/head.hpp"
 #include "identity/client_ip.hpp"
-#include "tls/client_certificate.hpp"
+#include "tls/client_auth.hpp"
 
 namespace tidegate::ask {
 

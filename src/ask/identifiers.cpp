@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/utf8.hpp"
-#include "http/method.hpp"
 #include "http/request_value.hpp"
 #include "identity/counted_claims.hpp"
 #include "identity/credentials.hpp"

@@ -14,7 +14,7 @@
 
 #include <openssl/crypto.h>
 
-#include "base/block_signals.hpp"
+#include "base/process.hpp"
 #include "identity/digest.hpp"
 
 namespace tidegate::ask {

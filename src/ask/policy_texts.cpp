@@ -1,7 +1,7 @@
 #include "ask/policy_texts.hpp"
 
-#include "base/json_escape.hpp"
-#include "base/numbers.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
 
 namespace tidegate::ask {
 

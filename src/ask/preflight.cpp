@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/utf8.hpp"
-#include "http/method.hpp"
+#include "http/request_value.hpp"
 
 namespace tidegate::ask {
 

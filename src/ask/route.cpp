@@ -1,7 +1,7 @@
 #include "ask/route.hpp"
 
 #include "ask/preflight.hpp"
-#include "http/method.hpp"
+#include "http/request_value.hpp"
 #include "http/websocket.hpp"
 #include "routing/path_pattern.hpp"
 

@@ -5,9 +5,9 @@
 #include <mutex>
 #include <thread>
 
-#include "base/block_signals.hpp"
-#include "base/quote.hpp"
+#include "base/process.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 
 namespace tidegate {
 

@@ -1,13 +1,16 @@
-// IP addresses and networks as values with one spelling each.
+// IP addresses and networks as values with one spelling each, and lists of them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tidegate {
@@ -66,6 +69,105 @@ struct IpPrefixes {
     const std::vector<int>& of(const IpAddress& ip) const { return ip.v4 ? ipv4 : ipv6; }
     // The network of the widest of them that `ip` is in: what bounds whole clients counts by.
     IpAddress widest(const IpAddress& ip) const;
+};
+
+// A list of networks that requests are compared with: as it is written, for people, and sorted, so
+// that a search among thousands costs some comparisons. Immutable once made.
+class IpNetworks {
+  public:
+    IpNetworks() = default;
+    IpNetworks(std::initializer_list<IpNetwork> written)
+        : IpNetworks(std::vector<IpNetwork>(written)) {}
+    explicit IpNetworks(std::vector<IpNetwork> written);
+
+    bool operator==(const IpNetworks& other) const { return written_ == other.written_; }
+
+    // In the order in which they are written.
+    auto begin() const { return written_.begin(); }
+    auto end() const { return written_.end(); }
+    bool empty() const { return written_.empty(); }
+    std::size_t size() const { return written_.size(); }
+
+    // Whether one of them contains `ip`: a binary search.
+    bool contains(const IpAddress& ip) const;
+    // The first that contains `ip`, or null: one after the other, for people.
+    const IpNetwork* find(const IpAddress& ip) const;
+
+  private:
+    using Bytes = std::array<std::uint8_t, 16>;
+
+    // All addresses from one to another, both included.
+    struct Range {
+        Bytes first{};
+        Bytes last{};
+    };
+    // Of one version of IP: in order, and none touches another.
+    using Ranges = std::vector<Range>;
+
+    static void merge(Ranges& ranges);
+    const Ranges& ranges(bool v4) const { return v4 ? v4_ : v6_; }
+
+    std::vector<IpNetwork> written_;
+    Ranges v4_;
+    Ranges v6_;
+};
+
+// Addresses that may make up more than a quarter of a list: at most three can.
+//
+// The algorithm of Misra and Gries: three counters, and an address without a counter takes one from
+// each. One pass finds every address that may be above a quarter, without a table; a second pass
+// that counts them tells which are.
+class HeavyHitters {
+  public:
+    void add(const IpAddress& address) {
+        auto counter = find(address);
+        if (counter == counters_.end()) {
+            counter = std::find_if(counters_.begin(), counters_.end(),
+                                   [](const Counter& other) { return other.count == 0; });
+        }
+        if (counter == counters_.end()) {
+            for (Counter& other : counters_) --other.count;
+        } else {
+            counter->address = address;
+            ++counter->count;
+        }
+    }
+
+    bool contains(const IpAddress& address) const { return find(address) != counters_.end(); }
+
+    std::vector<IpAddress> addresses() const {
+        std::vector<IpAddress> all;
+        for (const Counter& counter : counters_) {
+            if (counter.count > 0) all.push_back(counter.address);
+        }
+        return all;
+    }
+
+    // Removes addresses for which `is_none` holds.
+    template <class IsNone>
+    void erase_if(IsNone is_none) {
+        for (Counter& counter : counters_) {
+            if (counter.count > 0 && is_none(counter.address)) counter.count = 0;
+        }
+    }
+
+  private:
+    struct Counter {
+        IpAddress address;
+        std::size_t count = 0;  // 0: of no address
+    };
+    using Counters = std::array<Counter, 3>;
+
+    Counters::const_iterator find(const IpAddress& address) const {
+        return std::find_if(counters_.begin(), counters_.end(), [&](const Counter& counter) {
+            return counter.count > 0 && counter.address == address;
+        });
+    }
+    Counters::iterator find(const IpAddress& address) {
+        return counters_.begin() + (std::as_const(*this).find(address) - counters_.cbegin());
+    }
+
+    Counters counters_;
 };
 
 }  // namespace tidegate

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 
-#include "base/ascii.hpp"
+#include "base/text.hpp"
 
 namespace tidegate {
 

@@ -2,9 +2,8 @@
 
 #include <array>
 
-#include "base/ascii.hpp"
-#include "base/numbers.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
 
 namespace tidegate {
 

@@ -1,7 +1,9 @@
-// UTF-8 as far as a reader of foreign text needs it. Pure.
+// UTF-8 as far as a reader of foreign text needs it, and text of a client or a file made fit for a
+// message. Pure.
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace tidegate {
@@ -32,5 +34,16 @@ bool is_blank(char32_t character);
 // none. In a text that is not UTF-8, the bytes 0x85 and 0xA0 are such characters, too, as in
 // Latin-1.
 std::string_view without_outer_blanks(std::string_view text);
+
+// The length of the first character of `text` if is_hidden() says that a reader does not see it or
+// that a terminal obeys it; else 0. Requires text that is not empty.
+std::size_t misleading_bytes(std::string_view text);
+
+// `text` with the bytes of such characters, and those that are not UTF-8, as `\x1b` and the like: a
+// message stays one line, and a terminal is not commanded.
+std::string displayable(std::string_view text);
+
+// At most 60 bytes of `text`, displayable, in backquotes.
+std::string quote(std::string_view text);
 
 }  // namespace tidegate

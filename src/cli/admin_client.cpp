@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 
 #include "admin/message_reader.hpp"
-#include "base/quote.hpp"
-#include "base/strict_json.hpp"
+#include "base/json.hpp"
+#include "base/utf8.hpp"
 #include "cli/admin_text.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_file.hpp"
@@ -23,7 +23,7 @@
 #include "config/file_text.hpp"
 #include "config/load_admin.hpp"
 #include "net/asio.hpp"
-#include "net/timed_socket.hpp"
+#include "net/byte_stream.hpp"
 
 namespace tidegate::cli {
 

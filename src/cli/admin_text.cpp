@@ -12,8 +12,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/json_escape.hpp"
-#include "base/strict_json.hpp"
+#include "base/json.hpp"
 #include "base/timestamp.hpp"
 #include "cli/config_file.hpp"
 #include "config/config.hpp"

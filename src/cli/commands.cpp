@@ -11,7 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "cli/command_list.hpp"
 #include "config/address.hpp"
 #include "config/key_documents.hpp"

@@ -17,9 +17,9 @@
 #include <nlohmann/json.hpp>
 
 #include "app/certificate_list.hpp"
-#include "base/json_text.hpp"
-#include "base/quote.hpp"
+#include "base/json.hpp"
 #include "base/timestamp.hpp"
+#include "base/utf8.hpp"
 #include "cli/commands.hpp"
 #include "config/config.hpp"
 #include "config/error_message.hpp"

@@ -24,9 +24,8 @@
 #include <nlohmann/json.hpp>
 
 #include "admin/message_reader.hpp"
-#include "base/block_signals.hpp"
-#include "base/json_text.hpp"
-#include "base/quote.hpp"
+#include "base/json.hpp"
+#include "base/process.hpp"
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "cli/commands.hpp"
@@ -34,7 +33,7 @@
 #include "config/config.hpp"
 #include "http/problem.hpp"
 #include "net/asio.hpp"
-#include "net/timed_socket.hpp"
+#include "net/byte_stream.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::cli {

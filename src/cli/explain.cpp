@@ -20,7 +20,7 @@
 #include "ask/policy_texts.hpp"
 #include "ask/route.hpp"
 #include "ask/ruleset.hpp"
-#include "base/ascii.hpp"
+#include "base/text.hpp"
 #include "faces/check_question.hpp"
 #include "faces/original_request.hpp"
 #include "h2/fields.hpp"

@@ -17,15 +17,15 @@
 
 #include "ask/charge_notes.hpp"
 #include "base/described_enum.hpp"
-#include "base/http_version.hpp"
 #include "base/ip.hpp"
+#include "base/shared_enums.hpp"
 #include "config/config.hpp"
 #include "faces/check_call.hpp"
 #include "identity/client_ip.hpp"
 #include "identity/key_source.hpp"
 #include "limit/limit.hpp"
 #include "routing/router.hpp"
-#include "tls/client_certificate.hpp"
+#include "tls/client_auth.hpp"
 
 namespace tidegate::cli {
 

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "app/jwks_fetcher.hpp"
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_file.hpp"
 #include "cli/explain.hpp"

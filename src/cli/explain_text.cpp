@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/described_enum.hpp"
-#include "base/json_text.hpp"
-#include "base/quote.hpp"
+#include "base/json.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 #include "cli/explain.hpp"
 
 namespace tidegate::cli {

@@ -12,9 +12,8 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "base/ascii.hpp"
-#include "base/hex.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "cli/commands.hpp"
 #include "config/error_message.hpp"
 #include "identity/digest.hpp"

@@ -9,10 +9,10 @@
 
 #include <fmt/format.h>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "config/error_message.hpp"
 #include "config/quickstart.hpp"
-#include "tls/throwaway_certificate.hpp"
+#include "tls/certificate.hpp"
 
 namespace tidegate::cli {
 

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/metrics.hpp"
-#include "base/json_text.hpp"
+#include "base/json.hpp"
 #include "cli/commands.hpp"
 #include "cli/reference_fields.hpp"
 #include "config/key_documents.hpp"

@@ -18,7 +18,7 @@
 #include "config/config.hpp"
 #include "config/file_text.hpp"
 #include "config/quickstart.hpp"
-#include "tls/throwaway_certificate.hpp"
+#include "tls/certificate.hpp"
 
 namespace tidegate::cli {
 
@@ -31,7 +31,7 @@ struct RunArguments {
 };
 
 struct QuickstartArguments {
-    std::string face;  // a name of base/face.hpp; empty: the proxy
+    std::string face;  // a name of base/shared_enums.hpp; empty: the proxy
     bool with_tls = false;
 };
 

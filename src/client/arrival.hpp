@@ -6,7 +6,7 @@
 #include <string>
 
 #include "identity/client_ip.hpp"
-#include "tls/client_certificate.hpp"
+#include "tls/client_auth.hpp"
 
 namespace tidegate::client {
 

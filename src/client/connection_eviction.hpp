@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <optional>
 
-#include "base/heavy_hitters.hpp"
 #include "base/ip.hpp"
 #include "client/served_connection.hpp"
 #include "config/config.hpp"

@@ -8,7 +8,6 @@
 
 #include <boost/intrusive/list.hpp>
 
-#include "net/turn.hpp"
 #include "net/wakeup.hpp"
 
 namespace tidegate::client {

@@ -11,7 +11,7 @@
 #include "http/head.hpp"
 #include "net/buffer.hpp"
 #include "net/connection.hpp"
-#include "net/splice_pipe.hpp"
+#include "net/transfer.hpp"
 #include "net/wakeup.hpp"
 
 namespace tidegate::client {

@@ -4,9 +4,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "base/free_text.hpp"
-#include "base/numbers.hpp"
-#include "http/gather.hpp"
+#include "base/text.hpp"
+#include "http/framing.hpp"
 
 namespace tidegate::client {
 

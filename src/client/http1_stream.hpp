@@ -12,9 +12,8 @@
 
 #include "client/http1_input.hpp"
 #include "client/stream_base.hpp"
-#include "http/body.hpp"
-#include "net/outbox.hpp"
-#include "net/tunnel_bytes.hpp"
+#include "http/framing.hpp"
+#include "net/transfer.hpp"
 
 namespace tidegate::client {
 

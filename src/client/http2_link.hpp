@@ -10,7 +10,7 @@
 #include "h2/server.hpp"
 #include "net/buffer.hpp"
 #include "net/connection.hpp"
-#include "net/sleeper.hpp"
+#include "net/wakeup.hpp"
 
 namespace tidegate::client {
 

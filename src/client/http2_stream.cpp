@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "client/http2_link.hpp"
 #include "h2/fields.hpp"
 

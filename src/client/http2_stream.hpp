@@ -19,10 +19,10 @@
 #include "client/body_input.hpp"
 #include "client/stream_base.hpp"
 #include "h2/stream.hpp"
-#include "http/body.hpp"
+#include "http/framing.hpp"
 #include "net/buffer.hpp"
 #include "net/connection.hpp"
-#include "net/tunnel_bytes.hpp"
+#include "net/transfer.hpp"
 
 namespace tidegate::client {
 

@@ -2,7 +2,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/free_text.hpp"
+#include "base/text.hpp"
 #include "client/http2_link.hpp"
 #include "client/http2_stream.hpp"
 

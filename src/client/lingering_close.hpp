@@ -3,8 +3,8 @@
 
 #include "net/buffer.hpp"
 #include "net/connection.hpp"
-#include "net/sleeper.hpp"
 #include "net/task.hpp"
+#include "net/wakeup.hpp"
 
 namespace tidegate::client {
 

@@ -14,8 +14,8 @@
 
 #include "client/arrival.hpp"
 #include "net/connection.hpp"
-#include "net/sleeper.hpp"
 #include "net/task.hpp"
+#include "net/wakeup.hpp"
 
 namespace tidegate::client {
 

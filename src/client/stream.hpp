@@ -204,7 +204,7 @@ class Stream {
     TunnelInput read_bytes(Wakeup& wakeup) {
         return http1_ ? http1_->read_bytes(wakeup) : http2_->read_bytes(wakeup);
     }
-    // See send_tunnel() and finish_tunnel() in net/tunnel_bytes.hpp.
+    // See send_tunnel() and finish_tunnel() in net/transfer.hpp.
     IoResult send_bytes(std::string_view bytes, Wakeup& wakeup) {
         return http1_ ? http1_->send_bytes(bytes, wakeup) : http2_->send_bytes(bytes, wakeup);
     }

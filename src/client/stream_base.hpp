@@ -12,7 +12,7 @@
 #include "http/framing.hpp"
 #include "http/head.hpp"
 #include "net/deadline.hpp"
-#include "net/sleeper.hpp"
+#include "net/wakeup.hpp"
 
 namespace tidegate::client {
 

@@ -7,7 +7,7 @@
 
 #include <openssl/ssl.h>
 
-#include "base/ascii.hpp"
+#include "base/text.hpp"
 #include "http/proxy_header.hpp"
 
 namespace tidegate::client {

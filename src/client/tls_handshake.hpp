@@ -19,8 +19,8 @@
 #include "client/handshake_shares.hpp"
 #include "client/handshake_turns.hpp"
 #include "net/connection.hpp"
-#include "net/sleeper.hpp"
 #include "net/task.hpp"
+#include "net/wakeup.hpp"
 #include "tls/tls_server.hpp"
 
 namespace tidegate::client {

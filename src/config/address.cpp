@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <optional>
 
-#include "base/ascii.hpp"
 #include "base/ip.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 #include "config/address_text.hpp"
 #include "config/error_message.hpp"
 

@@ -15,17 +15,16 @@
 #include <variant>
 #include <vector>
 
-#include "base/face.hpp"
 #include "base/file_work.hpp"
 #include "base/ip.hpp"
-#include "base/log_format.hpp"
+#include "base/shared_enums.hpp"
 #include "base/units.hpp"
 #include "config/cors.hpp"
 #include "config/files_read.hpp"
 #include "config/socket_address.hpp"
 #include "config/tracing.hpp"
 #include "config/upstream.hpp"
-#include "http/method.hpp"
+#include "http/request_value.hpp"
 #include "identity/client_ip.hpp"
 #include "identity/client_list.hpp"
 #include "identity/user_methods.hpp"

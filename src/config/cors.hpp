@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "http/origin.hpp"
+#include "http/request_value.hpp"
 
 namespace tidegate::config {
 

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "config/error_message.hpp"
 
 namespace tidegate::config {

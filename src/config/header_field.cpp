@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/ascii.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
 
 namespace tidegate::config {
 

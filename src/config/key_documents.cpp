@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/ascii.hpp"
+#include "base/text.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "config/address.hpp"
 #include "config/error_message.hpp"
 

@@ -5,9 +5,9 @@
 #include <tuple>
 #include <utility>
 
-#include "base/numbers.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 #include "config/config.hpp"
 #include "config/file_text.hpp"
 #include "config/include.hpp"

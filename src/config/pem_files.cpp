@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/file_work.hpp"
-#include "base/quote.hpp"
 #include "base/timestamp.hpp"
+#include "base/utf8.hpp"
 #include "config/referenced_file.hpp"
 
 namespace tidegate::config {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "config/read_sections.hpp"
 #include "identity/identifier.hpp"
 

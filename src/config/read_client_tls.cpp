@@ -2,7 +2,7 @@
 // configuration is read, not when the first connection is made.
 #include <utility>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "config/address.hpp"
 #include "config/keys.hpp"
 #include "config/pem_files.hpp"

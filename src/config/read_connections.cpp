@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/quote.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
 

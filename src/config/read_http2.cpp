@@ -4,8 +4,8 @@
 #include <chrono>
 #include <string>
 
-#include "base/quote.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
 

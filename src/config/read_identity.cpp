@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "config/header_field.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"

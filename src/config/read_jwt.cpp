@@ -1,7 +1,7 @@
 // `jwt` of `identity.user`: where a token is, and what must hold for it.
 #include <utility>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "config/address.hpp"
 #include "config/keys.hpp"
 #include "config/user_method.hpp"

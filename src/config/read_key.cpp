@@ -3,8 +3,8 @@
 #include <array>
 #include <utility>
 
-#include "base/ascii.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "config/header_field.hpp"
 #include "config/read_sections.hpp"
 #include "http/forwarding_fields.hpp"

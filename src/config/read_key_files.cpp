@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "config/address.hpp"
 #include "config/read_sections.hpp"
 #include "config/referenced_file.hpp"

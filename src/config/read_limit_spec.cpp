@@ -9,10 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/ascii.hpp"
-#include "base/numbers.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 #include "config/file_text.hpp"
 #include "config/files_read.hpp"
 #include "config/header_field.hpp"

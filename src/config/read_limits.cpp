@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "config/read_limit_spec.hpp"
 #include "config/read_sections.hpp"
 

@@ -8,10 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/ascii.hpp"
 #include "base/file_work.hpp"
-#include "base/numbers.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "config/address.hpp"
 #include "config/error_message.hpp"
 #include "config/keys.hpp"

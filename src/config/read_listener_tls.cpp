@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "base/quote.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 #include "config/keys.hpp"
 #include "config/listener_tls.hpp"
 #include "config/pem_files.hpp"

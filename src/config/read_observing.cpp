@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/file_work.hpp"
-#include "base/numbers.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "config/address.hpp"
 #include "config/header_field.hpp"
 #include "config/read_sections.hpp"

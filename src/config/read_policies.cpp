@@ -2,7 +2,7 @@
 #include <memory>
 #include <utility>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
 

@@ -5,9 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "base/ascii.hpp"
-#include "base/hex.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "config/file_text.hpp"
 #include "config/files_read.hpp"
 #include "config/keys.hpp"

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "base/quote.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 #include "config/header_field.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"

@@ -4,13 +4,12 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/ascii.hpp"
-#include "base/hex.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "config/address.hpp"
 #include "config/header_field.hpp"
 #include "config/read_sections.hpp"
-#include "http/method.hpp"
+#include "http/request_value.hpp"
 #include "identity/digest.hpp"
 #include "routing/path_pattern.hpp"
 

@@ -6,12 +6,11 @@
 #include <string>
 #include <utility>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "config/listener_tls.hpp"
 #include "config/pem_files.hpp"
 #include "config/read_sections.hpp"
 #include "tls/certificate.hpp"
-#include "tls/system_authorities.hpp"
 
 namespace tidegate::config {
 

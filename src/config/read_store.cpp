@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "config/address.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"

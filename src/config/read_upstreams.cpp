@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/ascii.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "config/address.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "config/header_field.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"

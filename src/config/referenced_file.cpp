@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/file_work.hpp"
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "config/file_text.hpp"
 
 namespace tidegate::config {

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <string>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "config/key_advice.hpp"
 #include "config/keys.hpp"
 #include "config/suggest.hpp"

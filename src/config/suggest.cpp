@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 
-#include "base/ascii.hpp"
+#include "base/text.hpp"
 
 namespace tidegate::config {
 

@@ -6,9 +6,9 @@
 #include <boost/url/parse.hpp>
 #include <boost/url/url_view.hpp>
 
-#include "base/ascii.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 #include "config/address.hpp"
 #include "config/address_text.hpp"
 #include "config/error_message.hpp"

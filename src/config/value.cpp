@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <iterator>
 
-#include "base/ascii.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 #include "config/environment.hpp"
 #include "config/file_text.hpp"
 #include "config/suggest.hpp"

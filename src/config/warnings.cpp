@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "config/read_sections.hpp"
 #include "config/suggest.hpp"
 #include "identity/jwk.hpp"

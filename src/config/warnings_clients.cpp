@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "config/read_sections.hpp"
 
 namespace tidegate::config {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "config/read_sections.hpp"
 
 namespace tidegate::config {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/ip.hpp"
-#include "base/quote.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 #include "config/read_sections.hpp"
 #include "http/grpc.hpp"
 #include "limit/limit.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 
 namespace tidegate::config {
 

@@ -10,7 +10,6 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
-#include "base/quote.hpp"
 #include "base/utf8.hpp"
 #include "config/yaml_advice.hpp"
 

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/json_text.hpp"
-#include "base/quote.hpp"
+#include "base/json.hpp"
+#include "base/utf8.hpp"
 
 namespace tidegate::doctor {
 

@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
-#include "base/ascii.hpp"
 #include "base/ip.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "config/address.hpp"
 #include "config/config.hpp"
 #include "doctor/examinations.hpp"

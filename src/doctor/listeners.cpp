@@ -15,16 +15,16 @@
 
 #include <fmt/format.h>
 
-#include "base/ascii.hpp"
 #include "base/ip.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 #include "config/address.hpp"
 #include "doctor/examinations.hpp"
 #include "doctor/faces.hpp"
 #include "doctor/thresholds.hpp"
 #include "doctor/trial.hpp"
-#include "net/timed_socket.hpp"
+#include "net/byte_stream.hpp"
 #include "tls/certificate.hpp"
 #include "tls/tls_client.hpp"
 

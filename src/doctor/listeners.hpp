@@ -9,7 +9,7 @@
 #include "config/config.hpp"
 #include "doctor/finding.hpp"
 #include "doctor/trial.hpp"
-#include "tls/system_authorities.hpp"
+#include "tls/certificate.hpp"
 
 namespace tidegate::doctor {
 

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "doctor/thresholds.hpp"
 #include "doctor/trial.hpp"
 #include "redis/resp.hpp"

@@ -12,8 +12,8 @@
 
 #include <fmt/format.h>
 
-#include "base/quote.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 #include "doctor/redis_connection.hpp"
 #include "doctor/thresholds.hpp"
 #include "limit/limit.hpp"

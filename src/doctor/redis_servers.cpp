@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 
 #include "app/shared_state.hpp"
-#include "base/quote.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 #include "config/config.hpp"
 #include "doctor/examinations.hpp"
 #include "doctor/finding.hpp"

@@ -14,9 +14,9 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include "net/byte_stream.hpp"
 #include "net/deadline.hpp"
 #include "net/name_lookup.hpp"
-#include "net/timed_socket.hpp"
 #include "net/tls_fault.hpp"
 
 namespace tidegate::doctor {

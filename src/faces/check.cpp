@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "ask/verdict.hpp"
-#include "base/numbers.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "client/stream.hpp"
 #include "faces/check_call.hpp"
 #include "faces/check_question.hpp"
 #include "faces/sealed_id.hpp"
-#include "http/bearer.hpp"
+#include "http/field.hpp"
 #include "net/task.hpp"
 #include "proxy/activity.hpp"
 #include "proxy/exchange.hpp"

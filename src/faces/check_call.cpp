@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "base/json_tree.hpp"
-#include "base/quote.hpp"
+#include "base/json.hpp"
+#include "base/utf8.hpp"
 #include "limit/algorithm.hpp"
 
 namespace tidegate::faces {

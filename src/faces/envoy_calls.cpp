@@ -8,7 +8,7 @@
 #include <array>
 #include <limits>
 
-#include "http/field_lines.hpp"
+#include "http/field.hpp"
 #include "http/framing.hpp"
 #include "http/head.hpp"
 #include "limit/algorithm.hpp"

@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "ask/route.hpp"
-#include "base/ascii.hpp"
+#include "base/text.hpp"
 #include "faces/envoy_calls.hpp"
 #include "faces/identity_fields.hpp"
-#include "http/field_lines.hpp"
+#include "http/field.hpp"
 #include "http/grpc.hpp"
-#include "http/method.hpp"
+#include "http/request_value.hpp"
 #include "proxy/fault_answer.hpp"
 #include "proxy/heads.hpp"
 #include "proxy/read_body.hpp"

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "ask/route.hpp"
-#include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "faces/identity_fields.hpp"
 #include "faces/original_request.hpp"
-#include "http/field_lines.hpp"
+#include "http/field.hpp"
 #include "proxy/fault_answer.hpp"
 #include "proxy/read_body.hpp"
 #include "proxy/request.hpp"

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/numbers.hpp"
-#include "http/field_lines.hpp"
+#include "base/text.hpp"
+#include "http/field.hpp"
 #include "proxy/fault_answer.hpp"
 #include "proxy/request.hpp"
 

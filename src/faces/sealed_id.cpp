@@ -9,9 +9,8 @@
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 
-#include "base/hex.hpp"
-#include "base/json_text.hpp"
-#include "base/strict_json.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
 #include "identity/base64url.hpp"
 #include "identity/digest.hpp"
 

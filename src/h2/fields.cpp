@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/numbers.hpp"
+#include "base/text.hpp"
 
 namespace tidegate::h2 {
 

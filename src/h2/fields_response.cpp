@@ -1,5 +1,5 @@
 // FieldBlock: the heads of answers.
-#include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "h2/fields.hpp"
 #include "http/problem.hpp"
 

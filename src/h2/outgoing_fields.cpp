@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/ascii.hpp"
+#include "base/text.hpp"
 #include "h2/fields.hpp"
 #include "h2/session.hpp"
 #include "http/framing.hpp"

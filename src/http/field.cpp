@@ -1,13 +1,16 @@
 #include "http/field.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
-#include "base/ascii.hpp"
-#include "base/byte_words.hpp"
+#include "base/secrets.hpp"
+#include "base/text.hpp"
+#include "base/timestamp.hpp"
 
 namespace tidegate::http {
+
 namespace {
 
 // A name as numbers: the first eight bytes, the second and the last, which may overlap; what is
@@ -212,6 +215,42 @@ std::string_view single_value(const Fields& fields, std::string_view name) {
 
 std::string_view single_value(const Fields& fields, FieldName name) {
     return single_value_where(fields, [&](const Field& field) { return field.id == name; });
+}
+
+void append_quoted_string(std::string_view text, std::string& out) {
+    out += '"';
+    for (const char c : text) {
+        if (c == '"' || c == '\\') out += '\\';
+        out += c >= ' ' && c <= '~' ? c : '?';
+    }
+    out += '"';
+}
+
+void append_integer(std::int64_t number, std::string& out) {
+    append_number(std::clamp(number, -kStructuredIntegerMax, kStructuredIntegerMax), out);
+}
+
+void DateField::set(std::chrono::system_clock::time_point now) {
+    const auto second = std::chrono::floor<std::chrono::seconds>(now);
+    if (second == second_) return;
+    second_ = second;
+    line_ = "Date: ";
+    append_http_date(second, line_);
+    line_ += "\r\n";
+}
+
+bool bears_token(std::string_view authorization, std::string_view token) {
+    static constexpr std::string_view kScheme = "Bearer ";
+    if (token.empty() || authorization.size() <= kScheme.size()) return false;
+    if (!equal_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) return false;
+    authorization.remove_prefix(kScheme.size());
+    authorization.remove_prefix(
+        std::min(authorization.find_first_not_of(' '), authorization.size()));
+    return equal_in_constant_time(authorization, token);
+}
+
+bool bears_token(const Fields& fields, std::string_view token) {
+    return bears_token(single_value(fields, "authorization"), token);
 }
 
 }  // namespace tidegate::http

@@ -1,9 +1,16 @@
-// Header fields as views into the bytes they were read from, and the names we know.
+// Header fields: views into the bytes they were read from, the names we know, and how their lines
+// and values are written. Pure.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/text.hpp"
 
 namespace tidegate::http {
 
@@ -75,5 +82,60 @@ void keep_in(std::string& text, Fields& fields);
 // The value of the only field of that name; empty if there is none or more than one.
 std::string_view single_value(const Fields& fields, std::string_view name);
 std::string_view single_value(const Fields& fields, FieldName name);
+
+// Appends `name: value` and the end of the line, as clients and upstreams get it.
+inline void append_field(std::string_view name, std::string_view value, std::string& out) {
+    // One growth for the four pieces: a message has some ten of these lines.
+    const std::size_t begin = out.size();
+    out.resize(begin + name.size() + value.size() + 4);
+    char* to = std::copy(name.begin(), name.end(), out.data() + begin);
+    *to++ = ':';
+    *to++ = ' ';
+    to = std::copy(value.begin(), value.end(), to);
+    *to++ = '\r';
+    *to = '\n';
+}
+
+inline void append_field(std::string_view name, std::uint64_t value, std::string& out) {
+    out.append(name).append(": ");
+    append_number(value, out);
+    out.append("\r\n");
+}
+
+// The largest magnitude of an Integer (RFC 9651 section 3.3.1: fifteen digits).
+inline constexpr std::int64_t kStructuredIntegerMax = 999'999'999'999'999;
+
+// Appends a String of a structured field (RFC 9651): `text` between quotes, `"` and `\` escaped.
+// Bytes that a String cannot hold (anything but printable ASCII) become `?`, so that no name can
+// break out of its field. A quoted-string of RFC 9110 section 5.6.4 has the same form.
+void append_quoted_string(std::string_view text, std::string& out);
+
+// Appends an Integer of a structured field. What does not fit in fifteen digits becomes the nearest
+// that does.
+void append_integer(std::int64_t number, std::string& out);
+
+// The line `Date: ...` of answers, formatted once a second and copied into each answer.
+// One a worker, one thread.
+class DateField {
+  public:
+    // Formats the line anew if `now` lies in another second than the last time. Requires a moment
+    // from the epoch to the end of the year 9999.
+    void set(std::chrono::system_clock::time_point now);
+
+    // The whole line, `Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n` (RFC 9110 section 6.6.1). Good
+    // until the next set(). Empty before the first.
+    std::string_view line() const { return line_; }
+
+  private:
+    std::chrono::sys_seconds second_{std::chrono::seconds{-1}};
+    std::string line_;
+};
+
+// Whether the value of an Authorization field is this bearer token (RFC 6750 section 2.1); schemes
+// are compared without case (RFC 9110 section 11.1). The time it takes does not tell how much of
+// the token is right.
+bool bears_token(std::string_view authorization, std::string_view token);
+// Whether the only Authorization field is.
+bool bears_token(const Fields& fields, std::string_view token);
 
 }  // namespace tidegate::http

@@ -1,14 +1,16 @@
 #include "http/forwarding_fields.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
+#include <limits>
+#include <system_error>
 
-#include "base/ascii.hpp"
-#include "base/numbers.hpp"
-#include "http/field_lines.hpp"
-#include "http/structured_field.hpp"
+#include "base/text.hpp"
+#include "http/field.hpp"
 
 namespace tidegate::http {
+
 namespace {
 
 constexpr std::string_view kPseudonym = "tidegate";
@@ -325,6 +327,18 @@ bool is_forwarding_field(const Field& field) {
     if (field.name.size() == 9) return equal_as_variable(field.name, "x-real-ip");
     return field.name.size() > kOtherPrefix.size() &&
            equal_as_variable(field.name.substr(0, kOtherPrefix.size()), kOtherPrefix);
+}
+
+std::optional<std::uint64_t> max_forwards(const RequestHead& head) {
+    if (head.method != "OPTIONS") return {};
+    const std::string_view text = single_value(head.fields, kMaxForwards);
+    if (text.empty()) return {};
+    const char* const end = text.data() + text.size();
+    std::uint64_t number = 0;
+    const auto [stop, fault] = std::from_chars(text.data(), end, number);
+    if (stop != end) return {};
+    if (fault == std::errc::result_out_of_range) return std::numeric_limits<std::uint64_t>::max();
+    return number;
 }
 
 }  // namespace tidegate::http

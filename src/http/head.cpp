@@ -4,9 +4,8 @@
 #include <array>
 #include <cstring>
 
-#include "base/ascii.hpp"
-#include "base/byte_words.hpp"
 #include "base/ip.hpp"
+#include "base/text.hpp"
 
 namespace tidegate::http {
 

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "base/json_escape.hpp"
-#include "base/numbers.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
 
 namespace tidegate::http {
 namespace {

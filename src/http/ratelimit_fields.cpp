@@ -1,6 +1,6 @@
 #include "http/ratelimit_fields.hpp"
 
-#include "http/structured_field.hpp"
+#include "http/field.hpp"
 
 namespace tidegate::http {
 namespace {

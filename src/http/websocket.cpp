@@ -4,7 +4,7 @@
 #include <cassert>
 #include <limits>
 
-#include "base/ascii.hpp"
+#include "base/text.hpp"
 
 namespace tidegate::http {
 

@@ -4,7 +4,7 @@
 
 #include <openssl/crypto.h>
 
-#include "base/hex.hpp"
+#include "base/text.hpp"
 #include "identity/digest.hpp"
 #include "identity/identifier.hpp"
 

@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/hex.hpp"
+#include "base/text.hpp"
 #include "identity/api_keys.hpp"
 #include "identity/counted_claims.hpp"
 #include "identity/credentials.hpp"

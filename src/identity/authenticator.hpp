@@ -19,7 +19,7 @@
 #include "identity/credentials.hpp"
 #include "identity/key_source.hpp"
 #include "identity/user_methods.hpp"
-#include "tls/client_certificate.hpp"
+#include "tls/client_auth.hpp"
 
 namespace tidegate::identity {
 

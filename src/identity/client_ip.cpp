@@ -6,8 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/ascii.hpp"
-#include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "http/field.hpp"
 
 namespace tidegate::identity {

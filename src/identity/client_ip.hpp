@@ -10,7 +10,6 @@
 
 #include "base/described_enum.hpp"
 #include "base/ip.hpp"
-#include "base/ip_networks.hpp"
 #include "http/field.hpp"
 
 namespace tidegate::identity {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/ip.hpp"
-#include "base/ip_networks.hpp"
 
 namespace tidegate::identity {
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "identity/identifier.hpp"
 
 namespace tidegate::identity {

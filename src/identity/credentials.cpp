@@ -7,8 +7,7 @@
 
 #include <openssl/crypto.h>
 
-#include "base/ascii.hpp"
-#include "base/hex.hpp"
+#include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "http/field.hpp"
 #include "http/request_value.hpp"

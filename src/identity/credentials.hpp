@@ -12,7 +12,7 @@
 #include "http/field.hpp"
 #include "identity/identifier.hpp"
 #include "identity/user_methods.hpp"
-#include "tls/client_certificate.hpp"
+#include "tls/client_auth.hpp"
 
 namespace tidegate::identity {
 

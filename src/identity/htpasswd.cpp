@@ -10,8 +10,8 @@
 
 #include <openssl/crypto.h>
 
-#include "base/ascii.hpp"
-#include "base/constant_time.hpp"
+#include "base/secrets.hpp"
+#include "base/text.hpp"
 #include "base/units.hpp"
 #include "identity/identifier.hpp"
 

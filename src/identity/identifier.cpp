@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "base/hex.hpp"
-#include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "identity/digest.hpp"
 

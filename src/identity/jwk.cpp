@@ -17,7 +17,7 @@
 #include <openssl/evp.h>
 
 #include "base/described_enum.hpp"
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "identity/base64url.hpp"
 
 namespace tidegate::identity {

@@ -15,8 +15,8 @@
 
 #include <openssl/types.h>
 
+#include "base/json.hpp"
 #include "base/result.hpp"
-#include "base/strict_json.hpp"
 #include "identity/user_methods.hpp"
 
 namespace tidegate::identity {

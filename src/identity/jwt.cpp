@@ -16,8 +16,8 @@
 #include <nlohmann/json.hpp>
 #include <openssl/err.h>
 
-#include "base/numbers.hpp"
-#include "base/strict_json.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "http/field.hpp"
 #include "identity/base64url.hpp"

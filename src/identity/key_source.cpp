@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/quote.hpp"
-#include "base/strict_json.hpp"
+#include "base/json.hpp"
+#include "base/utf8.hpp"
 
 namespace tidegate::identity {
 

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/ascii.hpp"
+#include "base/text.hpp"
 
 namespace tidegate::limit {
 namespace {

@@ -19,7 +19,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/assert/source_location.hpp>
 
-#include "net/internal_error.hpp"
 #include "net/task.hpp"
 
 namespace tidegate {

@@ -1,31 +1,77 @@
-// A non-blocking stream socket and whether it is worth trying: the part of a client's and of an
-// upstream's connection that is the same. Holds no buffer.
-//
-// In the clear, or over TLS once begin_tls() was called: then what is read and written is what is
-// spoken over TLS, and the rest is as in the clear. But an end without close_notify is a failure,
-// as an attacker on the way could have cut the connection there.
-//
-// Reads and writes are tried at once and never wait. Who finds nothing to read names itself
-// (`watch_read`) and sleeps on a Wakeup until `readable`. Reference-counted, because who is woken
-// may let go of it. Single-threaded.
+// Non-blocking connections, and which of them are worth trying again. Single-threaded.
 #pragma once
 
+#include <sys/epoll.h>
 #include <sys/uio.h>
 
+#include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 
+#include <boost/asio/posix/basic_stream_descriptor.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <boost/smart_ptr/intrusive_ref_counter.hpp>
 
+#include "net/asio.hpp"
 #include "net/descriptor.hpp"
-#include "net/readiness.hpp"
 #include "net/wakeup.hpp"
 #include "tls/channel.hpp"
 
 namespace tidegate {
+
+class Connection;
+
+// Which connections of a worker are worth trying again.
+//
+// One epoll instance of our own, nested in the event loop's. A connection is registered once, for
+// edges, and never again: to ask Asio for each wait would cost a system call each time. The loop
+// wakes for the whole instance, and what is ready, up to 256 at once, runs in one turn; turns that
+// begin with something else ask for it, too. While each turn brings several, some follow one
+// another.
+class Readiness final : private Turn::Source {
+  public:
+    // Throws std::system_error when the kernel has no epoll instance to give.
+    explicit Readiness(asio::io_context& io);
+    ~Readiness();
+    Readiness(const Readiness&) = delete;
+    Readiness& operator=(const Readiness&) = delete;
+
+    // Tells `connection` of what happens to `descriptor` from now on, and what it is like now.
+    // False when the kernel will not.
+    bool add(int descriptor, Connection& connection);
+    // No more events are delivered; the descriptor is about to be closed.
+    void remove(const Connection& connection);
+    // The same for a descriptor that stays open.
+    void release(int descriptor, const Connection& connection);
+
+    // The events that were fetched for `connection` and not delivered yet, or 0: what is ready in
+    // one turn is fetched at once and delivered one by one.
+    std::uint32_t undelivered(const Connection& connection) const;
+
+    // The event loop need not go on for our sake.
+    void stop();
+
+  private:
+    void watch();
+    void tell() noexcept override;
+
+    Turn& turn_;
+    asio::posix::basic_stream_descriptor<Executor> epoll_;
+    std::array<epoll_event, 256> events_;
+    std::size_t next_ = 0;   // of events_, the first that has not been delivered
+    std::size_t count_ = 0;  // of events_
+};
+
+// Waits for events without sleeping: to be woken takes tens of microseconds where the CPU has gone
+// to sleep meanwhile, more than all that Tidegate does for a request.
+//
+// Runs the handlers that are ready. Where none is, polls for events until one is, for `patience` at
+// most; other threads that want this CPU get it meanwhile. Returns whether a handler ran; at once
+// when the loop has no work left. Call on the loop's thread only.
+bool poll_for(asio::io_context& io, std::chrono::microseconds patience);
 
 enum class IoStatus : unsigned char {
     ok,           // `bytes` were moved; a short write is ok too
@@ -39,6 +85,16 @@ struct IoResult {
     std::size_t bytes = 0;
 };
 
+// A non-blocking stream socket and whether it is worth trying: the part of a client's and of an
+// upstream's connection that is the same. Holds no buffer.
+//
+// In the clear, or over TLS once begin_tls() was called: then what is read and written is what is
+// spoken over TLS, and the rest is as in the clear. But an end without close_notify is a failure,
+// as an attacker on the way could have cut the connection there.
+//
+// Reads and writes are tried at once and never wait. Who finds nothing to read names itself
+// (`watch_read`) and sleeps on a Wakeup until `readable`. Reference-counted, because who is woken
+// may let go of it. Single-threaded.
 class Connection : public boost::intrusive_ref_counter<Connection, boost::thread_unsafe_counter> {
   public:
     // Takes over `descriptor`, a non-blocking stream socket, which may still be connecting; none is

@@ -3,14 +3,21 @@
 // A Task runs when it is awaited, on the stack of its caller: one that never has to wait is a call
 // that costs little more than any other. Where one waits, all that wait for it stop with it, and
 // they go on, or are destroyed, as one. Single-threaded.
+//
+// At the end: what becomes of exceptions that no part of the program expects, such as bugs and
+// memory that is not there. None of them passes in silence.
 #pragma once
 
 #include <coroutine>
 #include <cstddef>
 #include <exception>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
+
+#include <boost/assert/source_location.hpp>
 
 namespace tidegate {
 
@@ -133,5 +140,17 @@ class Waiting {
     std::coroutine_handle<> waiting_;
     std::coroutine_handle<> root_;
 };
+
+// What `failure`, which is not null, says of itself.
+std::string words_of(const std::exception_ptr& failure);
+
+// How end_program() tells why; until one is set, on standard error. Must not throw. Any thread.
+using TellEnd = void (*)(std::string_view why) noexcept;
+void set_tell_end(TellEnd tell);
+
+// Ends the program at once, with SIGABRT: `failure` ended what was begun at `from`, and the program
+// is of no use without it. Any thread.
+[[noreturn]] void end_program(const std::exception_ptr& failure,
+                              const boost::source_location& from) noexcept;
 
 }  // namespace tidegate

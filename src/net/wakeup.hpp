@@ -1,25 +1,101 @@
-// The one place where a coroutine sleeps.
-//
-// Whoever has news sets a flag of its own and wakes the sleeper, who looks at all the flags it
-// cares for and sleeps again if none is set. So a coroutine waits for any of several events
-// without cancelling the others, and a completion that comes late only wakes it once in vain.
-// Single-threaded.
+// Where a coroutine sleeps, and when it is woken: at once, at the end of a turn of the event loop,
+// or at a deadline. Single-threaded.
 #pragma once
 
+#include <cassert>
+#include <chrono>
 #include <utility>
 
 #include <boost/asio/execution_context.hpp>
 #include <boost/intrusive/list.hpp>
 
 #include "net/asio.hpp"
-#include "net/turn.hpp"
+#include "net/deadline.hpp"
 
 namespace tidegate {
+
+// A turn of the event loop: an answer of Redis, or what the connections of clients and upstreams
+// have brought; in any case with what else is ready on those connections.
+//
+// What several parts of it ask for is done once, at its end and before the loop asks the kernel for
+// the next event: to post it would cost a system call and an event of its own. What is asked for
+// outside of a turn, or while one ends, has a turn posted. Single-threaded.
+class Turn final : public asio::execution_context::service {
+  public:
+    using key_type = Turn;
+    static inline asio::execution_context::id id;
+
+    // Something to do at the end of a turn. Destroyed, it is not done.
+    class Duty : public boost::intrusive::list_base_hook<
+                     boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+      public:
+        Duty() = default;
+        Duty(const Duty&) = delete;
+        Duty& operator=(const Duty&) = delete;
+
+        // May destroy this, and others.
+        virtual void end_of_turn() noexcept = 0;
+
+      protected:
+        ~Duty() = default;
+    };
+
+    // Those whose news belong to every turn.
+    class Source {
+      public:
+        virtual void tell() noexcept = 0;
+
+      protected:
+        ~Source() = default;
+    };
+
+    // The one of the loop of `executor`.
+    static Turn& of(const Executor& executor);
+    // For use_service() only.
+    explicit Turn(asio::execution_context& context);
+
+    // Has `duty` done once, at the end of this turn or, outside of any and while one ends, of the
+    // next. It may be added again from within itself.
+    void add(Duty& duty);
+
+    // At most one; null: none any more.
+    void set_source(Source* source) {
+        assert(source == nullptr || source_ == nullptr);
+        source_ = source;
+    }
+
+    // Runs `event` as a turn: then the source tells its news, so that what the duties find is not
+    // older than the event. Not from within another turn.
+    template <class Event>
+    void run(Event event) noexcept {
+        assert(!is_running_);
+        is_running_ = true;
+        event();
+        if (source_ != nullptr) source_->tell();
+        end();
+    }
+
+  private:
+    using Duties = boost::intrusive::list<Duty, boost::intrusive::constant_time_size<false>>;
+
+    void end() noexcept;
+    void shutdown() override { duties_.clear(); }
+
+    Executor executor_;
+    Source* source_ = nullptr;
+    Duties duties_;
+    bool is_running_ = false;
+};
 
 // In a list while it is to be woken later; destroyed, it is in none.
 using WakeupHook =
     boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
+// The one place where a coroutine sleeps.
+//
+// Whoever has news sets a flag of its own and wakes the sleeper, who looks at all the flags it
+// cares for and sleeps again if none is set. So a coroutine waits for any of several events
+// without cancelling the others, and a completion that comes late only wakes it once in vain.
 class Wakeup : public WakeupHook {
   public:
     explicit Wakeup(Executor executor)
@@ -103,6 +179,45 @@ class Wakeup : public WakeupHook {
     Executor executor_;
     Due* due_;
     Waiting sleeper_;
+};
+
+// A coroutine's sleep with a deadline. Wakes for whoever calls wakeup(), and when the time allowed
+// has run out.
+class Sleeper {
+  public:
+    Sleeper(Executor executor, DeadlineWheel& wheel)
+        : wheel_(wheel), wakeup_(std::move(executor)), deadline_(&Sleeper::on_expired, this) {}
+
+    // From now on. Replaces what was allowed before.
+    void allow(std::chrono::milliseconds time) {
+        expired_ = false;
+        wheel_.set(deadline_, time);
+    }
+    void allow_forever() {
+        expired_ = false;
+        deadline_.clear();
+    }
+    bool expired() const { return expired_; }
+
+    // To a tick of the wheel: costs nothing.
+    SteadyTime now() const { return wheel_.now(); }
+
+    auto sleep() { return wakeup_.wait(); }
+    // For who could go on without ever waiting: lets the others have their turn.
+    auto step_aside() { return wakeup_.step_aside(); }
+    Wakeup& wakeup() { return wakeup_; }
+
+  private:
+    static void on_expired(void* self) {
+        auto& sleeper = *static_cast<Sleeper*>(self);
+        sleeper.expired_ = true;
+        sleeper.wakeup_.wake_later();
+    }
+
+    DeadlineWheel& wheel_;
+    Wakeup wakeup_;
+    Deadline deadline_;
+    bool expired_ = false;
 };
 
 }  // namespace tidegate

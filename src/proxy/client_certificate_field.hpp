@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tls/client_certificate.hpp"
+#include "tls/client_auth.hpp"
 
 namespace tidegate::proxy {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "http/field_lines.hpp"
+#include "http/field.hpp"
 #include "http/framing.hpp"
 
 namespace tidegate::proxy {

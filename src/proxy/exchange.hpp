@@ -14,7 +14,7 @@
 #include "client/stream.hpp"
 #include "net/buffer.hpp"
 #include "net/deadline.hpp"
-#include "net/sleeper.hpp"
+#include "net/wakeup.hpp"
 #include "proxy/generation.hpp"
 #include "proxy/metrics.hpp"
 #include "proxy/request_trace.hpp"

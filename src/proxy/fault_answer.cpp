@@ -9,7 +9,7 @@
 #include "ask/policy_texts.hpp"
 #include "ask/verdict.hpp"
 #include "base/timestamp.hpp"
-#include "http/field_lines.hpp"
+#include "http/field.hpp"
 #include "http/websocket.hpp"
 #include "proxy/cors_fields.hpp"
 #include "proxy/heads.hpp"

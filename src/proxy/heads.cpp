@@ -1,10 +1,9 @@
 #include "proxy/heads.hpp"
 
-#include "http/field_lines.hpp"
+#include "http/field.hpp"
 #include "http/forwarding_fields.hpp"
-#include "http/max_forwards.hpp"
-#include "http/method.hpp"
 #include "http/ratelimit_fields.hpp"
+#include "http/request_value.hpp"
 #include "http/websocket.hpp"
 #include "proxy/client_certificate_field.hpp"
 #include "proxy/cors_fields.hpp"

@@ -12,7 +12,7 @@
 
 #include "ask/fault.hpp"
 #include "base/described_enum.hpp"
-#include "base/face.hpp"
+#include "base/shared_enums.hpp"
 #include "proxy/status_counts.hpp"
 #include "store/metrics.hpp"
 #include "telemetry/counters.hpp"

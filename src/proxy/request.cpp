@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "ask/route.hpp"
+#include "http/forwarding_fields.hpp"
 #include "http/grpc.hpp"
-#include "http/max_forwards.hpp"
 #include "proxy/fault_answer.hpp"
 #include "proxy/forward.hpp"
 #include "proxy/record.hpp"

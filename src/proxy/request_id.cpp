@@ -3,7 +3,7 @@
 #include <random>
 #include <string_view>
 
-#include "base/hex.hpp"
+#include "base/text.hpp"
 #include "http/head.hpp"
 
 namespace tidegate::proxy {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "http/field.hpp"
-#include "http/field_lines.hpp"
 #include "identity/digest.hpp"
 #include "proxy/exchange.hpp"
 #include "proxy/worker_context.hpp"

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/face.hpp"
+#include "base/shared_enums.hpp"
 #include "telemetry/counters.hpp"
 #include "telemetry/exposition.hpp"
 #include "telemetry/outcome.hpp"

@@ -7,10 +7,10 @@
 #include <string>
 
 #include "ask/engine.hpp"
-#include "http/date_field.hpp"
+#include "http/field.hpp"
 #include "net/asio.hpp"
 #include "net/deadline.hpp"
-#include "net/splice_pipe.hpp"
+#include "net/transfer.hpp"
 #include "proxy/exchange_pool.hpp"
 #include "proxy/generation.hpp"
 #include "proxy/metrics.hpp"

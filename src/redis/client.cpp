@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "net/name_lookup.hpp"
 #include "redis/awaited_command.hpp"
 #include "redis/resp.hpp"

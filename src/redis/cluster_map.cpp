@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/numbers.hpp"
+#include "base/text.hpp"
 
 namespace tidegate::redis {
 

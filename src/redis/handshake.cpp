@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "redis/master_watch.hpp"
 #include "redis/resp.hpp"
 

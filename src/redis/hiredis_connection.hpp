@@ -18,7 +18,7 @@
 #include "net/asio.hpp"
 #include "net/byte_stream.hpp"
 #include "net/tls_fault.hpp"
-#include "net/turn.hpp"
+#include "net/wakeup.hpp"
 #include "redis/request.hpp"
 #include "tls/tls_client.hpp"
 

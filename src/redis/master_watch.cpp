@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "net/deadline.hpp"
 #include "redis/resp.hpp"
 #include "telemetry/log.hpp"

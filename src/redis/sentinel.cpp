@@ -4,8 +4,8 @@
 #include <array>
 #include <system_error>
 
-#include "base/numbers.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
 
 namespace tidegate::redis {
 

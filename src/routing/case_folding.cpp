@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/ascii.hpp"
+#include "base/text.hpp"
 #include "base/utf8.hpp"
 
 namespace tidegate::routing {

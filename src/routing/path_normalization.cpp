@@ -6,8 +6,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "base/ascii.hpp"
-#include "base/hex.hpp"
+#include "base/text.hpp"
 
 namespace tidegate::routing {
 namespace {

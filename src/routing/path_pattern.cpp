@@ -7,7 +7,7 @@
 
 #include <re2/re2.h>
 
-#include "base/ascii.hpp"
+#include "base/text.hpp"
 #include "http/field.hpp"
 #include "routing/case_folding.hpp"
 #include "routing/path_normalization.hpp"

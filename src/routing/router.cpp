@@ -12,10 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/ascii.hpp"
 #include "base/ip.hpp"
+#include "base/text.hpp"
 #include "base/utf8.hpp"
-#include "http/method.hpp"
 #include "http/request_value.hpp"
 #include "routing/case_folding.hpp"
 #include "routing/path_normalization.hpp"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "net/asio.hpp"
-#include "net/turn.hpp"
+#include "net/wakeup.hpp"
 #include "store/deny_cache.hpp"
 #include "store/failure_policy.hpp"
 #include "store/lease_renewal.hpp"

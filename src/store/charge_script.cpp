@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "base/hex.hpp"
+#include "base/text.hpp"
 #include "limit/gcra.hpp"
 #include "limit/period.hpp"
 #include "limit/window.hpp"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "redis/cluster_map.hpp"
 
 namespace tidegate::store {

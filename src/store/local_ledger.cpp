@@ -5,7 +5,7 @@
 
 #include <boost/unordered/unordered_flat_set.hpp>
 
-#include "base/keyed_hash.hpp"
+#include "base/secrets.hpp"
 
 namespace tidegate::store {
 namespace {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/keyed_hash.hpp"
+#include "base/secrets.hpp"
 #include "store/memory_store_charge.hpp"
 #include "store/memory_store_impl.hpp"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/keyed_hash.hpp"
+#include "base/secrets.hpp"
 #include "limit/charge.hpp"
 #include "store/memory_store.hpp"
 #include "store/memory_store_shard.hpp"

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/keyed_hash.hpp"
+#include "base/secrets.hpp"
 #include "store/counts_bytes.hpp"
 #include "store/memory_store_impl.hpp"
 

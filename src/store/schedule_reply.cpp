@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "base/numbers.hpp"
+#include "base/text.hpp"
 
 namespace tidegate::store {
 namespace {

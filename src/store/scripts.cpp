@@ -7,7 +7,7 @@
 
 #include <openssl/evp.h>
 
-#include "base/hex.hpp"
+#include "base/text.hpp"
 #include "store/lua_files.hpp"
 #include "store/unroll.hpp"
 

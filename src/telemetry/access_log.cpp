@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/block_signals.hpp"
+#include "base/process.hpp"
 #include "telemetry/byte_ring.hpp"
 #include "telemetry/log_line.hpp"
 #include "telemetry/log_output.hpp"

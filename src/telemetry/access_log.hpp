@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "base/log_format.hpp"
+#include "base/shared_enums.hpp"
 #include "telemetry/request_record.hpp"
 
 namespace tidegate::telemetry {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/keyed_hash.hpp"
+#include "base/secrets.hpp"
 
 namespace tidegate::telemetry {
 

@@ -14,8 +14,8 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 
-#include "base/block_signals.hpp"
-#include "base/quote.hpp"
+#include "base/process.hpp"
+#include "base/utf8.hpp"
 
 namespace tidegate::telemetry {
 

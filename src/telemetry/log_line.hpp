@@ -24,8 +24,8 @@
 #include <span>
 #include <string_view>
 
-#include "base/json_escape.hpp"
-#include "base/log_format.hpp"
+#include "base/json.hpp"
+#include "base/shared_enums.hpp"
 #include "telemetry/request_record.hpp"
 
 namespace tidegate::telemetry {

@@ -6,9 +6,8 @@
 #include <span>
 #include <variant>
 
-#include "base/json_escape.hpp"
-#include "base/json_tree.hpp"
-#include "base/numbers.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
 #include "telemetry/trace_hex.hpp"
 
 namespace tidegate::telemetry {

@@ -11,8 +11,7 @@
 #include <string_view>
 #include <variant>
 
-#include "base/face.hpp"
-#include "base/http_version.hpp"
+#include "base/shared_enums.hpp"
 #include "telemetry/outcome.hpp"
 
 namespace tidegate::telemetry {

@@ -5,7 +5,7 @@
 #include <cassert>
 #include <cstring>
 
-#include "base/keyed_hash.hpp"
+#include "base/secrets.hpp"
 
 namespace tidegate::telemetry {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "base/hex.hpp"
+#include "base/text.hpp"
 #include "telemetry/trace_hex.hpp"
 
 namespace tidegate::telemetry {

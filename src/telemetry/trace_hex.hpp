@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/hex.hpp"
+#include "base/text.hpp"
 
 namespace tidegate::telemetry {
 

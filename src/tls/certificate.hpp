@@ -1,5 +1,5 @@
-// Certificates and private keys: read from PEM (RFC 7468), which is how files have them, or shown
-// by a peer. Pure.
+// Certificates and private keys: read from PEM (RFC 7468), which is how files have them, shown by a
+// peer, or made here. Pure, but for SystemAuthorities, which reads files.
 #pragma once
 
 #include <chrono>
@@ -8,9 +8,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <openssl/types.h>
@@ -142,5 +144,53 @@ CertificateFacts facts_of(const X509& certificate);
 // Whole days from `now` to `until`; below 0: it was over so many days ago.
 long days_left(std::chrono::system_clock::time_point until,
                std::chrono::system_clock::time_point now);
+
+// The authorities of the system, and what clients that believe them think of a certificate.
+// Any thread.
+class SystemAuthorities {
+  public:
+    // Reads them (SSL_CERT_FILE and SSL_CERT_DIR replace them). Or why they cannot be read: a
+    // system may have none. Blocks.
+    static Result<std::shared_ptr<const SystemAuthorities>, std::string> read();
+
+    // Whether the issuer of `certificate` is one of them. Reads files. Blocks.
+    bool have_issuer_of(const X509& certificate) const;
+
+    struct Doubt {
+        std::string why;  // OpenSSL's words, a clause
+        // No authority of the system has issued the last certificate of the chain...
+        bool is_unknown_issuer = false;
+        // ...and a certificate says where its issuer's is to be had, as those do that public
+        // authorities issue by an intermediate one: the server ought to show that.
+        bool is_incomplete = false;
+        std::string issuer{};  // of the last certificate of the chain
+    };
+    // Why they do not vouch for `chain`, whatever its names. Requires one certificate at least.
+    std::optional<Doubt> doubt(std::span<const SharedCertificate> chain) const;
+
+  private:
+    struct FreeStore {
+        void operator()(X509_STORE* store) const;
+    };
+    using StorePtr = std::unique_ptr<X509_STORE, FreeStore>;
+
+    explicit SystemAuthorities(StorePtr store) : store_(std::move(store)) {}
+
+    StorePtr store_;
+};
+
+inline constexpr std::chrono::days kThrowawayValidity{90};
+
+// A certificate to try TLS with on one machine, and its key. Both PEM.
+struct ThrowawayCertificate {
+    std::string certificate;
+    std::string key;
+};
+
+// A new ECDSA key (P-256), and a certificate of it for `localhost`, 127.0.0.1 and ::1, valid from
+// shortly before `now` for kThrowawayValidity. It vouches for itself and for no other: a client
+// that believes it believes nothing else by that. Or what OpenSSL could not do.
+Result<ThrowawayCertificate, std::string> make_throwaway_certificate(
+    std::chrono::system_clock::time_point now);
 
 }  // namespace tidegate

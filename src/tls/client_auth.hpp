@@ -1,4 +1,5 @@
-// Client certificates on a listener: its authorities, what it refuses, and which sessions resume.
+// Client certificates on a listener: what one says of the client, the listener's authorities, what
+// it refuses, and which sessions resume.
 //
 // A certificate that is not valid ends the handshake, also where certificates are optional: the
 // client learns of it, and does not become anonymous.
@@ -21,6 +22,33 @@
 #include "tls/tls_settings.hpp"
 
 namespace tidegate {
+
+// What a client's certificate says of the client. A plain value.
+struct ClientCertificate {
+    std::string sha256;  // of its DER form, in lower-case hex
+    std::string
+        subject;  // RFC 4514 in ASCII; what is special there is escaped in hex alone (`\2C`)
+
+    // Names of one kind, in the certificate's order.
+    struct Names {
+        std::vector<std::string> values;
+        // Some name is left out, as a reader might take it for another: it holds a NUL or another
+        // character that is not seen, is empty, or cannot be read. Then the others are not all.
+        bool is_incomplete = false;
+    };
+    Names common_names;  // UTF-8
+    // Of its subject alternative names: printable ASCII without space, `"` and `\`.
+    Names uris;
+    Names dns_names;  // in lower case
+    Names emails;
+};
+
+// Of the certificate that the client at the other end of `tls` has shown and proven, in this
+// handshake or in the one that it resumes; nothing: it has shown none, or none that was accepted.
+std::optional<ClientCertificate> client_certificate_of(const SSL* tls);
+
+// What `certificate` states; it need not be a connection's.
+ClientCertificate read_client_certificate(const X509& certificate);
 
 // Lists of revoked certificates (CRL, RFC 5280 section 5) as PEM. Pure.
 struct FreeRevocationList {

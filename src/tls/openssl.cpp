@@ -11,7 +11,7 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 
 namespace tidegate {
 

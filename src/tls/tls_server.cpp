@@ -22,7 +22,7 @@
 #include <openssl/x509.h>
 
 #include "base/ip.hpp"
-#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "tls/client_auth.hpp"
 #include "tls/openssl.hpp"
 #include "tls/ticket_keys.hpp"
@@ -150,22 +150,6 @@ bool apply(SSL_CTX* context, TlsVersion min_version, HttpVersions http) {
            SSL_CTX_set_num_tickets(context, 1) == 1;
 }
 
-}  // namespace
-
-void FreeTlsContext::operator()(SSL_CTX* context) const {
-    SSL_CTX_free(context);
-}
-
-TlsContextPtr make_server_context(TlsVersion min_version, HttpVersions http) {
-    TlsContextPtr context(SSL_CTX_new(TLS_server_method()));
-    const bool is_made = context != nullptr && apply(context.get(), min_version, http);
-    ERR_clear_error();
-    if (!is_made) throw std::bad_alloc();
-    return context;
-}
-
-namespace {
-
 using boost::system::in_place_error;
 using Pair = ServerCredentials::Pair;
 
@@ -254,96 +238,6 @@ std::string fault_of_ticket_keys(const std::vector<std::string>& keys) {
     }
     return {};
 }
-
-}  // namespace
-
-void FreeCertificateChain::operator()(stack_st_X509* chain) const {
-    sk_X509_pop_free(chain, X509_free);
-}
-
-Result<std::shared_ptr<const ServerCredentials>, std::string> parse_credentials(
-    const TlsServerSettings& settings) {
-    const auto made = std::make_shared<ServerCredentials>();
-    made->unknown_names_ = settings.unknown_names;
-    made->min_version_ = settings.min_version;
-    made->http_ = settings.http;
-    std::string fault = fault_of_ticket_keys(settings.ticket_keys);
-    if (settings.certificates.empty()) fault = "a listener with `tls` needs a certificate";
-    const TlsContextPtr context = make_server_context(settings.min_version, settings.http);
-    for (const ServerCertificate& one : settings.certificates) {
-        if (fault.empty()) fault = made->add(one, context.get());
-    }
-    if (!fault.empty()) return {in_place_error, std::move(fault)};
-    auto client_auth = parse_client_auth(settings.client_auth);
-    if (!client_auth) return {in_place_error, std::move(client_auth.error())};
-    made->client_auth_ = std::move(*client_auth);
-    made->choose_first();
-    return std::shared_ptr<const ServerCredentials>(made);
-}
-
-std::string ServerCredentials::add(const ServerCertificate& settings, SSL_CTX* context) {
-    Pair pair;
-    std::string fault = parse_pair(settings, context, pair);
-    if (fault.empty()) fault = collect_names(settings.names, pair);
-    if (!fault.empty()) return fault;
-    const bool is_shown_anyway = pairs_.empty() && unknown_names_ == UnknownNames::first;
-    if (pair.names.empty() && !is_shown_anyway) {
-        return "the certificate in " + quote(pair.file) +
-               " has no subject alternative name, so that no client can ask for it: give it "
-               "`names`";
-    }
-    const auto index = static_cast<std::uint16_t>(pairs_.size());
-    pairs_.push_back(std::move(pair));
-    for (const std::string& name : pairs_.back().names) {
-        fault = add_name(name, index);
-        if (!fault.empty()) return fault;
-    }
-    return {};
-}
-
-std::string ServerCredentials::add_name(const std::string& name, std::uint16_t pair) {
-    const std::size_t number = names_.add(name);
-    if (number == choices_.size()) {
-        if (number == TlsServerSettings::kNamesMax) {
-            return "the certificates have more than " +
-                   std::to_string(TlsServerSettings::kNamesMax) +
-                   " names in all: spread them over several listeners";
-        }
-        choices_.emplace_back();
-        if (!first_address_ && parse_ip(name)) first_address_ = number;
-    }
-    const KeyType type = pairs_[pair].type;
-    auto& place = choices_[number][static_cast<std::size_t>(type)];
-    if (place) {
-        return "two certificates for " + quote(name) + " have keys of one type (" +
-               std::string(name_of(type)) + "): those in " + quote(pairs_[*place].file) + " and " +
-               quote(pairs_[pair].file);
-    }
-    place = pair;
-    return {};
-}
-
-// With those of other key types that have the first of its names.
-void ServerCredentials::choose_first() {
-    const Pair& pair = pairs_.front();
-    if (!pair.names.empty()) {
-        first_ = choices_.front();
-    } else {
-        first_[static_cast<std::size_t>(pair.type)] = 0;
-    }
-}
-
-const ServerCredentials::Choice* ServerCredentials::choice_for(
-    std::optional<std::string_view> name) const {
-    std::optional<std::size_t> number = first_address_;
-    if (name) {
-        const auto normal = normal_asked_name(*name);
-        number = normal ? names_.find(*normal) : std::nullopt;
-    }
-    return number ? &choices_[*number] : nullptr;
-}
-
-namespace {
 
 using Choice = ServerCredentials::Choice;
 
@@ -480,6 +374,104 @@ int on_ticket(SSL* tls, unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX* 
 }
 
 }  // namespace
+
+void FreeTlsContext::operator()(SSL_CTX* context) const {
+    SSL_CTX_free(context);
+}
+
+TlsContextPtr make_server_context(TlsVersion min_version, HttpVersions http) {
+    TlsContextPtr context(SSL_CTX_new(TLS_server_method()));
+    const bool is_made = context != nullptr && apply(context.get(), min_version, http);
+    ERR_clear_error();
+    if (!is_made) throw std::bad_alloc();
+    return context;
+}
+
+void FreeCertificateChain::operator()(stack_st_X509* chain) const {
+    sk_X509_pop_free(chain, X509_free);
+}
+
+Result<std::shared_ptr<const ServerCredentials>, std::string> parse_credentials(
+    const TlsServerSettings& settings) {
+    const auto made = std::make_shared<ServerCredentials>();
+    made->unknown_names_ = settings.unknown_names;
+    made->min_version_ = settings.min_version;
+    made->http_ = settings.http;
+    std::string fault = fault_of_ticket_keys(settings.ticket_keys);
+    if (settings.certificates.empty()) fault = "a listener with `tls` needs a certificate";
+    const TlsContextPtr context = make_server_context(settings.min_version, settings.http);
+    for (const ServerCertificate& one : settings.certificates) {
+        if (fault.empty()) fault = made->add(one, context.get());
+    }
+    if (!fault.empty()) return {in_place_error, std::move(fault)};
+    auto client_auth = parse_client_auth(settings.client_auth);
+    if (!client_auth) return {in_place_error, std::move(client_auth.error())};
+    made->client_auth_ = std::move(*client_auth);
+    made->choose_first();
+    return std::shared_ptr<const ServerCredentials>(made);
+}
+
+std::string ServerCredentials::add(const ServerCertificate& settings, SSL_CTX* context) {
+    Pair pair;
+    std::string fault = parse_pair(settings, context, pair);
+    if (fault.empty()) fault = collect_names(settings.names, pair);
+    if (!fault.empty()) return fault;
+    const bool is_shown_anyway = pairs_.empty() && unknown_names_ == UnknownNames::first;
+    if (pair.names.empty() && !is_shown_anyway) {
+        return "the certificate in " + quote(pair.file) +
+               " has no subject alternative name, so that no client can ask for it: give it "
+               "`names`";
+    }
+    const auto index = static_cast<std::uint16_t>(pairs_.size());
+    pairs_.push_back(std::move(pair));
+    for (const std::string& name : pairs_.back().names) {
+        fault = add_name(name, index);
+        if (!fault.empty()) return fault;
+    }
+    return {};
+}
+
+std::string ServerCredentials::add_name(const std::string& name, std::uint16_t pair) {
+    const std::size_t number = names_.add(name);
+    if (number == choices_.size()) {
+        if (number == TlsServerSettings::kNamesMax) {
+            return "the certificates have more than " +
+                   std::to_string(TlsServerSettings::kNamesMax) +
+                   " names in all: spread them over several listeners";
+        }
+        choices_.emplace_back();
+        if (!first_address_ && parse_ip(name)) first_address_ = number;
+    }
+    const KeyType type = pairs_[pair].type;
+    auto& place = choices_[number][static_cast<std::size_t>(type)];
+    if (place) {
+        return "two certificates for " + quote(name) + " have keys of one type (" +
+               std::string(name_of(type)) + "): those in " + quote(pairs_[*place].file) + " and " +
+               quote(pairs_[pair].file);
+    }
+    place = pair;
+    return {};
+}
+
+// With those of other key types that have the first of its names.
+void ServerCredentials::choose_first() {
+    const Pair& pair = pairs_.front();
+    if (!pair.names.empty()) {
+        first_ = choices_.front();
+    } else {
+        first_[static_cast<std::size_t>(pair.type)] = 0;
+    }
+}
+
+const ServerCredentials::Choice* ServerCredentials::choice_for(
+    std::optional<std::string_view> name) const {
+    std::optional<std::size_t> number = first_address_;
+    if (name) {
+        const auto normal = normal_asked_name(*name);
+        number = normal ? names_.find(*normal) : std::nullopt;
+    }
+    return number ? &choices_[*number] : nullptr;
+}
 
 struct TlsServer::Context {
     TlsContextPtr openssl;

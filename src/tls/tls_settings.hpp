@@ -23,8 +23,6 @@ struct TlsSettings {
     bool operator==(const TlsSettings&) const = default;
 };
 
-// How a listener speaks TLS, as plain values.
-
 // A certificate that a listener shows, and its key.
 struct ServerCertificate {
     std::string certificate;         // PEM: its own first, then its chain
@@ -66,6 +64,7 @@ struct ClientAuthSettings {
     bool operator==(const ClientAuthSettings&) const = default;
 };
 
+// How a listener speaks TLS, as plain values.
 struct TlsServerSettings {
     // Of all certificates together.
     static constexpr std::size_t kNamesMax = 10'000;

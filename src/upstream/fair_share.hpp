@@ -19,7 +19,6 @@
 #include <boost/container/static_vector.hpp>
 #include <boost/intrusive/list.hpp>
 
-#include "base/heavy_hitters.hpp"
 #include "base/ip.hpp"
 #include "net/deadline.hpp"
 #include "upstream/transfer_rate.hpp"

@@ -12,8 +12,8 @@
 #include <openssl/ssl.h>
 
 #include "base/units.hpp"
+#include "net/byte_stream.hpp"
 #include "net/deadline.hpp"
-#include "net/timed_socket.hpp"
 #include "net/tls_fault.hpp"
 #include "upstream/health_check_http1.hpp"
 #include "upstream/health_check_http2.hpp"

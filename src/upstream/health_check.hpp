@@ -9,7 +9,7 @@
 #include "config/upstream.hpp"
 #include "http/framing.hpp"
 #include "net/asio.hpp"
-#include "net/timed_socket.hpp"
+#include "net/byte_stream.hpp"
 #include "tls/tls_client.hpp"
 
 namespace tidegate::upstream {

@@ -4,9 +4,9 @@
 #include <string_view>
 #include <utility>
 
-#include "base/version.hpp"
-#include "http/body.hpp"
+#include "base/process.hpp"
 #include "http/field.hpp"
+#include "http/framing.hpp"
 #include "http/head.hpp"
 
 namespace tidegate::upstream {

@@ -1,7 +1,7 @@
 // A health check's request and answer in HTTP/1.
 #pragma once
 
-#include "net/timed_socket.hpp"
+#include "net/byte_stream.hpp"
 #include "upstream/health_check.hpp"
 
 namespace tidegate::upstream {

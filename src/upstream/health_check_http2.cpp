@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "base/version.hpp"
+#include "base/process.hpp"
 #include "h2/client.hpp"
 #include "http/field.hpp"
 #include "http/grpc.hpp"

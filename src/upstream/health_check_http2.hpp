@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "net/timed_socket.hpp"
+#include "net/byte_stream.hpp"
 #include "upstream/health_check.hpp"
 
 namespace tidegate::upstream {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "net/asio.hpp"
+#include "net/byte_stream.hpp"
 #include "net/deadline.hpp"
-#include "net/timed_socket.hpp"
 #include "upstream/group.hpp"
 #include "upstream/health_check.hpp"
 

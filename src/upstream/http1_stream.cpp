@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "base/numbers.hpp"
-#include "http/gather.hpp"
+#include "base/text.hpp"
+#include "http/framing.hpp"
 
 namespace tidegate::upstream {
 

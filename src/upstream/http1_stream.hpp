@@ -14,14 +14,12 @@
 #include <string_view>
 #include <utility>
 
-#include "http/body.hpp"
 #include "http/framing.hpp"
 #include "http/head.hpp"
 #include "net/buffer.hpp"
 #include "net/connection.hpp"
-#include "net/outbox.hpp"
-#include "net/sleeper.hpp"
-#include "net/splice_pipe.hpp"
+#include "net/transfer.hpp"
+#include "net/wakeup.hpp"
 #include "upstream/server.hpp"
 
 namespace tidegate::upstream {

@@ -19,8 +19,8 @@
 #include "h2/client.hpp"
 #include "net/buffer.hpp"
 #include "net/connection.hpp"
-#include "net/sleeper.hpp"
 #include "net/task.hpp"
+#include "net/wakeup.hpp"
 #include "upstream/metrics.hpp"
 
 namespace tidegate::upstream {

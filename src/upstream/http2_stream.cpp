@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "h2/outgoing_fields.hpp"
 
 namespace tidegate::upstream {

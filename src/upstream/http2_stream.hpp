@@ -14,13 +14,12 @@
 #include <utility>
 
 #include "h2/client_stream.hpp"
-#include "http/body.hpp"
 #include "http/framing.hpp"
 #include "http/head.hpp"
 #include "net/buffer.hpp"
 #include "net/connection.hpp"
-#include "net/sleeper.hpp"
 #include "net/task.hpp"
+#include "net/wakeup.hpp"
 #include "upstream/http1_stream.hpp"
 #include "upstream/http2_connection.hpp"
 #include "upstream/server.hpp"

@@ -17,7 +17,7 @@
 #include <boost/intrusive/list.hpp>
 
 #include "config/config.hpp"
-#include "net/sleeper.hpp"
+#include "net/wakeup.hpp"
 #include "telemetry/log_interval.hpp"
 #include "upstream/chooser.hpp"
 #include "upstream/connect_fault.hpp"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "net/internal_error.hpp"
+#include "net/task.hpp"
 #include "telemetry/log.hpp"
 #include "upstream/pool.hpp"
 

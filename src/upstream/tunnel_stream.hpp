@@ -8,7 +8,7 @@
 
 #include "net/buffer.hpp"
 #include "net/connection.hpp"
-#include "net/tunnel_bytes.hpp"
+#include "net/transfer.hpp"
 #include "net/wakeup.hpp"
 #include "upstream/fair_share.hpp"
 #include "upstream/server.hpp"

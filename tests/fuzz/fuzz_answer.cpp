@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "fuzz_check.hpp"
-#include "http/body.hpp"
 #include "http/framing.hpp"
 #include "http/head.hpp"
 #include "raw_framing.hpp"

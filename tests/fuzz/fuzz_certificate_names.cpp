@@ -14,8 +14,8 @@
 
 #include <openssl/x509v3.h>
 
-#include "base/ascii.hpp"
 #include "base/ip.hpp"
+#include "base/text.hpp"
 #include "fuzz_check.hpp"
 #include "tls/certificate.hpp"
 

@@ -6,8 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_tree.hpp"
-#include "base/strict_json.hpp"
+#include "base/json.hpp"
 #include "faces/check_call.hpp"
 #include "fuzz_check.hpp"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "fuzz_check.hpp"
-#include "http/body.hpp"
+#include "http/framing.hpp"
 
 namespace {
 

@@ -13,14 +13,14 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
-#include "base/hex.hpp"
+#include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "fuzz_check.hpp"
 #include "identity/credentials.hpp"
 #include "identity/identifier.hpp"
 #include "proxy/client_certificate_field.hpp"
 #include "tls/certificate.hpp"
-#include "tls/client_certificate.hpp"
+#include "tls/client_auth.hpp"
 
 namespace {
 

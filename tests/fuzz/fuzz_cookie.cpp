@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/hex.hpp"
+#include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "fuzz_check.hpp"
 #include "http/request_value.hpp"

@@ -6,10 +6,10 @@
 #include <regex>
 #include <string>
 
-#include "base/ascii.hpp"
 #include "base/ip.hpp"
+#include "base/text.hpp"
 #include "fuzz_check.hpp"
-#include "http/origin.hpp"
+#include "http/request_value.hpp"
 
 namespace {
 

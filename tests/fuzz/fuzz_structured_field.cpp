@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "fuzz_check.hpp"
+#include "http/field.hpp"
 #include "http/ratelimit_fields.hpp"
-#include "http/structured_field.hpp"
 
 namespace {
 

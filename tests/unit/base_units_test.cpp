@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "base/quote.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 
 namespace tidegate::base_units_test {
 

@@ -15,7 +15,6 @@
 
 #include "client_certificates.hpp"
 #include "tls/client_auth.hpp"
-#include "tls/client_certificate.hpp"
 
 namespace tidegate::test {
 

@@ -16,7 +16,7 @@
 #include "client/connection_context.hpp"
 #include "config/config.hpp"
 #include "http/framing.hpp"
-#include "net/readiness.hpp"
+#include "net/connection.hpp"
 
 namespace tidegate::test {
 

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "net/asio.hpp"
+#include "net/connection.hpp"
 #include "net/deadline.hpp"
-#include "net/readiness.hpp"
 
 namespace tidegate::client {
 

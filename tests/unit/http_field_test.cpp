@@ -1,12 +1,14 @@
+#include <chrono>
 #include <string>
 #include <string_view>
 
 #include <doctest/doctest.h>
 
-#include "base/ascii.hpp"
+#include "base/text.hpp"
 #include "http/field.hpp"
 
 namespace tidegate::http::field_test {
+
 namespace {
 
 struct Known {
@@ -163,7 +165,6 @@ TEST_CASE("field: a single value is that of the only field of the name") {
     CHECK(single_value(fields, "x-none").empty());
 }
 
-}  // namespace
 TEST_CASE("field: of a known name there is a single value, or none") {
     const Fields fields = {{FieldName::via, "Via", "1.1 a"},
                            {FieldName::x_request_id, "X-Request-ID", "b"},
@@ -172,5 +173,25 @@ TEST_CASE("field: of a known name there is a single value, or none") {
     CHECK(single_value(fields, FieldName::via).empty());
     CHECK(single_value(fields, FieldName::te).empty());
 }
+
+TEST_CASE("date_field: the line changes with the second, and only then") {
+    using std::chrono::milliseconds;
+    const std::chrono::system_clock::time_point start{std::chrono::seconds{784'111'777}};
+    http::DateField date;
+    CHECK(date.line().empty());
+    date.set(start);
+    const char* const bytes = date.line().data();
+    CHECK(date.line() == "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n");
+    date.set(start + milliseconds{999});
+    CHECK(date.line() == "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n");
+    date.set(start + milliseconds{1'000});
+    CHECK(date.line() == "Date: Sun, 06 Nov 1994 08:49:38 GMT\r\n");
+    CHECK(date.line().data() == bytes);
+    // A clock that was put back.
+    date.set(start - milliseconds{1});
+    CHECK(date.line() == "Date: Sun, 06 Nov 1994 08:49:36 GMT\r\n");
+}
+
+}  // namespace
 
 }  // namespace tidegate::http::field_test

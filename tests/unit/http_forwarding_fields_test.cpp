@@ -1,3 +1,5 @@
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,6 +10,7 @@
 #include "http/forwarding_fields.hpp"
 
 namespace tidegate::http::forwarding_fields_test {
+
 namespace {
 
 Fields fields_of(const std::vector<std::pair<std::string_view, std::string_view>>& pairs) {
@@ -164,8 +167,6 @@ TEST_CASE("forwarding_fields: a Unix socket has neither address nor port of its 
     CHECK(text.find("Forwarded: for=192.0.2.1, for=203.0.113.9;proto=https\r\n") != text.npos);
 }
 
-namespace {
-
 // Proto, host and port that the upstream is told, and the host and proto of Forwarded.
 struct Told {
     std::string x_forwarded;
@@ -193,8 +194,6 @@ Told told(const std::vector<std::pair<std::string_view, std::string_view>>& sent
                 value("X-Forwarded-Port"),
             forwarded.substr(forwarded.find("proto="))};
 }
-
-}  // namespace
 
 TEST_CASE("forwarding_fields: the port fits to proto and host of the same source") {
     // What a trusted balancer says, and what follows from it.
@@ -332,5 +331,32 @@ TEST_CASE("forwarding_fields: a scratch buffer with room is not replaced") {
     CHECK(out.data() == before);
 }
 
+std::optional<std::uint64_t> read(const std::string& fields,
+                                  const std::string& method = "OPTIONS") {
+    const std::string bytes = method + " / HTTP/1.1\r\nHost: a\r\n" + fields + "\r\n";
+    RequestHead head;
+    REQUIRE(parse_request_head(bytes, {}, head) == HeadFault::none);
+    return max_forwards(head);
+}
+
+TEST_CASE("max_forwards: the number of an OPTIONS is read, in any case of the name") {
+    CHECK(read("Max-Forwards: 10\r\n") == 10U);
+    CHECK(read("max-forwards: 0\r\n") == 0U);
+    CHECK(read("Max-Forwards: 007\r\n") == 7U);
+    CHECK(read("Max-Forwards: 99999999999999999999999\r\n") ==
+          std::numeric_limits<std::uint64_t>::max());
+}
+
+TEST_CASE("max_forwards: it says nothing in other methods, twice, or as anything but a number") {
+    CHECK_FALSE(read("").has_value());
+    CHECK_FALSE(read("Max-Forwards: 0\r\n", "GET").has_value());
+    CHECK_FALSE(read("Max-Forwards: 0\r\nMax-Forwards: 0\r\n").has_value());
+    for (const std::string value : {"", "-1", "+1", "1 0", "0x1", "ten", "1,2"}) {
+        CAPTURE(value);
+        CHECK_FALSE(read("Max-Forwards: " + value + "\r\n").has_value());
+    }
+}
+
 }  // namespace
+
 }  // namespace tidegate::http::forwarding_fields_test

@@ -6,8 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include "http/field.hpp"
 #include "http/ratelimit_fields.hpp"
-#include "http/structured_field.hpp"
 
 namespace tidegate::http::ratelimit_fields_test {
 namespace {

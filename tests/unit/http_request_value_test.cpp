@@ -1,14 +1,16 @@
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include "http/request_value.hpp"
+#include "unit/query_readers.hpp"
 
 namespace tidegate::http::request_value_test {
 
-using How = RequestValue::How;
-
 namespace {
+
+using How = RequestValue::How;
 
 Fields fields(std::initializer_list<std::pair<std::string_view, std::string_view>> list) {
     Fields out;
@@ -21,8 +23,6 @@ std::string query(std::string_view text) {
     if (stated.how == How::once) return "=" + stated.value;
     return stated.how == How::absent ? "absent" : "unclear";
 }
-
-}  // namespace
 
 TEST_CASE("stated: a field that is there once, in any case") {
     const RequestValue stated = value_in_fields(fields({{"B", "2"}, {"X-A", "1, 2"}}), "x-a");
@@ -104,5 +104,252 @@ TEST_CASE("stated: what is behind the thousandth parameter is not read by every 
     CHECK(query(many + "y&&a_b=1") == "unclear");
     CHECK(query(many + "y&y&y") == "unclear");
 }
+
+const std::string kName = "tenant_id";
+
+// The first reader that sees another value than Tidegate does; empty: none, or Tidegate refuses.
+std::string who_reads_otherwise(const std::string& parameter) {
+    const RequestValue stated = http::value_in_query("?" + parameter, kName);
+    if (stated.how == RequestValue::How::unclear) return {};
+    for (const auto& [reader, read] : readers::kAll) {
+        const readers::MaybeRead seen = read(parameter);
+        const std::string value = seen && seen->name == kName ? seen->value : "";
+        if (value != stated.value) return std::string(reader) + " of " + parameter;
+    }
+    return {};
+}
+
+// One of `parameter` beside the name itself: any reader that merges the two sees something else.
+std::string who_merges(const std::string& parameter) {
+    const RequestValue stated = http::value_in_query("?" + kName + "=A&" + parameter, kName);
+    if (stated.how == RequestValue::How::unclear) return {};
+    for (const auto& [reader, read] : readers::kAll) {
+        const readers::MaybeRead seen = read(parameter);
+        if (seen && seen->name == kName) return std::string(reader) + " of " + parameter;
+    }
+    return {};
+}
+
+TEST_CASE("stated: what is counted is what PHP, qs, Rack, WSGI and servlets read") {
+    std::size_t names = 0;
+    const auto check = [&](const std::string& name) {
+        ++names;
+        for (const std::string& wrong :
+             {who_reads_otherwise(name + "=B"), who_merges(name + "=B")}) {
+            if (!wrong.empty()) FAIL_CHECK(wrong);
+        }
+    };
+    check(kName);
+    readers::for_each_edit(kName, [&](const std::string& once) {
+        check(once);
+        // Every seventh: all that two edits make are a quarter of a million.
+        std::size_t turn = once.size();
+        readers::for_each_edit(once, [&](const std::string& twice) {
+            if (++turn % 7 == 0) check(twice);
+        });
+    });
+    CHECK(names > 30'000);
+}
+
+TEST_CASE("stated: other names pass beside the one that is counted") {
+    for (const std::string other :
+         {"tenant", "id", "tenant_id2", "xtenant_id", "tenantid", "tenant-id", "tenant__id",
+          "x[tenant_id]", "tenant[ids]", "ids[]", "filter[a][b]", "a.b", "tenant_id2[]",
+          "tenant.id.x", "%C3%A4", "name+with+spaces", "tenant%255Fid", "_tenant_id"}) {
+        CAPTURE(other);
+        CHECK(http::value_in_query("?" + other + "=B", kName).how == RequestValue::How::absent);
+        const RequestValue beside = http::value_in_query("?" + other + "=B&tenant_id=A", kName);
+        CHECK(beside.how == RequestValue::How::once);
+        CHECK(beside.value == "A");
+    }
+}
+
+TEST_CASE("method: a field that overrides method or target is known in every spelling") {
+    for (const std::string name :
+         {"X-HTTP-Method-Override", "x-http-method-override", "X-HTTP-Method", "X-Method-Override",
+          "X_HTTP_METHOD_OVERRIDE", "x-http_method-override", "X.HTTP.Method",
+          "x_method_override"}) {
+        CAPTURE(name);
+        CHECK(override_of(name) == Override::method);
+    }
+    for (const std::string name :
+         {"X-Original-URL", "x-original-url", "X-Rewrite-URL", "X_ORIGINAL_URL", "x_rewrite.url"}) {
+        CAPTURE(name);
+        CHECK(override_of(name) == Override::target);
+    }
+    for (const std::string name :
+         {"", "x", "X-Original-URI", "X-Original-Method", "X-HTTP-Methods", "XHTTP-Method",
+          "HTTP-Method-Override", "X-Method", "X-HTTP-Method-Overrides", "Y-Original-URL",
+          "Authorization", "X-Forwarded-Method"}) {
+        CAPTURE(name);
+        CHECK(override_of(name) == Override::none);
+    }
+}
+
+OriginList list_of(const std::vector<std::string>& patterns) {
+    OriginList list;
+    for (const std::string& text : patterns) {
+        auto pattern = parse_origin_pattern(text);
+        CAPTURE(text);
+        REQUIRE(pattern.has_value());
+        list.patterns.push_back(*pattern);
+    }
+    return list;
+}
+
+bool matches(const std::string& pattern, const std::string& origin) {
+    return list_of({pattern}).include(origin);
+}
+
+std::string error_of(const std::string& pattern) {
+    const auto parsed = parse_origin_pattern(pattern);
+    return parsed ? "" : parsed.error();
+}
+
+TEST_CASE("origin: an origin matches in any case of scheme and host, with its own port only") {
+    struct Row {
+        std::string pattern;
+        std::string origin;
+        bool matches;
+    };
+    const std::vector<Row> rows{
+        {"https://app.example.com", "https://app.example.com", true},
+        {"https://app.example.com", "HTTPS://App.Example.COM", true},
+        {"HTTPS://APP.example.com", "https://app.example.com", true},
+        {"https://app.example.com", "https://app.example.com:443", true},
+        {"https://app.example.com:443", "https://app.example.com", true},
+        {"http://app.example.com:80", "http://app.example.com", true},
+        {"https://app.example.com:80", "https://app.example.com", false},
+        {"https://app.example.com:8443", "https://app.example.com:8443", true},
+        {"https://app.example.com:8443", "https://app.example.com", false},
+        {"https://app.example.com", "https://app.example.com:8443", false},
+        {"https://app.example.com", "http://app.example.com", false},
+        {"https://app.example.com", "https://app.example.com.evil.test", false},
+        {"https://app.example.com", "https://evil.test/https://app.example.com", false},
+        {"https://app.example.com", "https://xapp.example.com", false},
+        {"https://app.example.com", "https://app.example.com.", false},
+        {"https://app.example.com", "https://appxexample.com", false},
+        {"https://example.com", "https://app.example.com", false},
+        {"http://127.0.0.1:3000", "http://127.0.0.1:3000", true},
+        {"http://[::1]:3000", "http://[::1]:3000", true},
+        {"http://[0:0::1]:3000", "http://[::1]:3000", true},
+        {"http://[::1]:3000", "http://[::2]:3000", false},
+        {"http://[2001:DB8::A]", "http://[2001:db8::a]", true},
+        {"capacitor://localhost", "capacitor://localhost", true},
+        {"capacitor://localhost", "capacitor://localhost:1", false},
+        {"chrome-extension://abcdefghijklmnop", "chrome-extension://abcdefghijklmnop", true},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.pattern);
+        CAPTURE(row.origin);
+        CHECK(matches(row.pattern, row.origin) == row.matches);
+    }
+}
+
+TEST_CASE("origin: `*.` stands for one or more labels, with the same scheme and port") {
+    const std::string pattern = "https://*.example.org";
+    CHECK(matches(pattern, "https://a.example.org"));
+    CHECK(matches(pattern, "https://a.b.example.org"));
+    CHECK(matches(pattern, "https://A.Example.ORG:443"));
+    CHECK_FALSE(matches(pattern, "https://example.org"));
+    CHECK_FALSE(matches(pattern, "https://.example.org"));
+    CHECK_FALSE(matches(pattern, "https://a..example.org"));
+    CHECK_FALSE(matches(pattern, "https://aexample.org"));
+    CHECK_FALSE(matches(pattern, "https://a.example.org.evil.test"));
+    CHECK_FALSE(matches(pattern, "https://evil.test#.example.org"));
+    CHECK_FALSE(matches(pattern, "https://evil.test/.example.org"));
+    CHECK_FALSE(matches(pattern, "https://evil.test\\.example.org"));
+    CHECK_FALSE(matches(pattern, "https://user@a.example.org"));
+    CHECK_FALSE(matches(pattern, "http://a.example.org"));
+    CHECK_FALSE(matches(pattern, "https://a.example.org:8443"));
+    CHECK(matches("https://*.example.org:8443", "https://a.example.org:8443"));
+    CHECK_FALSE(matches("https://*.example.org:8443", "https://a.example.org"));
+    CHECK_FALSE(matches(pattern, "https://*.example.org"));
+}
+
+TEST_CASE("origin: what is no single origin matches nothing") {
+    const OriginList list = list_of({"https://a.test", "https://*.a.test"});
+    for (const std::string origin : {"",
+                                     "null",
+                                     "*",
+                                     "a.test",
+                                     "https:",
+                                     "https://",
+                                     "https:///",
+                                     "https://a.test/",
+                                     "https://a.test/x",
+                                     "https://a.test?",
+                                     "https://a.test#",
+                                     "https://a.test:",
+                                     "https://a.test:0443",
+                                     "https://a.test:0",
+                                     "https://a.test:65979",
+                                     "https://a.test:+443",
+                                     "https://a.test:443:443",
+                                     "https://a.test https://a.test",
+                                     "https://a.test,https://a.test",
+                                     " https://a.test",
+                                     "https://a.test ",
+                                     "https://a.test\t",
+                                     "://a.test",
+                                     "1https://a.test",
+                                     "https//a.test",
+                                     "https:/a.test",
+                                     "https://b@a.test",
+                                     "https://%61.test",
+                                     "https://[::1",
+                                     "https://[a.test]",
+                                     "https://a.test]",
+                                     "https://\xc3\xa4.a.test"}) {
+        CAPTURE(origin);
+        CHECK_FALSE(list.include(origin));
+    }
+    CHECK_FALSE(list.include(std::string("https://a.test\0", 15)));
+    CHECK_FALSE(list.include("https://" + std::string(http::kOriginBytesMax, 'a') + ".a.test"));
+}
+
+TEST_CASE("origin: `null` matches only where it is listed, and `*` matches every text but none") {
+    OriginList list = list_of({"https://a.test"});
+    list.opaque = true;
+    CHECK(list.include("null"));
+    CHECK_FALSE(list.include("NULL"));
+    OriginList any;
+    any.any = true;
+    CHECK(any.include("https://b.test"));
+    CHECK(any.include("null"));
+    CHECK_FALSE(any.include(""));
+}
+
+TEST_CASE("origin: the parts of an origin are views into it") {
+    const std::string text = "https://[2001:db8::1]:8443";
+    const auto origin = parse_origin(text);
+    REQUIRE(origin);
+    CHECK(origin->scheme == "https");
+    CHECK(origin->host == "[2001:db8::1]");
+    CHECK(origin->port == 8'443);
+    CHECK(parse_origin("https://a")->port == 443);
+    CHECK(parse_origin("HTTP://a")->port == 80);
+    CHECK(parse_origin("app://a")->port == 0);
+}
+
+TEST_CASE("origin: a malformed pattern gets advice on what to write") {
+    CHECK(error_of("app.example.com") == "has no scheme: write `https://app.example.com`");
+    CHECK(error_of("https://app.example.com/") ==
+          "has a path: an origin ends with its host or port: write `https://app.example.com`");
+    CHECK(error_of("https://a.test:8443/x?y") ==
+          "has a path: an origin ends with its host or port: write `https://a.test:8443`");
+    CHECK(error_of("https://*") ==
+          "allows every host: write `*` alone, or `https://*.example.org`");
+    CHECK(error_of("https://app.*.com").starts_with("has `*` in another place"));
+    CHECK(error_of("https://*app.com").starts_with("has `*` in another place"));
+    CHECK(error_of("https://*.*.com").starts_with("has `*` in another place"));
+    CHECK(error_of("*://a.test").starts_with("is not an origin such as"));
+    CHECK(error_of("https://a:b@a.test") == "has a user: an origin has none");
+    CHECK(error_of("https://a.test:0").starts_with("is not an origin such as"));
+    CHECK(error_of("https://*.10.0.0.1") == "is an address, which has no subdomains: remove `*.`");
+    CHECK(error_of("https://*.[::1]") == "is an address, which has no subdomains: remove `*.`");
+}
+
+}  // namespace
 
 }  // namespace tidegate::http::request_value_test

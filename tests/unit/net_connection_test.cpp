@@ -1,15 +1,24 @@
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include <doctest/doctest.h>
 
+#include "failing_memory.hpp"
 #include "net/connection.hpp"
+#include "tls_peer.hpp"
 
 namespace tidegate::net_connection_test {
+
 namespace {
+
+using std::chrono::microseconds;
 
 // One end is ours, the other a plain descriptor.
 struct Pair {
@@ -52,8 +61,6 @@ Task<> sleep_once(Wakeup& wakeup, bool& woken) {
     co_await wakeup.wait();
     woken = true;
 }
-
-}  // namespace
 
 TEST_CASE("connection: bytes that came before the first look are found") {
     Pair pair;
@@ -309,5 +316,115 @@ TEST_CASE("connection: the work of one event is done before the loop goes on") {
     CHECK(pair.io.run_one() == 1);
     CHECK(woken);
 }
+
+// Tests that must not depend on it never come to its end.
+constexpr microseconds kForever = std::chrono::hours{1};
+
+// A loop with something to wait for.
+struct World {
+    asio::io_context io;
+    asio::executor_work_guard<Executor> work{io.get_executor()};
+    int ran = 0;
+
+    void post() {
+        asio::post(io, [this] { ++ran; });
+    }
+};
+
+TEST_CASE("busy_poll: all that is ready runs") {
+    World world;
+    world.post();
+    world.post();
+    CHECK(poll_for(world.io, kForever));
+    CHECK(world.ran == 2);
+}
+
+TEST_CASE("busy_poll: what is ready runs without patience, too") {
+    World world;
+    world.post();
+    CHECK(poll_for(world.io, microseconds{0}));
+    CHECK(world.ran == 1);
+}
+
+TEST_CASE("busy_poll: what comes meanwhile from another thread runs") {
+    World world;
+    std::thread other([&] { world.post(); });
+    CHECK(poll_for(world.io, kForever));
+    CHECK(world.ran == 1);
+    other.join();
+}
+
+TEST_CASE("busy_poll: nothing ran when the patience has ended") {
+    World world;
+    CHECK_FALSE(poll_for(world.io, microseconds{1}));
+    CHECK_FALSE(world.io.stopped());
+    // The loop goes on as before.
+    world.post();
+    CHECK(world.io.run_one() == 1);
+}
+
+TEST_CASE("busy_poll: poll_for() returns at once from a loop without work") {
+    World world;
+    world.work.reset();
+    CHECK_FALSE(poll_for(world.io, kForever));
+    CHECK(world.io.stopped());
+}
+
+TEST_CASE("busy_poll: the last handler ends the loop") {
+    World world;
+    world.post();
+    world.work.reset();
+    CHECK(poll_for(world.io, kForever));
+    CHECK(world.io.stopped());
+}
+
+bool is_open(int number) {
+    return ::fcntl(number, F_GETFD) >= 0;
+}
+
+int new_descriptor() {
+    const int number = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    REQUIRE(number >= 0);
+    return number;
+}
+
+TEST_CASE("descriptor: it is closed with its last owner, and when another takes its place") {
+    const int first = new_descriptor();
+    const int second = new_descriptor();
+    {
+        Descriptor owner{first};
+        Descriptor next = std::move(owner);
+        CHECK_FALSE(owner);
+        CHECK(next.get() == first);
+        next = Descriptor(second);
+        CHECK_FALSE(is_open(first));
+        CHECK(is_open(second));
+    }
+    CHECK_FALSE(is_open(second));
+}
+
+TEST_CASE("descriptor: what is released stays open") {
+    const int number = new_descriptor();
+    { CHECK(Descriptor(number).release() == number); }
+    REQUIRE(is_open(number));
+    ::close(number);
+}
+
+TEST_CASE("connection: a socket for which there is no memory is closed") {
+    asio::io_context io{1};
+    Readiness readiness{io};
+    const test::StreamPair pair;
+    const Descriptor far(pair.ends[1]);
+    const int number = pair.ends[0];
+    const int failed = test::fail_each_allocation(
+        [&, accepted = Descriptor(number)]() mutable {
+            Descriptor descriptor = std::move(accepted);
+            const ConnectionPtr connection(new Connection(readiness, std::move(descriptor)));
+        },
+        [&] { CHECK_FALSE(is_open(number)); });
+    CHECK(failed == 1);
+}
+
+}  // namespace
 
 }  // namespace tidegate::net_connection_test

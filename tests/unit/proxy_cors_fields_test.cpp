@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "base/ascii.hpp"
+#include "base/text.hpp"
 #include "unit/proxy_world.hpp"
 
 namespace tidegate::proxy::cors_fields_test {

@@ -8,7 +8,7 @@
 
 #include "client/metrics.hpp"
 #include "client/stream.hpp"
-#include "net/readiness.hpp"
+#include "net/connection.hpp"
 #include "proxy/exchange.hpp"
 #include "proxy/fault_answer.hpp"
 #include "proxy/heads.hpp"

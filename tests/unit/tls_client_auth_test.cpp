@@ -1,5 +1,8 @@
-// Whole handshakes: which clients a listener accepts, and which it refuses.
+// Whole handshakes: which clients a listener accepts, which it refuses, which resume, and what it
+// knows of a client by its certificate.
+#include <array>
 #include <chrono>
+#include <ctime>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,12 +11,16 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "client_certificates.hpp"
+#include "tls/client_auth.hpp"
 #include "unit/client_auth_world.hpp"
 
 namespace tidegate::tls_client_auth_test {
 
 namespace {
 
+using namespace std::chrono_literals;
+using std::chrono::system_clock;
 using test::Certificate;
 using test::Client;
 using test::ContextPtr;
@@ -25,8 +32,7 @@ using test::make_revocation_list;
 using test::visit;
 using test::Wish;
 using test::World;
-
-}  // namespace
+using Texts = std::vector<std::string>;
 
 TEST_CASE(
     "client_auth: a client with a certificate of an authority is accepted, and its names known") {
@@ -254,5 +260,322 @@ TEST_CASE("client_auth: a file that cannot be used is reported with its key") {
     CHECK(fault_of(world.settings(ClientAuth::require, cut)) ==
           "client_crl holds a revocation list that cannot be read");
 }
+
+// Has `context` verify as if it were so much earlier.
+void turn_clock(SSL_CTX* context, std::chrono::seconds back) {
+    X509_VERIFY_PARAM_set_time(SSL_CTX_get0_param(context), std::time(nullptr) - back.count());
+}
+
+TEST_CASE("client_auth: a client resumes, and is still known by its certificate") {
+    const World world;
+    const std::string crl = make_revocation_list(world.root, {});
+    for (const int version : kVersions) {
+        for (const ClientAuth mode : {ClientAuth::require, ClientAuth::optional}) {
+            const ContextPtr context = listener(world.settings(mode, crl));
+            const Client alice{&world.alice, {}, version};
+            const auto first = visit(context.get(), alice);
+            REQUIRE(first.is_accepted);
+            CHECK_FALSE(first.is_resumed);
+            auto next = visit(context.get(), alice, first.session);
+            CHECK(next.is_accepted);
+            CHECK(next.is_resumed);
+            REQUIRE(next.certificate.has_value());
+            CHECK(next.certificate->sha256 == first.certificate->sha256);
+            // The ticket of a resumed connection works as well, and with another worker.
+            next = visit(world.settings(mode, crl), alice, next.session);
+            CHECK(next.is_resumed);
+            CHECK(next.certificate.has_value());
+        }
+        const ContextPtr optional = listener(world.settings(ClientAuth::optional));
+        const Client nobody{.version = version};
+        const auto first = visit(optional.get(), nobody);
+        const auto next = visit(optional.get(), nobody, first.session);
+        CHECK(next.is_resumed);
+        CHECK_FALSE(next.certificate.has_value());
+    }
+}
+
+TEST_CASE("client_auth: after a change of authorities, lists, mode or depth no ticket resumes") {
+    const World world;
+    const std::string before = make_revocation_list(world.root, {});
+    const std::string after = make_revocation_list(world.root, {&world.alice});
+    const Certificate other = make_authority("other");
+    for (const int version : kVersions) {
+        const Client alice{&world.alice, {}, version};
+        const ClientAuthSettings settings = world.settings(ClientAuth::require, before);
+        const auto session = [&] { return visit(settings, alice).session; };
+        CHECK(visit(settings, alice, session()).is_resumed);
+
+        auto seen = visit(world.settings(ClientAuth::require, after), alice, session());
+        CHECK_FALSE(seen.is_accepted);
+        CHECK(seen.fault == "certificate revoked");
+        ClientAuthSettings changed = settings;
+        changed.ca = other.pem();
+        CHECK_FALSE(visit(changed, alice, session()).is_accepted);
+        const auto is_new_to = [&](const ClientAuthSettings& one) {
+            seen = visit(one, alice, session());
+            return seen.is_accepted && !seen.is_resumed;
+        };
+        CHECK(is_new_to({settings.mode, settings.ca + other.pem(), settings.crl, 4}));
+        CHECK(is_new_to(
+            {settings.mode, settings.ca, settings.crl + make_revocation_list(other, {}), 4}));
+        CHECK(is_new_to({ClientAuth::optional, settings.ca, settings.crl, 4}));
+        CHECK(is_new_to({settings.mode, settings.ca, settings.crl, 3}));
+        // A different spelling is no change.
+        ClientAuthSettings same = settings;
+        same.ca = "the root:\n" + same.ca + "\n";
+        CHECK(visit(same, alice, session()).is_resumed);
+        // A ticket from a listener that asked for no certificate does not help either.
+        const auto open = visit(ClientAuthSettings{}, Client{.version = version});
+        CHECK_FALSE(visit(settings, Client{.version = version}, open.session).is_accepted);
+    }
+}
+
+TEST_CASE("client_auth: a client whose certificate has expired since does not resume") {
+    const World world;
+    const Certificate expired = make_certificate({.validity = {-7'000, -60}}, &world.root);
+    for (const int version : kVersions) {
+        const ContextPtr context = listener(world.settings());
+        const Client client{&expired, {}, version};
+        turn_clock(context.get(), 1h);
+        const auto first = visit(context.get(), client);
+        REQUIRE(first.is_accepted);
+        auto next = visit(context.get(), client, first.session);
+        CHECK(next.is_accepted);
+        CHECK_FALSE(next.is_resumed);
+        turn_clock(context.get(), 0s);
+        next = visit(context.get(), client, first.session);
+        CHECK_FALSE(next.is_accepted);
+        CHECK(next.fault == "certificate has expired");
+    }
+}
+
+TEST_CASE("client_auth: a client whose list has become stale since does not resume") {
+    const World world;
+    const std::string crl = make_revocation_list(world.root, {}, {-7'000, -60});
+    for (const int version : kVersions) {
+        const ContextPtr context = listener(world.settings(ClientAuth::require, crl));
+        const Client client{&world.alice, {}, version};
+        turn_clock(context.get(), 1h);
+        const auto first = visit(context.get(), client);
+        REQUIRE(first.is_accepted);
+        turn_clock(context.get(), 0s);
+        const auto next = visit(context.get(), client, first.session);
+        CHECK_FALSE(next.is_accepted);
+        CHECK(next.fault == "CRL has expired");
+    }
+}
+
+TEST_CASE("client_auth: a ticket holds as long as the first of chain and lists") {
+    const World world;
+    const auto now = std::chrono::system_clock::now();
+    const auto holds = [&](const Certificate& one, std::vector<const Certificate*> chain,
+                           std::chrono::seconds later, const std::string& crl = "") {
+        const auto seen = visit(world.settings(ClientAuth::require, crl), {&one, std::move(chain)});
+        REQUIRE(seen.is_accepted);
+        return may_resume(seen.kept.get(), ClientAuth::require, now + later);
+    };
+    const Certificate brief = make_certificate({.validity = {-60, 600}}, &world.root);
+    CHECK(holds(brief, {}, 590s));
+    CHECK_FALSE(holds(brief, {}, 610s));
+    Wish wish{.subject = {{"CN", "passing"}}};
+    wish.validity = {-60, 300};
+    wish.is_authority = true;
+    const Certificate passing = make_certificate(wish, &world.root);
+    const Certificate dave = make_certificate({}, &passing);
+    CHECK(holds(dave, {&passing}, 290s));
+    CHECK_FALSE(holds(dave, {&passing}, 310s));
+    const std::string crl = make_revocation_list(world.root, {}, {-60, 100});
+    CHECK(holds(brief, {}, 90s, crl));
+    CHECK_FALSE(holds(brief, {}, 110s, crl));
+    // A session without a certificate is for listeners that do not require one.
+    const auto nobody = visit(world.settings(ClientAuth::optional), {});
+    CHECK(may_resume(nobody.kept.get(), ClientAuth::optional, now));
+    CHECK_FALSE(may_resume(nobody.kept.get(), ClientAuth::require, now));
+}
+
+TEST_CASE("client_auth: a broken ticket, and one of other keys, leads to a whole handshake") {
+    const World world;
+    for (const int version : kVersions) {
+        const ContextPtr context = listener(world.settings());
+        const Client alice{&world.alice, {}, version};
+        const auto first = visit(context.get(), alice);
+        std::array<unsigned char, 80> others{9};
+        SSL_CTX_set_tlsext_ticket_keys(context.get(), others.data(), others.size());
+        const auto next = visit(context.get(), alice, first.session);
+        CHECK(next.is_accepted);
+        CHECK_FALSE(next.is_resumed);
+        CHECK(visit(context.get(), alice, next.session).is_resumed);
+    }
+}
+
+std::vector<RevocationListPtr> lists_of(const std::string& pem) {
+    auto lists = parse_revocation_lists(pem);
+    REQUIRE(lists.has_value());
+    return std::move(*lists);
+}
+
+std::vector<CertificatePtr> parsed(const std::vector<const Certificate*>& certificates) {
+    std::string pem;
+    for (const Certificate* one : certificates) pem += one->pem();
+    auto all = parse_certificates(pem);
+    REQUIRE(all.has_value());
+    return std::move(*all);
+}
+
+TEST_CASE("revocation_list: a file without one, or with a broken one, has a fault of its own") {
+    const Certificate root = make_authority("root");
+    const std::string pem = make_revocation_list(root, {});
+    CHECK(lists_of("a list:\n" + pem + "\n" + pem).size() == 2);
+    for (const std::string& text : {std::string(), root.pem()}) {
+        CHECK(parse_revocation_lists(text).error() ==
+              "holds no revocation list (PEM: `-----BEGIN X509 CRL-----`)");
+    }
+    for (const std::string& text : {pem.substr(0, pem.size() / 2), pem + pem.substr(0, 99)}) {
+        CHECK(parse_revocation_lists(text).error() ==
+              "holds a revocation list that cannot be read");
+    }
+}
+
+TEST_CASE("revocation_list: it has its issuer, its date, and when the next one is due") {
+    using namespace std::chrono_literals;
+    const Certificate root = make_authority("root");
+    const auto now = system_clock::now();
+    const auto facts = facts_of(*lists_of(make_revocation_list(root, {}, {-60, 60})).front(), {});
+    CHECK(facts.issuer == "CN=root");
+    CHECK(facts.from > now - 2min);
+    CHECK(facts.from < now);
+    REQUIRE(facts.until.has_value());
+    CHECK(*facts.until > now);
+    CHECK(*facts.until < now + 2min);
+}
+
+TEST_CASE("revocation_list: its signature is held to all authorities of its name") {
+    using Signature = RevocationListFacts::Signature;
+    const Certificate root = make_authority("root");
+    const Certificate renewed = make_authority("root");
+    const Certificate stranger = make_authority("stranger");
+    const auto lists = lists_of(make_revocation_list(root, {}));
+    const auto judged = [&](const std::vector<const Certificate*>& authorities) {
+        return facts_of(*lists.front(), parsed(authorities)).signature;
+    };
+    CHECK(judged({&stranger, &root}) == Signature::good);
+    CHECK(judged({&renewed, &root}) == Signature::good);
+    CHECK(judged({&root, &renewed}) == Signature::good);
+    CHECK(judged({&renewed}) == Signature::bad);
+    CHECK(judged({&stranger}) == Signature::of_stranger);
+    CHECK(facts_of(*lists.front(), {}).signature == Signature::of_stranger);
+}
+
+TEST_CASE("revocation_list: the next update is that of the issuer whose list ends first") {
+    const Certificate root = make_authority("root");
+    const Certificate middle = make_authority("middle", &root);
+    const auto now = system_clock::now();
+    const auto minutes = [&](const std::string& pem) {
+        const auto next = next_update(lists_of(pem));
+        REQUIRE(next.has_value());
+        return std::chrono::round<std::chrono::minutes>(*next - now).count();
+    };
+    const std::string of_root = make_revocation_list(root, {}, {-60, 1'800});
+    const std::string of_middle = make_revocation_list(middle, {}, {-60, 1'200});
+    const std::string newer = make_revocation_list(middle, {}, {-60, 3'600});
+    CHECK(minutes(of_root) == 30);
+    CHECK(minutes(of_root + of_middle) == 20);
+    CHECK(minutes(of_root + of_middle + newer) == 30);
+    CHECK(minutes(make_revocation_list(root, {}, {-3'600, -1'800})) == -30);
+    CHECK_FALSE(next_update({}).has_value());
+}
+
+ClientCertificate read_of(const Wish& wish) {
+    return read_client_certificate(*make_certificate(wish).certificate);
+}
+
+std::string subject_of_name(const std::string& common_name) {
+    return read_of({.subject = {{"CN", common_name}}}).subject;
+}
+
+TEST_CASE("client_certificate: it has its digest, its subject and every name in order") {
+    const auto made = make_certificate({.subject = {{"O", "Acme"}, {"CN", "alice"}, {"CN", "al"}},
+                                        .names = {{GEN_URI, "spiffe://example.org/b"},
+                                                  {GEN_DNS, "b.example"},
+                                                  {GEN_URI, "spiffe://example.org/a"},
+                                                  {GEN_EMAIL, "alice@example.org"},
+                                                  {GEN_DNS, "A.example"}}});
+    const auto read = read_client_certificate(*made.certificate);
+    CHECK(read.subject == "CN=al,CN=alice,O=Acme");
+    CHECK(read.common_names.values == Texts{"alice", "al"});
+    CHECK(read.uris.values == Texts{"spiffe://example.org/b", "spiffe://example.org/a"});
+    CHECK(read.dns_names.values == Texts{"b.example", "a.example"});
+    CHECK(read.emails.values == Texts{"alice@example.org"});
+    for (const auto* names : {&read.common_names, &read.uris, &read.dns_names, &read.emails}) {
+        CHECK_FALSE(names->is_incomplete);
+    }
+    CHECK(read.sha256.size() == 64);
+    CHECK(read.sha256.find_first_not_of("0123456789abcdef") == std::string::npos);
+    CHECK(read.sha256 == read_client_certificate(*made.certificate).sha256);
+    CHECK(read.sha256 != read_of({}).sha256);
+}
+
+TEST_CASE("client_certificate: one without any names has none") {
+    const auto read = read_of({.subject = {}});
+    CHECK(read.subject.empty());
+    CHECK(read.common_names.values.empty());
+    CHECK_FALSE(read.common_names.is_incomplete);
+    CHECK_FALSE(read.uris.is_incomplete);
+}
+
+TEST_CASE(
+    "client_certificate: a name that a reader could take for another is left out, and reported") {
+    using namespace std::string_literals;
+    for (const std::string& bad :
+         {"alice\0.evil"s, "a\nb"s, "a\x7f"s, "\xff"s, ""s, "a\xe2\x80\xae"s, "a\xc2\xad"s}) {
+        const auto read = read_of({.subject = {{"CN", "good"}, {"CN", bad}}});
+        CAPTURE(bad);
+        CHECK(read.common_names.values == Texts{"good"});
+        CHECK(read.common_names.is_incomplete);
+        CHECK_FALSE(read.uris.is_incomplete);
+    }
+    for (const std::string& bad : {"a\0b"s, "a\rb"s, "a b"s, "a\"b"s, "a\\b"s, "\xc3\xa9"s, ""s}) {
+        const auto read = read_of({.names = {{GEN_URI, "x:y"}, {GEN_URI, bad}, {GEN_DNS, bad}}});
+        CAPTURE(bad);
+        CHECK(read.uris.values == Texts{"x:y"});
+        CHECK(read.uris.is_incomplete);
+        CHECK(read.dns_names.values.empty());
+        CHECK(read.dns_names.is_incomplete);
+        CHECK_FALSE(read.emails.is_incomplete);
+        CHECK_FALSE(read.common_names.is_incomplete);
+    }
+}
+
+TEST_CASE("client_certificate: alternative names that cannot be read are no names") {
+    auto made = make_certificate({});
+    auto* const broken = ASN1_OCTET_STRING_new();
+    ASN1_OCTET_STRING_set(broken, reinterpret_cast<const unsigned char*>("\x30\x05"), 2);
+    X509_EXTENSION* const extension =
+        X509_EXTENSION_create_by_NID(nullptr, NID_subject_alt_name, 0, broken);
+    X509_add_ext(made.certificate.get(), extension, -1);
+    X509_EXTENSION_free(extension);
+    ASN1_OCTET_STRING_free(broken);
+    const auto read = read_client_certificate(*made.certificate);
+    CHECK(read.uris.is_incomplete);
+    CHECK(read.dns_names.is_incomplete);
+    CHECK(read.emails.is_incomplete);
+    CHECK_FALSE(read.common_names.is_incomplete);
+}
+
+TEST_CASE("client_certificate: a subject is ASCII and escapes in hex alone") {
+    using namespace std::string_literals;
+    CHECK(subject_of_name("a,O=b") == "CN=a\\2CO=b");
+    CHECK(subject_of_name("a\";URI=x") == "CN=a\\22\\3BURI=x");
+    CHECK(subject_of_name("a\\") == "CN=a\\5C");
+    CHECK(subject_of_name("a\\2C") == "CN=a\\5C2C");
+    CHECK(subject_of_name(" #a ") == "CN=\\20#a\\20");
+    CHECK(subject_of_name("#a") == "CN=\\23a");
+    CHECK(subject_of_name("a+b<c>") == "CN=a\\2Bb\\3Cc\\3E");
+    CHECK(subject_of_name("\xc3\xa9\r\n") == "CN=\\C3\\A9\\0D\\0A");
+    CHECK(subject_of_name("a\0b"s) == "CN=a\\00b");
+}
+
+}  // namespace
 
 }  // namespace tidegate::tls_client_auth_test

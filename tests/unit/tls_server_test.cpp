@@ -1,5 +1,7 @@
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -15,6 +17,7 @@ using test::ClientHello;
 using test::KeyKind;
 using test::Meeting;
 using test::shown;
+using Shown = std::vector<ServerCertificate>;
 
 constexpr int kVersions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
 
@@ -31,8 +34,6 @@ struct Listener {
     std::vector<std::unique_ptr<Certificate>> made;
     TlsServerSettings settings;
 };
-
-}  // namespace
 
 TEST_CASE("tls server: the certificate is that of the name, else of the wildcard, else the first") {
     Listener listener;
@@ -302,5 +303,269 @@ TEST_CASE("tls server: a connection outlives it") {
     CHECK(meeting.was_shown(b));
     CHECK(meeting.tickets() == 1);
 }
+
+constexpr int kProtocolVersions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+const std::string kH2 = "\x02h2";
+const std::string kH11 = "\x08http/1.1";
+const std::string kH10 = "\x08http/1.0";
+const std::string kRefused = "refused";
+
+struct HttpListener {
+    explicit HttpListener(HttpVersions http) {
+        TlsServerSettings settings;
+        settings.certificates = {shown("a.pem", authority.issue("DNS:a.example"))};
+        settings.http = http;
+        credentials = test::credentials_of(settings);
+    }
+    TlsServer server() const { return {credentials, tickets}; }
+
+    Authority authority;
+    std::shared_ptr<const ServerCredentials> credentials;
+    std::shared_ptr<TicketKeys> tickets = test::new_ticket_keys();
+};
+
+// The protocol, as both sides have it; empty: none was named. Or kRefused, by the alert for that.
+std::string agreed(const TlsServer& server, ClientHello hello) {
+    const std::string offered = hello.protocols;
+    Meeting meeting(server.connection(), std::move(hello));
+    CAPTURE(offered);
+    if (!meeting.is_shaken()) {
+        CHECK(meeting.client_error() == SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL);
+        CHECK(meeting.channel().sent_alert() == SSL_AD_NO_APPLICATION_PROTOCOL);
+        return kRefused;
+    }
+    CHECK(meeting.channel().sent_alert() == 0);
+    CHECK(meeting.channel().speaks_http2() == (meeting.protocol() == "h2"));
+    return meeting.protocol();
+}
+
+// Calls `check` with what a client of each version of TLS gets that offers `protocols`.
+template <class Check>
+void in_each_version(HttpVersions http, Check check) {
+    const HttpListener listener(http);
+    const TlsServer server = listener.server();
+    for (const int version : kProtocolVersions) {
+        CAPTURE(version);
+        check([&](const std::string& protocols) {
+            return agreed(server, {.version = version, .protocols = protocols});
+        });
+    }
+}
+
+TEST_CASE("tls server: clients that offer HTTP/2 get it, wherever they put it") {
+    in_each_version(HttpVersions::both, [](const auto& agreed_on) {
+        CHECK(agreed_on(kH2) == "h2");
+        CHECK(agreed_on(kH2 + kH11) == "h2");
+        CHECK(agreed_on(kH11 + kH2) == "h2");
+        CHECK(agreed_on("\x03xyz" + kH2) == "h2");
+    });
+}
+
+TEST_CASE("tls server: clients without HTTP/2 get HTTP/1, also those that offer nothing") {
+    in_each_version(HttpVersions::both, [](const auto& agreed_on) {
+        CHECK(agreed_on("").empty());
+        CHECK(agreed_on(kH11) == "http/1.1");
+        CHECK(agreed_on(kH10 + kH11) == "http/1.1");
+        CHECK(agreed_on(kH10) == "http/1.0");
+    });
+}
+
+TEST_CASE("tls server: a listener of HTTP/1 does not speak HTTP/2") {
+    in_each_version(HttpVersions::http1, [](const auto& agreed_on) {
+        CHECK(agreed_on("").empty());
+        CHECK(agreed_on(kH2 + kH11) == "http/1.1");
+        CHECK(agreed_on(kH10) == "http/1.0");
+        CHECK(agreed_on(kH2) == kRefused);
+        CHECK(agreed_on("\x03xyz" + kH2) == kRefused);
+    });
+}
+
+TEST_CASE("tls server: a listener of HTTP/2 refuses all others, also those that offer nothing") {
+    in_each_version(HttpVersions::http2, [](const auto& agreed_on) {
+        CHECK(agreed_on(kH2) == "h2");
+        CHECK(agreed_on(kH11 + kH2) == "h2");
+        CHECK(agreed_on("") == kRefused);
+        CHECK(agreed_on(kH11) == kRefused);
+    });
+}
+
+TEST_CASE("tls server: clients that offer none of the listener's protocols are refused") {
+    for (const HttpVersions http : {HttpVersions::both, HttpVersions::http1, HttpVersions::http2}) {
+        in_each_version(http, [](const auto& agreed_on) {
+            for (const std::string other : {"\x04smtp", "\x09http/1.1x", "\x03h2c", "\x02H2"}) {
+                CHECK(agreed_on(other) == kRefused);
+            }
+        });
+    }
+}
+
+TEST_CASE("tls server: a session that is resumed agrees on a protocol of its own") {
+    const HttpListener both(HttpVersions::both);
+    const TlsServer server = both.server();
+    for (const int version : kProtocolVersions) {
+        CAPTURE(version);
+        const Meeting first(server.connection(), {.version = version, .protocols = kH2});
+        REQUIRE(first.is_shaken());
+        const TlsSessionPtr session = first.session();
+        const auto resumed = [&](const std::string& protocols) {
+            Meeting meeting(server.connection(),
+                            {.version = version, .protocols = protocols, .session = session.get()});
+            REQUIRE(meeting.is_shaken());
+            CHECK(meeting.is_resumed());
+            CHECK(meeting.channel().speaks_http2() == (meeting.protocol() == "h2"));
+            return meeting.protocol();
+        };
+        CHECK(resumed(kH2) == "h2");
+        CHECK(resumed(kH11) == "http/1.1");
+        CHECK(resumed("").empty());
+    }
+}
+
+TEST_CASE("tls server: a ticket does not lead around a listener's protocols") {
+    const HttpListener both(HttpVersions::both);
+    HttpListener later(HttpVersions::http2);
+    later.tickets = both.tickets;
+    const TlsServer before = both.server();
+    const TlsServer after = later.server();
+    for (const int version : kProtocolVersions) {
+        CAPTURE(version);
+        const Meeting first(before.connection(), {.version = version, .protocols = kH11});
+        REQUIRE(first.is_shaken());
+        const TlsSessionPtr session = first.session();
+        const auto resumed = [&](const std::string& protocols) {
+            return agreed(after,
+                          {.version = version, .protocols = protocols, .session = session.get()});
+        };
+        CHECK(resumed(kH2) == "h2");
+        CHECK(resumed(kH11) == kRefused);
+        CHECK(resumed("") == kRefused);
+    }
+}
+
+TEST_CASE("tls server: HTTP/2 needs no server name") {
+    const HttpListener listener(HttpVersions::http2);
+    const TlsServer server = listener.server();
+    CHECK(agreed(server, {.protocols = kH2}) == "h2");
+    CHECK(agreed(server, {.name = "a.example", .protocols = kH2}) == "h2");
+}
+
+TlsServerSettings settings_of(Shown certificates) {
+    TlsServerSettings settings;
+    settings.certificates = std::move(certificates);
+    return settings;
+}
+
+std::string fault_of(const TlsServerSettings& settings) {
+    const auto parsed = parse_credentials(settings);
+    return parsed ? "" : parsed.error();
+}
+
+std::string fault_of(Shown certificates) {
+    return fault_of(settings_of(std::move(certificates)));
+}
+
+TEST_CASE("server credentials: files that hold the wrong thing are named") {
+    const Authority authority;
+    const auto made = authority.issue("DNS:a.example");
+    const auto other = authority.issue("DNS:a.example");
+    CHECK(fault_of(Shown{}) == "a listener with `tls` needs a certificate");
+    CHECK(fault_of(Shown{{"", made.key_pem(), {}, "a.pem"}}) ==
+          "the file `a.pem` holds no certificate (PEM: `-----BEGIN CERTIFICATE-----`)");
+    CHECK(fault_of(Shown{{made.pem(), made.pem(), {}, "a.pem"}}) ==
+          "the file of the key for `a.pem` holds no private key (PEM: `-----BEGIN PRIVATE "
+          "KEY-----`)");
+    CHECK(fault_of(Shown{{made.pem(), other.key_pem(), {}, "a.pem"}}) ==
+          "the key for `a.pem` does not belong to the certificate (the first one in the file)");
+    CHECK(fault_of(Shown{{authority.pem() + made.pem(), made.key_pem(), {}, "a.pem"}}) ==
+          "the key for `a.pem` does not belong to the certificate (the first one in the file)");
+}
+
+TEST_CASE("server credentials: keys that are too weak, or not for TLS, are refused") {
+    const Authority authority;
+    const auto with = [&](KeyKind kind) {
+        return fault_of(Shown{shown("a.pem", authority.issue(kind, "DNS:a.example"))});
+    };
+    CHECK(with(KeyKind::short_rsa) ==
+          "the key for `a.pem` has only 1024 bits: RSA needs at least 2048");
+    CHECK(with(KeyKind::secp256k1) ==
+          "the key for `a.pem` has a curve that TLS does not have: make a key of P-256");
+    for (const KeyKind kind : {KeyKind::p256, KeyKind::p384, KeyKind::rsa, KeyKind::ed25519}) {
+        CHECK(with(kind).empty());
+    }
+}
+
+TEST_CASE("server credentials: two certificates for a name need keys of two types") {
+    const Authority authority;
+    const auto ec = authority.issue(KeyKind::p256, "DNS:a.example,DNS:b.example");
+    const auto rsa = authority.issue(KeyKind::rsa, "DNS:a.example,DNS:b.example");
+    const auto ec_too = authority.issue(KeyKind::p384, "DNS:c.example,DNS:B.example");
+    const auto wildcard = authority.issue(KeyKind::p256, "DNS:*.example,DNS:*.a.example");
+    CHECK(fault_of(Shown{shown("ec.pem", ec), shown("rsa.pem", rsa), shown("w.pem", wildcard)})
+              .empty());
+    CHECK(fault_of(Shown{shown("ec.pem", ec), shown("rsa.pem", rsa), shown("too.pem", ec_too)}) ==
+          "two certificates for `b.example` have keys of one type (ECDSA): those in `ec.pem` and "
+          "`too.pem`");
+    CHECK(fault_of(Shown{shown("w.pem", wildcard), shown("ec.pem", ec, {"*.A.example"})}) ==
+          "two certificates for `*.a.example` have keys of one type (ECDSA): those in `w.pem` and "
+          "`ec.pem`");
+    // Two findings about one certificate are reported once.
+    CHECK(fault_of(Shown{shown("ec.pem", ec, {"a.example", "x.example", "X.example."})}).empty());
+}
+
+TEST_CASE("server credentials: a certificate that no client can ask for is refused") {
+    const Authority authority;
+    const auto named = authority.issue("DNS:a.example");
+    const auto nameless = authority.issue("");
+    const std::string fault =
+        "the certificate in `n.pem` has no subject alternative name, so that no client can ask for "
+        "it: give it `names`";
+    CHECK(fault_of(Shown{shown("a.pem", named), shown("n.pem", nameless)}) == fault);
+    CHECK(fault_of(Shown{shown("a.pem", named), shown("n.pem", nameless, {"b.example"})}).empty());
+    auto first = settings_of({shown("n.pem", nameless)});
+    CHECK(fault_of(first).empty());
+    first.unknown_names = UnknownNames::refuse;
+    CHECK(fault_of(first) == fault);
+    CHECK(fault_of(Shown{shown("a.pem", named, {"b c"})}) ==
+          "`b c`, a name for `a.pem`, is no host name");
+}
+
+TEST_CASE("server credentials: at most 10,000 names in all") {
+    const Authority authority;
+    std::vector<std::string> names;
+    for (std::size_t i = 1; i < TlsServerSettings::kNamesMax; ++i) {
+        names.push_back("n" + std::to_string(i) + ".example");
+    }
+    const auto made = authority.issue("DNS:a.example");
+    CHECK(fault_of(Shown{shown("a.pem", made, names)}).empty());
+    const auto other = authority.issue("DNS:b.example");
+    CHECK(fault_of(Shown{shown("a.pem", made, names), shown("b.pem", other)}) ==
+          "the certificates have more than 10000 names in all: spread them over several listeners");
+}
+
+TEST_CASE("server credentials: ticket keys have 80 bytes, and there are at most 4") {
+    const Authority authority;
+    auto settings = settings_of({shown("a.pem", authority.issue("DNS:a.example"))});
+    settings.ticket_keys = {std::string(80, 'x'), std::string(48, 'x')};
+    CHECK(fault_of(settings) == "a key of `ticket_keys` has 48 bytes: it needs 80");
+    settings.ticket_keys.assign(5, std::string(80, 'x'));
+    CHECK(fault_of(settings) == "`ticket_keys` has 5 keys: at most 4 are allowed");
+    settings.ticket_keys.pop_back();
+    CHECK(fault_of(settings).empty());
+}
+
+TEST_CASE("server credentials: the files, names and types that they hold can be shown") {
+    const Authority authority;
+    const auto credentials = test::credentials_of(
+        settings_of({shown("a.pem", authority.issue(KeyKind::rsa, "DNS:A.example"), {"*.b."}),
+                     shown("c.pem", authority.issue("DNS:c.example"))}));
+    REQUIRE(credentials->pairs().size() == 2);
+    const auto& first = credentials->pairs().front();
+    CHECK(first.file == "a.pem");
+    CHECK(first.names == std::vector<std::string>{"a.example", "*.b"});
+    CHECK(name_of(first.type) == "RSA");
+    CHECK(name_of(credentials->pairs().back().type) == "ECDSA");
+}
+
+}  // namespace
 
 }  // namespace tidegate::tls_server_test

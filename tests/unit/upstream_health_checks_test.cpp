@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "base/version.hpp"
+#include "base/process.hpp"
 #include "upstream_health_world.hpp"
 
 namespace tidegate::upstream::health_checks_test {

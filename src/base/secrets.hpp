@@ -1,0 +1,52 @@
+// Comparison with a secret, and a hash with a secret for tables of what clients choose: they must
+// not be able to pile names up. Pure. Inline, as every charge in process hashes its identifiers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace tidegate {
+
+// The time it takes depends on the size of `given` alone: it does not tell where the two differ, or
+// how long `expected` is. Reads as volatile, so that no compiler makes it stop early.
+inline bool equal_in_constant_time(std::string_view given, std::string_view expected) {
+    if (expected.empty()) return given.empty();
+    const volatile char* const ours = expected.data();
+    const volatile char* const theirs = given.data();
+    int difference = given.size() == expected.size() ? 0 : 1;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+        const std::size_t at = i < expected.size() ? i : 0;
+        difference |= theirs[i] ^ ours[at];
+    }
+    return difference == 0;
+}
+
+// Folds a 128-bit product: every bit of the result hangs on every bit of both.
+inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+    __extension__ using Wide = unsigned __int128;
+    const Wide product = static_cast<Wide>(a) * b;
+    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+
+// `hash` is what came before; `secret` is odd.
+inline std::uint64_t hash_text(std::string_view text, std::uint64_t hash, std::uint64_t secret) {
+    constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
+    hash ^= text.size() * kOdd;
+    const char* at = text.data();
+    std::size_t left = text.size();
+    std::uint64_t word = 0;
+    for (; left >= sizeof(word); left -= sizeof(word), at += sizeof(word)) {
+        std::memcpy(&word, at, sizeof(word));
+        hash = mix(hash ^ word, secret);
+    }
+    if (left > 0) {
+        word = 0;
+        std::memcpy(&word, at, left);
+        hash = mix(hash ^ word, secret);
+    }
+    return mix(hash ^ secret, kOdd);
+}
+
+}  // namespace tidegate

@@ -1,0 +1,134 @@
+// Bytes on their way from one connection to another: pieces of memory, what a pipe holds, and what
+// goes through a tunnel. Single-threaded.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "net/buffer.hpp"
+#include "net/connection.hpp"
+#include "net/descriptor.hpp"
+#include "net/wakeup.hpp"
+
+namespace tidegate {
+
+// What the pipes of one worker share.
+struct SplicePipes {
+    std::size_t open = 0;
+    // The kernel or a seccomp filter has refused to splice: the worker copies from then on.
+    bool is_refused = false;
+};
+
+// A pipe through which the kernel hands the bytes of one socket to another without copying them
+// (splice). For long bodies without TLS that are forwarded unchanged.
+class SplicePipe {
+  public:
+    // With fewer bytes still to come, a pipe costs more than the copies that it saves.
+    static constexpr std::uint64_t kBytesMin = 262'144;
+    // Open at a time in a worker, as each takes two descriptors. Further bodies are copied.
+    static constexpr std::size_t kPipesMax = 32;
+
+    // Opens a pipe. It stays closed where the worker has as many as it may or splicing was refused,
+    // and where the kernel gives only a smaller one than usual.
+    explicit SplicePipe(SplicePipes& pipes);
+    ~SplicePipe();
+    SplicePipe(const SplicePipe&) = delete;
+    SplicePipe& operator=(const SplicePipe&) = delete;
+
+    // False: the body has to be copied.
+    bool is_open() const { return static_cast<bool>(write_end_); }
+    bool empty() const { return size_ == 0; }
+    // What was filled in and not drained.
+    std::size_t size() const { return size_; }
+
+    // Takes what has come on `from`, at most `bytes_max`, which is not 0. Ok with no bytes:
+    // splicing was refused, and nothing was moved. Requires that it is open and empty.
+    IoResult fill(Connection& from, std::uint64_t bytes_max);
+    // Sends what `to` takes now: ok when all is gone, or would_block, or failed.
+    IoStatus drain(Connection& to);
+
+  private:
+    SplicePipes& pipes_;
+    Descriptor read_end_;
+    Descriptor write_end_;
+    std::size_t size_ = 0;
+};
+
+// Pieces of bytes on their way into a connection, gathered into as few system calls as it takes;
+// or what a pipe holds. Holds views: what they point to stays until everything has been sent.
+class Outbox {
+  public:
+    static constexpr std::size_t kPiecesMax = 16;
+
+    void add(std::string_view piece) {
+        if (piece.empty()) return;
+        assert(count_ < kPiecesMax);
+        if (!pieces_) pieces_ = std::make_unique_for_overwrite<Pieces>();
+        (*pieces_)[count_++] = {const_cast<char*>(piece.data()), piece.size()};  // only read
+    }
+    // All that is in `pipe`, which stays until it was sent, too. Requires empty().
+    void add(SplicePipe& pipe) {
+        assert(empty());
+        pipe_ = &pipe;
+    }
+    bool empty() const { return first_ == count_ && pipe_ == nullptr; }
+    // How much waits to be sent.
+    std::size_t bytes() const;
+    void clear() {
+        first_ = count_ = 0;
+        pipe_ = nullptr;
+    }
+    // Gives back the memory for pieces, which else stays for the next ones. Requires empty().
+    void release() { pieces_.reset(); }
+
+    // Sends what the connection takes now: `ok` when all is gone, or would_block, or failed.
+    IoStatus flush(Connection& connection);
+
+    // Sends all of it, each wait within `patience`. Failed, too, when time runs out: then the
+    // sleeper has expired.
+    Task<IoStatus> flush_all(Connection& connection, Sleeper& sleeper,
+                             std::chrono::milliseconds patience);
+
+  private:
+    using Pieces = std::array<iovec, kPiecesMax>;
+
+    std::unique_ptr<Pieces> pieces_;
+    std::size_t first_ = 0;
+    std::size_t count_ = 0;
+    SplicePipe* pipe_ = nullptr;  // in place of pieces
+};
+
+// Bytes that come and go on a connection that speaks HTTP no more: what the streams of both sides
+// do alike. Holds a buffer only while bytes are there.
+
+enum class TunnelInput : std::uint8_t {
+    more,     // `input` has more than before
+    nothing,  // `wakeup` is woken when there is something
+    end,      // the peer has finished sending
+    failed,   // reset, or cut off
+};
+
+// Reads once. `input` has no room left when it holds BufferPool::kSmall bytes or more: not then.
+TunnelInput read_tunnel(Connection& connection, Buffer& input, Wakeup& wakeup);
+
+// Drops the front of `input`; an empty buffer gives its block back.
+inline void drop_tunnel(Buffer& input, std::size_t bytes) {
+    input.consume(bytes);
+    if (input.empty()) input.release();
+}
+
+// Sends what the connection takes now. would_block: `wakeup` is woken when it takes more, and the
+// same bytes come again first.
+IoResult send_tunnel(Connection& connection, std::string_view bytes, Wakeup& wakeup);
+
+// Sends the end. would_block: again when `wakeup` is woken.
+IoStatus finish_tunnel(Connection& connection, Wakeup& wakeup);
+
+}  // namespace tidegate
