@@ -94,7 +94,7 @@ class EnumTable {
     constexpr const Value& operator[](E key) const {
         return values_[static_cast<std::size_t>(key)];
     }
-    // In the order of the enumerators.
+    // All values, in the order of the enumerators.
     constexpr const std::array<Value, kSize>& values() const { return values_; }
 
   private:

@@ -19,7 +19,7 @@ struct GivenUp {};
 std::atomic<std::size_t> threads_left{0};
 std::atomic<std::size_t> threads_given_up{0};
 
-// Whole, unlike quote(): it says which of several files it is.
+// Quotes the whole path, unlike quote(): the message has to say which of several files it means.
 std::string whole(const std::string& path) {
     return "`" + displayable(path) + "`";
 }
@@ -27,7 +27,7 @@ std::string whole(const std::string& path) {
 }  // namespace
 
 struct FileWork::Shared {
-    // That of the work which this thread does.
+    // The state of the work that this thread does.
     static thread_local Shared* here;
 
     std::mutex mutex;

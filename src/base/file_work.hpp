@@ -19,7 +19,7 @@
 
 namespace tidegate {
 
-// One call of the file system may take so long.
+// The time that one call of the file system may take.
 inline constexpr std::chrono::seconds kFilePatience{5};
 // After this, the program logs which path it waits for.
 inline constexpr std::chrono::seconds kFileNotice{1};
@@ -59,10 +59,11 @@ class FileWork {
     bool is_done() const;
     // Blocks until the work is done (true), or has waited for one path for `patience` (false).
     bool wait(std::chrono::milliseconds patience) const;
-    // The path that the work has waited for, at `now` for `patience` at least; nothing: it goes on.
+    // The path that the work has waited for, at `now` for `patience` at least; nothing while the
+    // work goes on.
     std::optional<std::string> overdue(std::chrono::milliseconds patience,
                                        Clock::time_point now = Clock::now()) const;
-    // Once it is done: throws what the work has thrown.
+    // Throws what the work has thrown. Requires that it is done.
     void rethrow() const;
 
     // Whether the calling thread is one of a FileWork.

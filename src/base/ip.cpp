@@ -119,7 +119,7 @@ constexpr std::array<ByteText, 256> byte_texts() {
 }
 
 // Returns the end of the text; needs room for 16 characters, of which the text takes 15 at most.
-// From a table, since every forwarded request has such texts.
+// Copies from a table, since every forwarded request has such texts.
 char* write_v4(const std::uint8_t* bytes, char* out) {
     static constexpr auto kTexts = byte_texts();
     for (int i = 0; i < 4; ++i) {
@@ -172,7 +172,7 @@ bool is_zone_char(char c) {
            c == '_' || c == '-';
 }
 
-// As it is written: the prefix may be out of range, and bits beyond it set.
+// A network as it is written: the prefix may be out of range, and bits beyond it may be set.
 std::optional<IpNetwork> written_network(std::string_view text) {
     constexpr int kMappedBits = 96;  // of ::ffff:0:0/96, which is all of IPv4
     const auto slash = text.find('/');

@@ -24,7 +24,7 @@ struct IpAddress {
 
     bool operator==(const IpAddress&) const = default;
     int bits() const { return v4 ? 32 : 128; }
-    // 0.0.0.0 and :: are the address of no host.
+    // True for 0.0.0.0 and ::, which are the address of no host.
     bool is_unspecified() const;
     // RFC 5952 for IPv6.
     std::string to_string() const;
@@ -60,14 +60,14 @@ std::string advice_about_network(std::string_view text);
 // The first `prefix` bits of an address, the rest zero. As it is if it has no more bits than that.
 IpAddress masked(const IpAddress& ip, int prefix);
 
-// By how many of their first bits addresses count as one client; no list is empty.
+// How many of their first bits addresses must share to count as one client; no list is empty.
 struct IpPrefixes {
     std::vector<int> ipv4{32};
     std::vector<int> ipv6{64};
 
-    // Those that hold for `ip`.
+    // The prefixes that apply to the version of `ip`.
     const std::vector<int>& of(const IpAddress& ip) const { return ip.v4 ? ipv4 : ipv6; }
-    // The network of the widest of them that `ip` is in: what bounds whole clients counts by.
+    // The network of the widest prefix that contains `ip`: bounds on whole clients count by it.
     IpAddress widest(const IpAddress& ip) const;
 };
 
@@ -82,7 +82,7 @@ class IpNetworks {
 
     bool operator==(const IpNetworks& other) const { return written_ == other.written_; }
 
-    // In the order in which they are written.
+    // Iterates in the order in which the networks are written.
     auto begin() const { return written_.begin(); }
     auto end() const { return written_.end(); }
     bool empty() const { return written_.empty(); }
@@ -90,7 +90,7 @@ class IpNetworks {
 
     // Whether one of them contains `ip`: a binary search.
     bool contains(const IpAddress& ip) const;
-    // The first that contains `ip`, or null: one after the other, for people.
+    // The first that contains `ip`, or null. It searches one after the other, for what people read.
     const IpNetwork* find(const IpAddress& ip) const;
 
   private:
@@ -101,7 +101,7 @@ class IpNetworks {
         Bytes first{};
         Bytes last{};
     };
-    // Of one version of IP: in order, and none touches another.
+    // The ranges of one version of IP, sorted; none overlaps another.
     using Ranges = std::vector<Range>;
 
     static void merge(Ranges& ranges);

@@ -99,7 +99,7 @@ constexpr std::array<bool, 256> make_plain_in_json() {
 }
 constexpr std::array<bool, 256> kPlainInJson = make_plain_in_json();
 
-// More digits may be more than 64 bits hold.
+// Numbers with more digits may not fit into 64 bits.
 constexpr std::ptrdiff_t kPlainDigitsMax = 18;
 
 // Characters that go as they are: printable ASCII from kLowest on but `"`, `\` and kSeparator.
@@ -118,9 +118,9 @@ template <char kLowest, char kSeparator = '"'>
 struct PlainText {
     static constexpr std::array<bool, 256> kTable = make_plain<kLowest, kSeparator>();
 
-    // Not zero if any character of `text` is not plain. The high bit of each byte says so: up to
-    // the first such character nothing is borrowed or carried from byte to byte, and behind it no
-    // matter.
+    // Returns a number other than 0 if any character of `text` is not plain. The high bit of each
+    // byte says so: up to the first such character nothing is borrowed or carried from byte to
+    // byte, and behind it no matter.
     template <class Word>
     static Word find_special(Word text) {
         constexpr auto kOnes = static_cast<Word>(0x0101010101010101);
@@ -137,8 +137,8 @@ using InWord = PlainText<'!'>;
 using InList = PlainText<'!', ','>;
 using InLogfmt = PlainText<'!', '='>;
 
-// Copies `text` a word at a time; the last one may overlap the one before. Whether all is plain.
-// Requires at least a word.
+// Copies `text` a word at a time; the last one may overlap the one before. Returns whether all is
+// plain. Requires at least a word.
 template <class Word, class Plain>
 bool copy_plain_words(std::string_view text, char* out) {
     Word special = 0;
@@ -171,7 +171,7 @@ char* copy(std::string_view text, char* out) {
     return out + text.size();
 }
 
-// As one `\u` escape, or as two (a surrogate pair) above U+FFFF.
+// Writes one `\u` escape, or two (a surrogate pair) above U+FFFF.
 char* write_code_point(char32_t point, char* out) {
     if (point > 0xffff) {
         out = write_code_point(0xd800 + ((point - 0x10000) >> 10), out);
@@ -182,7 +182,7 @@ char* write_code_point(char32_t point, char* out) {
     return out;
 }
 
-// One character that is not plain, removed from the front of `text`.
+// Writes one character that is not plain, and removes it from the front of `text`.
 char* write_special(std::string_view& text, char* out) {
     const auto c = static_cast<unsigned char>(text.front());
     const std::size_t length = utf8_length(text);
@@ -260,7 +260,7 @@ class JsonTree::PlainReader {
   public:
     PlainReader(std::string_view text, JsonTree& tree)
         : at_(text.data()), end_(text.data() + text.size()), tree_(tree) {
-        // Of a value with its name, about.
+        // The usual size of a value with its name.
         constexpr std::size_t kBytesOfNode = 12;
         tree_.nodes_.reserve(text.size() / kBytesOfNode + 1);
     }
@@ -426,7 +426,7 @@ char* write_if_plain_value(std::string_view text, char* out) {
 }
 
 void append_json_escaped(std::string_view text, std::string& out) {
-    // In pieces, so that a long text does not ask for six times its size at once.
+    // Escapes piece by piece, so that a long text does not need six times its size at once.
     static constexpr std::size_t kPiece = 256;
     std::array<char, kPiece * kEscapedBytesMax> buffer;
     while (!text.empty()) {

@@ -1,5 +1,6 @@
-// Comparison with a secret, and a hash with a secret for tables of what clients choose: they must
-// not be able to pile names up. Pure. Inline, as every charge in process hashes its identifiers.
+// Comparison with a secret, and a hash with a secret for tables of what clients choose: clients
+// must not be able to choose names that collide. Pure. Inline, as every charge in process hashes
+// its identifiers.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +10,8 @@
 
 namespace tidegate {
 
-// The time it takes depends on the size of `given` alone: it does not tell where the two differ, or
-// how long `expected` is. Reads as volatile, so that no compiler makes it stop early.
+// Takes a time that depends on the size of `given` alone: it does not reveal where the two differ,
+// or how long `expected` is. It reads as volatile, so that no compiler makes it stop early.
 inline bool equal_in_constant_time(std::string_view given, std::string_view expected) {
     if (expected.empty()) return given.empty();
     const volatile char* const ours = expected.data();
@@ -23,7 +24,7 @@ inline bool equal_in_constant_time(std::string_view given, std::string_view expe
     return difference == 0;
 }
 
-// Folds a 128-bit product: every bit of the result hangs on every bit of both.
+// Folds a 128-bit product: every bit of the result depends on every bit of both.
 inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
     __extension__ using Wide = unsigned __int128;
     const Wide product = static_cast<Wide>(a) * b;

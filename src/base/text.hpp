@@ -52,7 +52,7 @@ inline std::string to_upper(std::string text) {
     return text;
 }
 
-// Without the spaces and tabs at both ends (the OWS of RFC 9110 section 5.6.3).
+// Cuts off the spaces and tabs at both ends (the OWS of RFC 9110 section 5.6.3).
 constexpr std::string_view trimmed(std::string_view text) {
     const auto first = text.find_first_not_of(" \t");
     if (first == text.npos) return {};
@@ -139,8 +139,8 @@ inline void append_percent_encoded(char c, std::string& out) {
     append_hex(static_cast<std::uint8_t>(c), out, kUpperHexDigits);
 }
 
-// A number of as many bytes as it has. In the machine's own order: two are equal if their bytes
-// are.
+// Loads as many bytes as the number has, in the machine's own order: two numbers are equal if their
+// bytes are.
 template <class Word>
 constexpr Word load_word(const char* bytes) {
     Word word = 0;
@@ -160,7 +160,7 @@ constexpr std::uint64_t each_byte(std::uint8_t byte) {
     return byte * std::uint64_t{0x0101010101010101};
 }
 
-// The high bit of each byte that is `first` to `last`, which are ASCII; no other bits.
+// Sets the high bit of each byte that is `first` to `last`, which are ASCII; no other bits.
 constexpr std::uint64_t bytes_in(std::uint64_t word, char first, char last) {
     // The high bit of a byte of these tells whether it is at least `first`, and above `last`.
     const std::uint64_t rest = word & each_byte(0x7f);
@@ -169,20 +169,20 @@ constexpr std::uint64_t bytes_in(std::uint64_t word, char first, char last) {
     return (from_first ^ above_last) & ~word & each_byte(0x80);
 }
 
-// With the letters A to Z in lower case.
+// Turns the letters A to Z into lower case.
 constexpr std::uint64_t to_lower(std::uint64_t word) {
     return word | bytes_in(word, 'A', 'Z') >> 2;
 }
 
-// With `other` in place of each byte that is neither a digit nor a letter in lower case.
+// Puts `other` in place of each byte that is neither a digit nor a letter in lower case.
 constexpr std::uint64_t replace_others(std::uint64_t word, char other) {
     const std::uint64_t kept = bytes_in(word, 'a', 'z') | bytes_in(word, '0', '9');
     const std::uint64_t whole = (kept << 1) - (kept >> 7);  // all bits of those bytes
     return (word & whole) | (each_byte(static_cast<std::uint8_t>(other)) & ~whole);
 }
 
-// How many bytes at the beginning of the text are printable ASCII, 0x20 to 0x7e; the last ones, if
-// they fill no word, are not looked at.
+// How many bytes at the beginning of the text are printable ASCII, 0x20 to 0x7e; it skips the last
+// ones if they fill no word.
 constexpr std::size_t printable_size(std::string_view text) {
     constexpr std::size_t kWord = sizeof(std::uint64_t);
     constexpr bool kFirstIsLow = std::endian::native == std::endian::little;

@@ -10,7 +10,7 @@ namespace tidegate {
 
 // RFC 3339 (`2026-11-21T10:00:00Z`, `2026-11-21T11:00:00.25+01:00`) or Unix seconds, with or
 // without a fraction (`1795255200.25`): microseconds since the epoch, further digits cut off.
-// Nothing for anything else, for a leap second, and before the epoch.
+// Returns nothing for anything else, for a leap second, and before the epoch.
 std::optional<std::chrono::microseconds> parse_timestamp(std::string_view text);
 
 // `2026-11-21T10:00:00Z`; a fraction of six digits only where there is one, so that

@@ -24,7 +24,7 @@ struct Rate {
 };
 
 // Decimal digits only: no sign, no leading zero, no base, no exponent, no separator, no space.
-// Nothing when `text` is anything else or the number does not fit.
+// Returns nothing when `text` is anything else or the number does not fit.
 std::optional<std::int64_t> parse_decimal(std::string_view text);
 
 // The same with an optional fraction of at most `scale_digits` digits, times ten to the power of

@@ -40,10 +40,10 @@ std::string_view without_outer_blanks(std::string_view text);
 std::size_t misleading_bytes(std::string_view text);
 
 // `text` with the bytes of such characters, and those that are not UTF-8, as `\x1b` and the like: a
-// message stays one line, and a terminal is not commanded.
+// message stays one line, and commands no terminal.
 std::string displayable(std::string_view text);
 
-// At most 60 bytes of `text`, displayable, in backquotes.
+// Returns at most 60 bytes of `text`, displayable, in backquotes.
 std::string quote(std::string_view text);
 
 }  // namespace tidegate

@@ -70,7 +70,7 @@ class KnownName {
     Words case_;
 };
 
-// As programs that turn fields into variables read a name: one byte of it, or eight.
+// Folds one byte of a name, or eight, as programs that turn fields into variables read it.
 constexpr char as_variable(char c) {
     return is_alphanumeric(c) ? to_lower(c) : '-';
 }
@@ -78,7 +78,7 @@ constexpr std::uint64_t as_variable(std::uint64_t word) {
     return replace_others(to_lower(word), '-');
 }
 
-// Whether `fold`, which takes a byte or a word of eight, makes the same of both.
+// Whether `fold`, which takes a byte or a word of eight, gives the same for both.
 template <class Fold>
 bool equal_folded(std::string_view a, std::string_view b, Fold fold) {
     if (a.size() != b.size()) return false;
@@ -111,7 +111,7 @@ std::string_view single_value_where(const Fields& fields, IsWanted is_wanted) {
     return found != nullptr ? found->value : std::string_view{};
 }
 
-// From the shortest to the longest.
+// Sorted from the shortest to the longest.
 constexpr auto kKnownNames = std::to_array<KnownName>({
     {"te", FieldName::te},
     {"via", FieldName::via},

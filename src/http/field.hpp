@@ -68,8 +68,8 @@ using Fields = std::vector<Field>;
 // ASCII only, as field names are compared (RFC 9110 section 5.1).
 bool equal_ignoring_case(std::string_view a, std::string_view b);
 
-// As equal_ignoring_case, and `_`, `.` and whatever else is no letter or digit equals `-`: servers
-// that turn fields into variables (CGI, WSGI, PHP) cannot tell these apart.
+// The same, and `_`, `.` and every other byte that is no letter or digit equals `-`: servers that
+// turn fields into variables (CGI, WSGI, PHP) cannot tell these apart.
 bool equal_as_variable(std::string_view a, std::string_view b);
 
 // Which of the names we know this is, ignoring case. Allocates nothing.
@@ -114,8 +114,8 @@ void append_quoted_string(std::string_view text, std::string& out);
 // that does.
 void append_integer(std::int64_t number, std::string& out);
 
-// The line `Date: ...` of answers, formatted once a second and copied into each answer.
-// One a worker, one thread.
+// The line `Date: ...` of answers, formatted once a second and copied into each answer. Each worker
+// has one; one thread uses it.
 class DateField {
   public:
     // Formats the line anew if `now` lies in another second than the last time. Requires a moment

@@ -57,7 +57,7 @@ void pass_on(const ForwardingInput& input, FieldName id, std::string_view name, 
     append_line(name, out, [&] { append_joined(input.fields, id, out); });
 }
 
-// Here and below, `peer` is its address, which several fields have; empty: it has none.
+// Here and below, `peer` is the peer's address, which several fields have; empty: it has none.
 void append_x_forwarded_for(const ForwardingInput& input, std::string_view peer, std::string& out) {
     const bool continued =
         input.peer_trusted && append_joined(input.fields, FieldName::x_forwarded_for, out);
@@ -89,7 +89,7 @@ std::string_view port_of(std::string_view host) {
     if (first == host.npos) return {};
     const std::size_t colon = host.rfind(':');
     const std::string_view port = host.substr(colon + 1);
-    // Else the colon is a part of an IPv6 address.
+    // Otherwise the colon is a part of an IPv6 address.
     const bool ends_name = host.front() == '[' ? host[colon - 1] == ']' : first == colon;
     return ends_name && parse_number<std::uint16_t>(port) ? port : std::string_view{};
 }
@@ -97,7 +97,7 @@ std::string_view port_of(std::string_view host) {
 constexpr std::uint16_t kHttp = 80;
 constexpr std::uint16_t kHttps = 443;
 
-// Of URLs that name none. Requires `http` or `https`.
+// The port of URLs that name none. Requires `http` or `https`.
 std::uint16_t usual_port_of(std::string_view scheme) {
     return scheme == "https" ? kHttps : kHttp;
 }
@@ -219,7 +219,7 @@ void append_forwarded_proto(std::string_view proto, std::string& out) {
     }
 }
 
-// With the port, where that is another than the URL would have without one.
+// Appends the port, too, if it is another than the URL would have without one.
 void append_forwarded_host(const ClientUrl& url, std::string& out) {
     const std::string_view host = first_item(url.host);
     const std::uint16_t port = url.known_port != 0

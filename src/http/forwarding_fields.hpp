@@ -2,8 +2,8 @@
 // 7239), X-Real-IP, Via (RFC 9110 section 7.6.3). Pure; any thread.
 //
 // The writer of a request head copies no field for which is_forwarding_field() holds and calls
-// append_forwarding_fields() instead, which continues what came from a trusted peer and sets anew
-// what came from anybody else.
+// append_forwarding_fields() instead, which continues the fields of a trusted peer and sets anew
+// those of any other.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct ForwardingSettings {
 
 struct ForwardingInput {
     const Fields& fields;       // of the request as it came, controls already refused
-    bool peer_trusted = false;  // may be believed about whom it forwards for
+    bool peer_trusted = false;  // Tidegate believes its forwarding fields
     std::optional<IpAddress> peer = std::nullopt;    // nothing: a Unix socket
     std::optional<IpAddress> client = std::nullopt;  // as identified; nothing: it is unknown
     std::uint16_t local_port = 0;                    // 0: a Unix socket

@@ -137,7 +137,7 @@ class Rest {
         text_.remove_prefix(1);
         return true;
     }
-    // With the white space before it; without it, that stays.
+    // Takes `=` with the white space before it; without a `=`, the white space stays.
     bool take_equals() {
         const std::size_t at = text_.find_first_not_of(" \t");
         if (at == std::string_view::npos || text_[at] != '=') return false;

@@ -46,7 +46,7 @@ struct Framing {
     bool expects_continue = false;
 };
 
-// Content-Length beyond this is no length that anybody means.
+// No sender means a Content-Length beyond this.
 inline constexpr std::uint64_t kLengthMax = 1'000'000'000'000'000'000;
 // What all Connection fields of a head may name.
 inline constexpr std::size_t kConnectionOptionsMax = 100;
@@ -54,7 +54,8 @@ inline constexpr std::size_t kConnectionOptionsMax = 100;
 // These mark the fields that Connection names (FieldName::named_by_connection), but for those that
 // no head is copied with: framing, Host, X-Request-Id and forwarding fields keep what they are.
 FramingFault request_framing(RequestHead& head, Framing& framing);
-// Of a request that goes no further: Host, expectations and what Connection names may be anything.
+// The same for a request that goes no further: Host, expectations and what Connection names may be
+// anything.
 FramingFault local_request_framing(const RequestHead& head, Framing& framing);
 // `to_head`: the request was a HEAD.
 FramingFault response_framing(ResponseHead& head, bool to_head, Framing& framing);
@@ -69,7 +70,7 @@ class ListedNames {
   public:
     // Keeps views into `list`.
     void add(std::string_view list);
-    // Once all are there.
+    // Call it once all names are added.
     void sort();
     // Whether one of them is `name`, in any case. Requires sort().
     bool include(std::string_view name) const;
@@ -116,7 +117,7 @@ class ChunkedDecoder {
     static constexpr std::size_t kSizeLineMax = 4096;
 
     Step next(std::string_view input, const TrailerBounds& bounds, Fields& trailers);
-    // Of the chunk that has begun: how much is still to come.
+    // How many bytes of the chunk that has begun are still to come.
     std::uint64_t chunk_left() const { return left_; }
 
   private:
@@ -136,7 +137,7 @@ void append_chunk_size(std::uint64_t bytes, std::string& out);
 
 inline constexpr std::string_view kLastChunk = "0\r\n";
 
-// Content that stands ready, in as many pieces as the coding cut it into.
+// Content that is ready to be sent, in as many pieces as the coding cut it into.
 struct BodyBatch {
     static constexpr std::size_t kPiecesMax = 12;
 
@@ -161,17 +162,17 @@ class BodyReader {
     // reports them to skip().
     std::uint64_t spliceable() const;
     void skip(std::uint64_t bytes) { left_ -= bytes; }
-    // The sender has closed. True when that is how this body ends.
+    // Notes that the sender has closed. True when that is how this body ends.
     bool end_of_input();
 
     bool done() const { return done_; }
-    // Of a body of known length: how much is still to come; else as much as may be.
+    // How much of a body of known length is still to come; the largest number for other bodies.
     std::uint64_t left() const;
-    // How much more is known to come: of the whole body, or of the chunk that has begun.
+    // How much of the whole body, or of the chunk that has begun, is known to come.
     std::uint64_t announced() const {
         return kind_ == BodyKind::chunked ? decoder_.chunk_left() : left_;
     }
-    // Whole once take() has said done; the caller may strike out what is not to go on.
+    // Complete once take() has reported done; the caller may remove fields that must not go on.
     Fields& trailers() { return trailers_; }
 
   private:
@@ -182,7 +183,7 @@ class BodyReader {
     Fields trailers_;
 };
 
-// What goes before and behind a batch's pieces, for a receiver that gets `kind`.
+// Appends what goes before, or after, a batch's pieces, for a receiver that gets `kind`.
 void append_batch_prefix(BodyKind kind, const BodyBatch& batch, std::string& out);
 // `trailers` follow the last chunk; those that frame or name a hop are left out.
 void append_batch_suffix(BodyKind kind, const BodyBatch& batch, const Fields& trailers,
@@ -195,7 +196,7 @@ void append_batch_suffix(BodyKind kind, const BodyBatch& batch, const Fields& tr
 template <class Out>
 void gather(BodyKind kind, const BodyBatch& batch, const Fields& trailers, std::string& head,
             std::string& tail, Out& out) {
-    // Up to here a copy costs less than a second piece costs the kernel.
+    // Up to this size a copy costs less than a second piece costs the kernel.
     constexpr std::size_t kCopiedMax = 2'048;
     tail.clear();
     append_batch_prefix(kind, batch, head);

@@ -27,7 +27,7 @@ void append_number_field(unsigned field, std::uint64_t value, std::string& out) 
     append_varint(value, out);
 }
 
-// One that holds text or a message.
+// Appends a field that holds text or a message.
 void append_bytes_field(unsigned field, std::string_view bytes, std::string& out) {
     append_varint(field << 3 | kLengthDelimited, out);
     append_varint(bytes.size(), out);

@@ -48,7 +48,7 @@ bool may_end_with_grpc_status(std::string_view content_type);
 // Whether the request is a call: POST with that content type. Requires HTTP/2.
 bool is_grpc_call(const RequestHead& head);
 
-// What an answer of Tidegate's own with this status of HTTP is to a caller.
+// The status of gRPC for an answer of Tidegate's own with this status of HTTP.
 GrpcStatus grpc_status_of(int http_status);
 
 // The number in the field `grpc-status` of `fields`; nothing if it is missing, there twice, or no
@@ -92,7 +92,7 @@ void append_grpc_health_request(std::string_view service, std::string& out);
 std::optional<GrpcServing> read_grpc_health_response(std::string_view message);
 
 GrpcMessage read_grpc_message(std::string_view body);
-// Appends what stands before a message of so many bytes, which is not compressed.
+// Appends the head of a message of so many bytes, which is not compressed.
 void append_grpc_message_head(std::uint32_t bytes, std::string& out);
 
 }  // namespace tidegate::http

@@ -1,8 +1,8 @@
 // The head of an HTTP/1 message: found in the bytes, held to the grammar, parsed into views.
 //
-// One strict reader instead of a lenient one with a checker behind it: what two readers see
-// differently is what request smuggling lives on. Nothing here repairs or skips; a head is exactly
-// right (RFC 9112, and RFC 9110 section 5) or refused. Pure.
+// There is one strict reader instead of a lenient one with a checker after it: request smuggling
+// depends on two readers that see different things. Nothing here repairs or skips; a head is
+// exactly right (RFC 9112, and RFC 9110 section 5) or refused. Pure.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ BOOST_DEFINE_FIXED_ENUM_CLASS(HeadFault, std::uint8_t, none, bad_request_line,
                               too_large,  // more bytes than allowed
                               too_many_fields)
 
-// In words for the client and the log, without repeating what was sent.
+// Describes the fault for the client and the log, without repeating what was sent.
 std::string_view describe(HeadFault fault);
 
 // Finds the end of a head in bytes that arrive in any portions.
@@ -66,7 +66,7 @@ struct RequestHead {
     int minor_version = 1;
     Fields fields;
 
-    // Looks at nothing any more. The vector keeps its room.
+    // Drops all views. The vector keeps its room.
     void clear() {
         fields.clear();
         method = target = path = query = authority = {};

@@ -17,7 +17,7 @@ constexpr std::string_view kQuotaExceededUri =
 constexpr std::string_view kQuotaExceededTitle =
     "Request cannot be satisfied as assigned quota has been exceeded";
 
-// In the order of their numbers.
+// Sorted by number.
 constexpr auto kTitles = std::to_array<std::pair<int, std::string_view>>({
     {100, "Continue"},
     {101, "Switching Protocols"},

@@ -126,7 +126,7 @@ ProxyHeader read_binary(std::string_view bytes) {
     if (size > kProxyHeaderBytesMax) return malformed_header("is longer than 4 KiB");
     const auto family = static_cast<std::size_t>(family_and_protocol >> 4);
     const int protocol = family_and_protocol & 0xf;
-    // Of LOCAL nothing else counts.
+    // A header of LOCAL says nothing else.
     if (command == kProxy) {
         if (family >= kAddressBytes.size() || protocol > kDatagram ||
             (family == 0) != (protocol == 0)) {

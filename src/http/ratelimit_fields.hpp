@@ -33,10 +33,11 @@ struct RateLimitItem {
     std::int64_t quota = 0;           // >= 0
     std::int64_t window_seconds = 0;  // 0: below one second or none; `w` is left out
     std::int64_t remaining = 0;       // >= 0
-    // Until the next unit is free, rounded up; nothing: that is not known, or none ever is.
+    // Seconds until the next unit is free, rounded up; nothing when that is not known, or none will
+    // be.
     std::optional<std::int64_t> reset_seconds = 0;
     Kind kind = Kind::window;
-    // What of it never changes, where whoever asks often has it ready (ratelimit_texts()).
+    // The part that never changes, prepared by callers that ask often (ratelimit_texts()).
     const RateLimitTexts* texts = nullptr;
     // False: how much is left is not known. The client gets the policy only.
     bool is_current = true;
@@ -46,7 +47,7 @@ inline bool waits_longer(const RateLimitItem& a, const RateLimitItem& b) {
     return b.reset_seconds && (!a.reset_seconds || *a.reset_seconds > *b.reset_seconds);
 }
 
-// Its members in the two fields, as far as quota and window tell.
+// The members of `item` in the two fields, as far as they depend on quota and window.
 RateLimitTexts ratelimit_texts(const RateLimitItem& item);
 
 // Appends the value of RateLimit-Policy: `"default-1s";q=10;w=1, "default-1min";q=120;w=60`.

@@ -276,7 +276,8 @@ std::optional<Origin> parse_origin(std::string_view text) {
 bool OriginPattern::matches(const Origin& origin) const {
     if (origin.port != port || !equal_ignoring_case(origin.scheme, scheme)) return false;
     if (!subdomains) return equal_ignoring_case(origin.host, host);
-    // At least a character and the dot. The labels are those of a name, so none is empty.
+    // The host has at least a character and the dot more. The labels are those of a name, so none
+    // is empty.
     if (origin.host.size() < host.size() + 2) return false;
     const std::size_t at = origin.host.size() - host.size();
     return origin.host[at - 1] == '.' && equal_ignoring_case(origin.host.substr(at), host);
@@ -297,7 +298,7 @@ Result<OriginPattern, std::string> parse_origin_pattern(std::string_view text) {
     pattern.host = to_lower(std::string(origin->host));
     pattern.port = origin->port;
     if (is_bracketed(pattern.host)) {
-        // As browsers write it.
+        // Writes the address as browsers do.
         const auto address =
             parse_ip(std::string_view(pattern.host).substr(1, pattern.host.size() - 2));
         pattern.host = "[" + address->to_string() + "]";

@@ -57,8 +57,8 @@ struct Origin {
     std::uint16_t port = 0;  // 80 of `http` and 443 of `https` where none is written; else 0
 };
 
-// Nothing for `null`, for several origins in one text, and for anything that has more than a
-// scheme, a host and a port, or characters that no browser writes there.
+// Returns nothing for `null`, for several origins in one text, and for anything that has more than
+// a scheme, a host and a port, or characters that no browser writes there.
 std::optional<Origin> parse_origin(std::string_view text);
 
 // An origin that is allowed, or all origins of the subdomains of a host.

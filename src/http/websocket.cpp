@@ -81,7 +81,7 @@ WebSocketRequest websocket_request(const RequestHead& head, const Framing& frami
 }
 
 WebSocketRequest websocket_connect(const RequestHead& head, std::string_view protocol) {
-    // As in `Upgrade`, whose names these are (RFC 9110 section 7.8).
+    // The names are those of `Upgrade` (RFC 9110 section 7.8).
     if (!equal_ignoring_case(protocol, kWebSocket)) return WebSocketRequest::none;
     const bool is_known = end_to_end_value(head.fields, kVersionField) == kWebSocketVersion;
     return is_known ? WebSocketRequest::handshake : WebSocketRequest::other_version;

@@ -14,7 +14,7 @@
 
 namespace tidegate::http {
 
-// What a request wants on a route that takes WebSockets.
+// What a request asks for on a route that takes WebSockets.
 enum class WebSocketRequest : std::uint8_t {
     none,           // no upgrade to a WebSocket: an ordinary request
     handshake,      // section 4.2.1
@@ -22,8 +22,8 @@ enum class WebSocketRequest : std::uint8_t {
     other_version,  // not 13, the only one: section 4.4
 };
 
-// Of a head whose framing has been read. HTTP/1.0 has no upgrades, and an `Upgrade` that Connection
-// does not name is none (RFC 9110 section 7.8).
+// Reads a head whose framing has been read. HTTP/1.0 has no upgrades, and an `Upgrade` that
+// Connection does not name is none (RFC 9110 section 7.8).
 WebSocketRequest websocket_request(const RequestHead& head, const Framing& framing);
 
 // The same of an extended CONNECT (RFC 8441), whose `:protocol` says what is asked for. It has no
@@ -31,7 +31,7 @@ WebSocketRequest websocket_request(const RequestHead& head, const Framing& frami
 WebSocketRequest websocket_connect(const RequestHead& head, std::string_view protocol);
 
 inline constexpr std::string_view kWebSocketVersion = "13";
-// Of a request that asks for the change, and of the 101 that makes it.
+// The lines of a request that asks for the change, and of the 101 that makes it.
 inline constexpr std::string_view kSwitchLines = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
 
 // Sec-WebSocket-Key of a handshake.
@@ -65,7 +65,7 @@ struct FrameHead {
     std::uint64_t payload_bytes = 0;
 
     bool is(Opcode one) const { return opcode == static_cast<std::uint8_t>(one); }
-    // Of control frames, which come between the frames of a message, too.
+    // Control frames come between the frames of a message, too.
     bool is_control() const { return (opcode & 0x8) != 0; }
 };
 
@@ -92,7 +92,7 @@ class FrameFollower {
 
     // The last frame whose head was gone over.
     const FrameHead& head() const { return head_; }
-    // Of its message so far, payloads of all frames in sum; saturates.
+    // The sum of the payloads of its message so far; saturates.
     std::uint64_t message_bytes() const { return message_bytes_; }
 
     // What was gone over ends with a frame, or is nothing.

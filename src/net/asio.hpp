@@ -29,7 +29,7 @@ using boost::system::error_code;
 // Concrete, so that no socket or timer pays for type erasure.
 using Executor = asio::io_context::executor_type;
 
-// TCP and Unix sockets alike: who is at the other end is a value, not a type.
+// TCP and Unix sockets alike: the peer's kind is a value, not a type.
 using StreamProtocol = asio::generic::stream_protocol;
 using StreamSocket = asio::basic_stream_socket<StreamProtocol, Executor>;
 using Acceptor = asio::basic_socket_acceptor<StreamProtocol, Executor>;
@@ -48,7 +48,8 @@ class [[nodiscard]] Operation {
     explicit Operation(Start start) : start_(std::move(start)) {}
 
     static bool await_ready() noexcept { return false; }
-    // What cannot begin for want of memory ends the program: who waits is gone with the handler.
+    // An operation that cannot begin for lack of memory ends the program: the waiting coroutine is
+    // destroyed with the handler.
     template <class Promise>
     void await_suspend(std::coroutine_handle<Promise> waiting) noexcept {
         Start start = std::move(start_);  // this may be gone before it returns
@@ -130,10 +131,10 @@ Spawned live(Executor executor, Task<T> task, OnEnd on_end) {
 
 }  // namespace detail
 
-// Lets `task` live by itself on the loop of `executor`, which does not end before it. Begins at
-// once if that is the loop we are in. When its frame is gone the loop calls on_end, with the
-// exception that ended it or none, and what it returned. An exception is a bug: on_end tells it and
-// ends what the task was for, or throws it on, which ends the loop.
+// Runs `task` by itself on the loop of `executor`, which does not end before it. It begins at once
+// if the caller is on that loop. When its frame is gone the loop calls on_end, with the exception
+// that ended it or none, and what it returned. An exception is a bug: on_end reports it and ends
+// what the task was for, or rethrows it, which ends the loop.
 template <class T, class OnEnd>
 void spawn(Executor executor, Task<T> task, OnEnd on_end) {
     if (executor.running_in_this_thread()) {
@@ -147,8 +148,8 @@ void spawn(Executor executor, Task<T> task, OnEnd on_end) {
 }
 
 // The same for a task that the program cannot do without: ticks, accepting, a connection that is
-// kept. An exception that ends it ends the program, and its message names the caller: a loop that
-// was gone in silence would be missed much later.
+// kept. An exception that ends it ends the program, and its message names the caller: the failure
+// of a loop that ends in silence would show much later.
 template <class T>
 void spawn_vital(Executor executor, Task<T> task,
                  boost::source_location from = BOOST_CURRENT_LOCATION) {

@@ -1,4 +1,4 @@
-// Flat buffers from a free list. A connection that has nothing to say holds none.
+// Flat buffers from a free list. An idle connection holds none.
 //
 // One pool a worker; buffers and pool belong to that thread.
 #pragma once
@@ -44,7 +44,7 @@ class Buffer {
     std::size_t capacity() const { return capacity_; }
     std::string_view data() const { return {block_ + begin_, end_ - begin_}; }
 
-    // Room to read into. Takes a block if there is none; moves no byte, so views stay good.
+    // Room to read into. Takes a block if there is none; moves no byte, so views stay valid.
     std::span<char> space(std::size_t block_size = BufferPool::kSmall);
     void commit(std::size_t bytes) { end_ += bytes; }
     void consume(std::size_t bytes);

@@ -1,5 +1,5 @@
-// A connection as a stream of bytes: TCP or a Unix socket, in the clear or over TLS. For what is
-// asked and answered now and then; the path of requests has Connection.
+// A connection as a stream of bytes: TCP or a Unix socket, in the clear or over TLS. For questions
+// that are asked now and then; the path of requests has Connection.
 //
 // Asio's operations are templates that take the compiler long, those of TLS above all; this unit
 // alone instantiates them. One thread. An operation that waits fails when the socket is closed; the
@@ -63,13 +63,14 @@ class TimedSocket : public ByteStream, public std::enable_shared_from_this<Timed
 
     // Closes the socket unless this is called again within `patience`.
     void expect_within(std::chrono::steady_clock::duration patience);
-    // The peer may be silent for as long as it likes, until expect_within() is called again.
+    // Lets the peer be silent for any time, until expect_within() is called again.
     void expect_nothing();
 
     void close();
 
     // Tells the peer that no more comes, then closes; for a peer that may still be sending, so that
-    // a reset does not take the answer away: what it sends is read and thrown away for a while.
+    // a reset does not take the answer away: the socket reads what it sends and drops it for a
+    // while.
     Task<> close_gently(std::chrono::steady_clock::duration patience);
 
   private:

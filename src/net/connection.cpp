@@ -23,7 +23,7 @@ namespace tidegate {
 
 namespace {
 
-// Then the other work of the loop gets its turn: timers, new connections, answers of Redis.
+// After so many turns, the other work of the loop runs: timers, new connections, answers of Redis.
 constexpr int kTurnsInARow = 4;
 
 int new_epoll() {
@@ -153,7 +153,7 @@ IoResult Connection::peek_some(std::span<char> into) {
     return receive(into, MSG_PEEK);
 }
 
-// In the clear.
+// Reads in the clear.
 IoResult Connection::receive(std::span<char> into, int flags) {
     ssize_t bytes = 0;
     do {

@@ -39,8 +39,8 @@ class Readiness final : private Turn::Source {
     Readiness(const Readiness&) = delete;
     Readiness& operator=(const Readiness&) = delete;
 
-    // Tells `connection` of what happens to `descriptor` from now on, and what it is like now.
-    // False when the kernel will not.
+    // Reports to `connection` what happens to `descriptor` from now on, and its present state.
+    // False when the kernel refuses.
     bool add(int descriptor, Connection& connection);
     // No more events are delivered; the descriptor is about to be closed.
     void remove(const Connection& connection);
@@ -51,7 +51,7 @@ class Readiness final : private Turn::Source {
     // one turn is fetched at once and delivered one by one.
     std::uint32_t undelivered(const Connection& connection) const;
 
-    // The event loop need not go on for our sake.
+    // Lets the event loop end: it no longer waits for this epoll instance.
     void stop();
 
   private:
@@ -92,15 +92,15 @@ struct IoResult {
 // spoken over TLS, and the rest is as in the clear. But an end without close_notify is a failure,
 // as an attacker on the way could have cut the connection there.
 //
-// Reads and writes are tried at once and never wait. Who finds nothing to read names itself
-// (`watch_read`) and sleeps on a Wakeup until `readable`. Reference-counted, because who is woken
-// may let go of it. Single-threaded.
+// Reads and writes are tried at once and never wait. A caller that finds nothing to read registers
+// a Wakeup (`watch_read`) and sleeps until `readable`. Reference-counted, because the caller that
+// is woken may release it.
 class Connection : public boost::intrusive_ref_counter<Connection, boost::thread_unsafe_counter> {
   public:
     // Takes over `descriptor`, a non-blocking stream socket, which may still be connecting; none is
     // a connection that is closed.
     Connection(Readiness& readiness, Descriptor&& descriptor) noexcept;
-    // For callers between which and this nothing can fail: -1 is none.
+    // For callers that do nothing that can fail before this call. -1 is none.
     Connection(Readiness& readiness, int descriptor) noexcept
         : Connection(readiness, Descriptor(descriptor)) {}
     ~Connection();
@@ -108,10 +108,10 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     Connection& operator=(const Connection&) = delete;
 
     IoResult read_some(std::span<char> into);
-    // The same, but what is there stays to be read. Not after begin_tls().
+    // The same, but the bytes stay to be read. Not after begin_tls().
     IoResult peek_some(std::span<char> into);
-    // What a look has shown is all there is and not enough: readable() is false until more has
-    // come. Not after has_hung_up(): then nothing more comes.
+    // The caller has peeked at all bytes that are there and needs more: readable() is false until
+    // more have come. Not after has_hung_up(): then no more come.
     void await_more() { readable_ = false; }
     // Gathers `parts` into one system call. Over TLS, after would_block, the same bytes must come
     // again.
@@ -130,18 +130,19 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     // Null: in the clear.
     TlsChannel* tls() const { return tls_.get(); }
 
-    // False when a try has found nothing and nothing has happened since: another would be in vain.
-    // A connection that is closed is worth trying, which fails.
+    // False when a try has found nothing and nothing has happened since. A closed connection counts
+    // as readable and writable, and trying it fails.
     bool readable() const { return readable_; }
     bool writable() const { return writable_; }
-    // Readable, or the kernel has said so already and no sleeper was woken. For who must not take
-    // what is there for something that is still to come. What TLS itself has to say does not count.
+    // Readable, or the kernel has reported it already and no sleeper was woken. For callers that
+    // must not mistake bytes that are there for bytes still to come. Messages of TLS itself do not
+    // count.
     bool has_spoken();
 
     // Wakes `sleeper`, once, when that changes; null: none. Look first, then sleep.
     void watch_read(Wakeup* sleeper) { read_sleeper_ = sleeper; }
     void watch_write(Wakeup* sleeper) { write_sleeper_ = sleeper; }
-    // For the next owner: those of the one before, such as a handshake, may be gone.
+    // For the next owner: the sleepers of the one before, such as a handshake, may be gone.
     void forget_sleepers() { read_sleeper_ = write_sleeper_ = nullptr; }
 
     bool is_open() const { return descriptor_ >= 0; }

@@ -20,8 +20,8 @@ inline SteadyTime steady_now() {
 
 class DeadlineWheel;
 
-// Something that must not last for ever. Its owner derives from it or holds it; destroying it
-// takes it off the wheel.
+// Bounds how long something may last. Its owner derives from it or holds it; destroying it takes it
+// off the wheel.
 class Deadline : public boost::intrusive::list_base_hook<
                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
   public:

@@ -14,15 +14,16 @@
 
 namespace tidegate {
 
-// Begins with construction and goes on unheeded when destroyed. One thread uses it.
+// The constructor begins the look-up; a look-up whose object is destroyed goes on alone. One thread
+// uses it.
 class NameLookup {
   public:
     NameLookup(std::string host, std::uint16_t port);
 
-    // Has to be asked: nothing wakes who waits for it.
+    // Callers have to poll it: the look-up wakes no coroutine.
     bool done() const;
 
-    // Once it is done: TCP endpoints in the system's order, or none and why.
+    // TCP endpoints in the system's order, or none, and then why. Requires that it is done.
     const std::vector<StreamProtocol::endpoint>& endpoints() const;
     const std::string& error() const;
 

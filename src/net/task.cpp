@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kKept = 64;  // frames of each size that wait for the next user
 #ifdef __SANITIZE_ADDRESS__
-constexpr bool kKeeps = false;  // it sees only what is not kept
+constexpr bool kKeeps = false;  // AddressSanitizer sees only frames that are not kept
 #else
 constexpr bool kKeeps = true;
 #endif
@@ -107,7 +107,7 @@ void set_tell_end(TellEnd tell) {
     tell_end = tell;
 }
 
-// In a buffer of its own: there may be no memory left.
+// Writes into a buffer of its own, as there may be no memory left.
 void end_program(const std::exception_ptr& failure, const boost::source_location& from) noexcept {
     std::array<char, 512> text{};
     const auto describe = [&](const char* what) {

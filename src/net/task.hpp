@@ -4,8 +4,8 @@
 // that costs little more than any other. Where one waits, all that wait for it stop with it, and
 // they go on, or are destroyed, as one. Single-threaded.
 //
-// At the end: what becomes of exceptions that no part of the program expects, such as bugs and
-// memory that is not there. None of them passes in silence.
+// end_program() handles exceptions that no part of the program expects, such as bugs and a lack of
+// memory: it reports every one.
 #pragma once
 
 #include <coroutine>
@@ -27,15 +27,15 @@ namespace detail {
 void* take_frame(std::size_t size);
 void give_frame(void* frame, std::size_t size) noexcept;
 
-// What all coroutines have.
+// The part that the promises of all coroutines share.
 struct Promise {
     static void* operator new(std::size_t size) { return take_frame(size); }
     static void operator delete(void* frame, std::size_t size) { give_frame(frame, size); }
 
-    std::coroutine_handle<> root;  // who was spawned and, with all that it awaits, owns this one
+    std::coroutine_handle<> root;  // the spawned coroutine, which owns this one
 };
 
-// What those have that another coroutine awaits.
+// The part that the promises of awaited coroutines share.
 struct AwaitedPromise : Promise {
     struct End {
         static bool await_ready() noexcept { return false; }
@@ -52,7 +52,7 @@ struct AwaitedPromise : Promise {
     static End final_suspend() noexcept { return {}; }
     void unhandled_exception() noexcept { failure = std::current_exception(); }
 
-    std::coroutine_handle<> parent;  // who goes on when this one has ended; none before it waits
+    std::coroutine_handle<> parent;  // resumes when this one has ended; none before it waits
     std::exception_ptr failure;
 };
 
@@ -76,13 +76,14 @@ struct TaskPromise<void> : AwaitedPromise {
 
 }  // namespace detail
 
-// To be awaited, once; what it throws, who awaits it gets. With it goes its frame.
+// A Task is awaited once, and its exception reaches the awaiting coroutine. Its frame is destroyed
+// with it.
 template <class T = void>
 class [[nodiscard]] Task {
   public:
     using promise_type = detail::TaskPromise<T>;
 
-    // Of what a coroutine returns.
+    // The compiler calls it with what a coroutine returns.
     Task(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame) {}
     Task(Task&& other) noexcept : frame_(std::exchange(other.frame_, nullptr)) {}
     Task& operator=(Task&&) = delete;
@@ -110,7 +111,7 @@ class [[nodiscard]] Task {
     std::coroutine_handle<promise_type> frame_;
 };
 
-// A coroutine that waits, with all that wait for it, in the hands of the code that will resume it.
+// Owns a coroutine that waits, with all that wait for it; the code that will resume them holds it.
 // Destroyed before that, it destroys them all.
 class Waiting {
   public:
@@ -130,7 +131,7 @@ class Waiting {
     }
 
     explicit operator bool() const { return static_cast<bool>(root_); }
-    // It may destroy whatever it likes, this object too.
+    // The coroutine may destroy anything, this object too.
     void resume() {
         root_ = nullptr;
         waiting_.resume();
@@ -141,10 +142,11 @@ class Waiting {
     std::coroutine_handle<> root_;
 };
 
-// What `failure`, which is not null, says of itself.
+// The message of `failure`, which is not null.
 std::string words_of(const std::exception_ptr& failure);
 
-// How end_program() tells why; until one is set, on standard error. Must not throw. Any thread.
+// Sets how end_program() reports the reason; by default it writes to standard error. `tell` must
+// not throw. Any thread.
 using TellEnd = void (*)(std::string_view why) noexcept;
 void set_tell_end(TellEnd tell);
 

@@ -45,12 +45,13 @@ std::string words_for_end(const error_code& ec) {
 }
 
 std::string oldest_version(const SSL* tls) {
-    // Of the macro that asks for it, which casts away const and the type of its result.
+    // OpenSSL's macro for this casts away const and the type of its result.
     const long oldest = SSL_ctrl(const_cast<SSL*>(tls), SSL_CTRL_GET_MIN_PROTO_VERSION, 0, nullptr);
     return oldest == TLS1_3_VERSION ? "1.3" : "1.2";
 }
 
-// What an error of TLS means to people who do not know its alerts by heart (RFC 8446 section 6.2).
+// What an error of TLS means, for readers who do not know its alerts by heart (RFC 8446 section
+// 6.2).
 std::string words_for(const SSL* tls, const error_code& ec) {
     switch (ERR_GET_REASON(static_cast<unsigned long>(ec.value()))) {
         case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
@@ -92,7 +93,7 @@ TlsFault tls_fault(SSL* tls, const error_code& ec, bool heard) {
                     "`tls.key`): " +
                         why};
         }
-        // With an alert there is more to say.
+        // An alert says more than this.
         if (!is_alert(ec)) {
             return {false, false,
                     why + " after it had asked for our certificate, which it may not accept"};

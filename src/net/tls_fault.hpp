@@ -12,19 +12,19 @@ namespace tidegate {
 
 // What went wrong in a handshake or after it; a clause for an operator, about the server.
 struct TlsFault {
-    // One side does not accept the other: it will go on so until a configuration changes.
+    // One side does not accept the other, and will not until a configuration changes.
     bool refused = false;
     // The server asked for a client certificate and ended the connection, and none is configured.
     bool wants_certificate = false;
     std::string message;
 };
 
-// Of a connection that TlsClient::connection_to() made, and that ended with `ec`. `heard`:
-// something of what is spoken over TLS has come from the server. Until then a server may still
-// refuse the client's certificate: in TLS 1.3 the client's handshake is over before the server has
-// looked at it, and what the server says to it may be lost with the connection.
+// Explains the end, with `ec`, of a connection that TlsClient::connection_to() made. `heard`: data
+// of the protocol above TLS have come from the server. Until then a server may still refuse the
+// client's certificate: in TLS 1.3 the client's handshake is over before the server has looked at
+// it, and the server's alert may be lost with the connection.
 TlsFault tls_fault(SSL* tls, const error_code& ec, bool heard);
-// Of one that a channel made and that failed or was cut off.
+// The same for a connection of a channel that failed or was cut off.
 TlsFault tls_fault(const TlsChannel& channel, bool heard);
 
 }  // namespace tidegate

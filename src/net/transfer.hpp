@@ -45,7 +45,7 @@ class SplicePipe {
     // False: the body has to be copied.
     bool is_open() const { return static_cast<bool>(write_end_); }
     bool empty() const { return size_ == 0; }
-    // What was filled in and not drained.
+    // The bytes that were filled in and not drained.
     std::size_t size() const { return size_; }
 
     // Takes what has come on `from`, at most `bytes_max`, which is not 0. Ok with no bytes:
@@ -79,16 +79,16 @@ class Outbox {
         pipe_ = &pipe;
     }
     bool empty() const { return first_ == count_ && pipe_ == nullptr; }
-    // How much waits to be sent.
+    // How many bytes wait to be sent.
     std::size_t bytes() const;
     void clear() {
         first_ = count_ = 0;
         pipe_ = nullptr;
     }
-    // Gives back the memory for pieces, which else stays for the next ones. Requires empty().
+    // Frees the memory for pieces, which otherwise stays for the next ones. Requires empty().
     void release() { pieces_.reset(); }
 
-    // Sends what the connection takes now: `ok` when all is gone, or would_block, or failed.
+    // Sends what the connection takes now: `ok` when everything is sent, or would_block, or failed.
     IoStatus flush(Connection& connection);
 
     // Sends all of it, each wait within `patience`. Failed, too, when time runs out: then the
@@ -115,7 +115,7 @@ enum class TunnelInput : std::uint8_t {
     failed,   // reset, or cut off
 };
 
-// Reads once. `input` has no room left when it holds BufferPool::kSmall bytes or more: not then.
+// Reads once. Requires that `input` holds fewer than BufferPool::kSmall bytes, so that it has room.
 TunnelInput read_tunnel(Connection& connection, Buffer& input, Wakeup& wakeup);
 
 // Drops the front of `input`; an empty buffer gives its block back.

@@ -40,7 +40,7 @@ class Turn final : public asio::execution_context::service {
         ~Duty() = default;
     };
 
-    // Those whose news belong to every turn.
+    // Delivers its events in every turn.
     class Source {
       public:
         virtual void tell() noexcept = 0;
@@ -49,7 +49,7 @@ class Turn final : public asio::execution_context::service {
         ~Source() = default;
     };
 
-    // The one of the loop of `executor`.
+    // The Turn of the loop of `executor`.
     static Turn& of(const Executor& executor);
     // For use_service() only.
     explicit Turn(asio::execution_context& context);
@@ -58,14 +58,14 @@ class Turn final : public asio::execution_context::service {
     // next. It may be added again from within itself.
     void add(Duty& duty);
 
-    // At most one; null: none any more.
+    // Sets the only source; null removes it.
     void set_source(Source* source) {
         assert(source == nullptr || source_ == nullptr);
         source_ = source;
     }
 
-    // Runs `event` as a turn: then the source tells its news, so that what the duties find is not
-    // older than the event. Not from within another turn.
+    // Runs `event` as a turn: then the source delivers its events, so that what the duties find is
+    // not older than `event`. Requires that no turn is running.
     template <class Event>
     void run(Event event) noexcept {
         assert(!is_running_);
@@ -87,15 +87,15 @@ class Turn final : public asio::execution_context::service {
     bool is_running_ = false;
 };
 
-// In a list while it is to be woken later; destroyed, it is in none.
+// Links a Wakeup into a list while it is to be woken later; its destructor unlinks it.
 using WakeupHook =
     boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
 // The one place where a coroutine sleeps.
 //
-// Whoever has news sets a flag of its own and wakes the sleeper, who looks at all the flags it
-// cares for and sleeps again if none is set. So a coroutine waits for any of several events
-// without cancelling the others, and a completion that comes late only wakes it once in vain.
+// A component with news sets a flag of its own and wakes the sleeper, which checks all the flags
+// that concern it and sleeps again if none is set. So a coroutine waits for any of several events
+// without cancelling the others, and a completion that comes late only wakes it once too often.
 class Wakeup : public WakeupHook {
   public:
     explicit Wakeup(Executor executor)
@@ -107,7 +107,7 @@ class Wakeup : public WakeupHook {
     // Sleeps until woken. At most one sleeper.
     auto wait() { return Sleep{*this}; }
 
-    // Not a sleep: whatever else is ready goes first. No wake() ends it.
+    // Lets everything else that is ready run first. It is no sleep: no wake ends it.
     auto step_aside() { return asio::post(executor_, as_values); }
 
     // Runs the sleeper before returning. Only from an event handler that touches nothing
@@ -136,7 +136,7 @@ class Wakeup : public WakeupHook {
         Wakeup& wakeup;
     };
 
-    // Those of an event loop that are to be woken at the end of a turn.
+    // The Wakeups of an event loop that are due at the end of a turn.
     class Due final : public asio::execution_context::service, private Turn::Duty {
       public:
         using key_type = Due;
@@ -163,7 +163,7 @@ class Wakeup : public WakeupHook {
                 first.wake_now();
             }
         }
-        // Who sleeps when the loop is gone never wakes: its frame goes, too.
+        // A coroutine that sleeps when the loop ends never wakes: its frame is destroyed, too.
         void shutdown() override {
             while (!list_.empty()) {
                 Wakeup& first = list_.front();
@@ -181,14 +181,14 @@ class Wakeup : public WakeupHook {
     Waiting sleeper_;
 };
 
-// A coroutine's sleep with a deadline. Wakes for whoever calls wakeup(), and when the time allowed
-// has run out.
+// A coroutine's sleep with a deadline. It ends when another component wakes wakeup(), and when the
+// allowed time has run out.
 class Sleeper {
   public:
     Sleeper(Executor executor, DeadlineWheel& wheel)
         : wheel_(wheel), wakeup_(std::move(executor)), deadline_(&Sleeper::on_expired, this) {}
 
-    // From now on. Replaces what was allowed before.
+    // Allows `time` from now on, in place of what was allowed before.
     void allow(std::chrono::milliseconds time) {
         expired_ = false;
         wheel_.set(deadline_, time);
@@ -199,11 +199,11 @@ class Sleeper {
     }
     bool expired() const { return expired_; }
 
-    // To a tick of the wheel: costs nothing.
+    // The time to a tick of the wheel: reading it costs nothing.
     SteadyTime now() const { return wheel_.now(); }
 
     auto sleep() { return wakeup_.wait(); }
-    // For who could go on without ever waiting: lets the others have their turn.
+    // A coroutine that never has to wait calls it to let the others run.
     auto step_aside() { return wakeup_.step_aside(); }
     Wakeup& wakeup() { return wakeup_; }
 

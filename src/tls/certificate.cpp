@@ -53,12 +53,12 @@ struct FreeVerification {
     void operator()(X509_STORE_CTX* verification) const { X509_STORE_CTX_free(verification); }
 };
 using VerificationPtr = std::unique_ptr<X509_STORE_CTX, FreeVerification>;
-// Of pointers that others own.
+// Frees a stack of pointers that others own, and none of the certificates.
 struct FreeStack {
     void operator()(STACK_OF(X509) * stack) const { sk_X509_free(stack); }
 };
 
-// `name` of the environment, where OpenSSL heeds it, else `otherwise`.
+// `name` of the environment, if OpenSSL reads it, else `otherwise`.
 std::string system_path(const char* name, const char* otherwise) {
     const char* const written = ::secure_getenv(name);
     return written != nullptr ? written : otherwise;

@@ -31,15 +31,15 @@ struct FreePrivateKey {
 using CertificatePtr = std::unique_ptr<X509, FreeCertificate>;
 using PrivateKeyPtr = std::unique_ptr<EVP_PKEY, FreePrivateKey>;
 
-// All certificates of `pem`, at least one, in their order; what else stands there is passed over.
-// Or why not: a clause that goes on from the name of a file.
+// All certificates of `pem`, at least one, in their order; other text is passed over. Or why not: a
+// clause that continues the name of a file.
 Result<std::vector<CertificatePtr>, std::string> parse_certificates(std::string_view pem);
 
 // The first private key of `pem`. One that is locked by a password is refused: Tidegate asks for
 // none.
 Result<PrivateKeyPtr, std::string> parse_private_key(std::string_view pem);
 
-// Whether `key` is that of the public key in `certificate`.
+// Whether `key` belongs to the public key in `certificate`.
 bool belong_together(const X509& certificate, const EVP_PKEY& key);
 
 // Whether the names and keys of both fit, and `issuer` may sign certificates.
@@ -56,7 +56,7 @@ using SharedCertificate = std::shared_ptr<X509>;
 // The certificates that the server at the other end of `tls` has shown, its own first; none when it
 // has shown none, or `tls` is null.
 std::vector<SharedCertificate> shown_chain(const SSL* tls);
-// Of the peer's; nothing when it has shown none, or `tls` is null.
+// When the peer's certificate expires; nothing when it has shown none, or `tls` is null.
 std::optional<std::chrono::system_clock::time_point> peer_valid_until(const SSL* tls);
 
 // The kinds of keys that the certificates of a listener may be about.
@@ -85,13 +85,14 @@ CertificateKey key_of(const X509& certificate);
 // A normal name is one that can be compared byte by byte: lower case, without the root's dot, each
 // address in its one spelling.
 
-// Of a name that a certificate or the configuration states: `example.com`, `192.0.2.1`, or
-// `*.example.com` for all names with one label more. Nothing: no client can ask for such a name. A
-// name of other alphabets is written in ASCII (`xn--...`); in Unicode, it is none.
+// The normal form of a name that a certificate or the configuration states: `example.com`,
+// `192.0.2.1`, or `*.example.com` for all names with one label more. Nothing when no client can ask
+// for such a name. A name of other alphabets is written in ASCII (`xn--...`); in Unicode, it is
+// none.
 std::optional<std::string> normal_certificate_name(std::string_view name);
 
-// Of a name that a client asks for: it is no wildcard. Clients ought not to ask for addresses, but
-// some do.
+// The normal form of a name that a client asks for, which is no wildcard. Clients ought not to ask
+// for addresses, but some do.
 std::optional<std::string> normal_asked_name(std::string_view name);
 
 // The names that `certificate` states as subject alternative names, normal, each once, in its
@@ -141,12 +142,12 @@ struct CertificateFacts {
 
 CertificateFacts facts_of(const X509& certificate);
 
-// Whole days from `now` to `until`; below 0: it was over so many days ago.
+// Whole days from `now` to `until`; below 0 when it expired so many days ago.
 long days_left(std::chrono::system_clock::time_point until,
                std::chrono::system_clock::time_point now);
 
-// The authorities of the system, and what clients that believe them think of a certificate.
-// Any thread.
+// The authorities of the system, and why clients that trust them would doubt a certificate. Any
+// thread.
 class SystemAuthorities {
   public:
     // Reads them (SSL_CERT_FILE and SSL_CERT_DIR replace them). Or why they cannot be read: a

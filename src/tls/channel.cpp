@@ -68,18 +68,18 @@ constexpr std::size_t kBufferBytes = 16'896;
 // An asio::ssl::stream has two blocks of 17 KiB for as long as it lives.
 static_assert(kBufferBytes < 17'408);
 
-// One for a record that is read, one for a record that is written.
+// A thread has one buffer for reading a record, and one for writing.
 constexpr std::size_t kOfThread = 2;
 constexpr std::size_t kThreads = 64;
 constexpr std::size_t kBuffers = kOfThread * kThreads;
 using Buffer = std::array<std::byte, kBufferBytes>;
 static_assert(sizeof(Buffer) % 64 == 0);
 
-// In static memory, so that an address alone tells a buffer from a block of malloc()'s: nearly all
-// that is given back is such a block. A page that was never used takes no memory.
+// The buffers are in static memory, so that an address alone tells a buffer from a block of
+// malloc(): nearly all freed blocks are of malloc(). A page that was never used takes no memory.
 alignas(64) constinit std::array<Buffer, kBuffers> buffers{};
 
-// Each in a cache line of its own, as it is written for each record.
+// Each slot has a cache line of its own, as it is written for each record.
 struct alignas(64) Slot {
     std::atomic<bool> is_taken{false};
 };
@@ -241,7 +241,7 @@ TlsChannel::Status TlsChannel::probe() {
     return status;
 }
 
-// Of a record's head alone, SSL_has_pending() does not know.
+// SSL_has_pending() does not count the head of a record alone.
 bool TlsChannel::has_begun_record() const {
     return SSL_has_pending(tls_.get()) == 1 ||
            std::string_view(SSL_rstate_string(tls_.get())) == "RB";

@@ -1,7 +1,7 @@
 // One side of a TLS connection over the descriptor of a non-blocking stream socket. Reads, writes
-// and handshakes are tried at once and never wait; what a try needs before the next one is said.
-// Once the kernel had no more bytes, it is asked again only after note_arrival(): the owner has to
-// pass on each edge that epoll reports, or reading stops.
+// and handshakes are tried at once and never wait; the status says what the next try needs. Once
+// the kernel had no more bytes, it is asked again only after note_arrival(): the owner has to pass
+// on each edge that epoll reports, or reading stops.
 //
 // The channel borrows the descriptor: its owner closes it. One thread. An idle channel holds no
 // buffer.
@@ -29,7 +29,7 @@ class TlsChannel {
         wants_read,   // try again after note_arrival()
         wants_write,  // try again when it is writable, also where the try was to read
         end,          // the peer says that it has finished sending
-        cut_off,      // the peer's end came without such a word: an attacker may have cut it
+        cut_off,      // the end came without that message: an attacker may have cut the connection
         failed,       // see error() and system_error()
     };
     struct Outcome {
@@ -49,10 +49,10 @@ class TlsChannel {
     TlsChannel(const TlsChannel&) = delete;
     TlsChannel& operator=(const TlsChannel&) = delete;
 
-    // ok: it is over. Reading and writing go on with it, too, where it is not.
+    // ok: the handshake is over. read() and write() continue one that is not over.
     Status shake_hands();
 
-    // Whether both sides agreed on HTTP/2 (ALPN, RFC 7301); else HTTP/1 is spoken. Once the
+    // Whether both sides agreed on HTTP/2 (ALPN, RFC 7301) rather than HTTP/1. Requires that the
     // handshake is over.
     bool speaks_http2() const;
 
@@ -63,11 +63,11 @@ class TlsChannel {
         is_end_reported_ |= is_end;
     }
 
-    // As much as fits and has come.
+    // Reads what has come, as much as fits.
     Outcome read(std::span<char> into);
-    // Right after a read(): it got all there was, and so a further one would be in vain.
+    // Right after a read(): it got all there was, so a further read would get nothing.
     bool is_dry() const { return is_kernel_empty_ && !has_unread_ && ended_ == Status::ok; }
-    // Part of a record has come that read() could not return yet.
+    // Whether part of a record has come that read() could not return yet.
     bool has_begun_record() const;
     // Takes in what is no data, such as tickets. ok: data are there to read.
     Status probe();
@@ -83,8 +83,8 @@ class TlsChannel {
     // The descriptor is about to be closed: from now on everything fails.
     void close() { descriptor_ = -1; }
 
-    // What OpenSSL complained of first, or 0, which says more than the errno of the first call that
-    // failed, or 0.
+    // The first error of OpenSSL, or 0. It says more than system_error(), the errno of the first
+    // call that failed, or 0.
     unsigned long error() const { return error_; }
     int system_error() const { return system_error_; }
     // The last alert that this side sent, or 0, which says that it had no more to send.

@@ -147,7 +147,7 @@ bool are_of_one_issuer(X509_CRL& a, X509_CRL& b) {
     return ASN1_OCTET_STRING_cmp(key_of_a, key_of_b) == 0;
 }
 
-// Of all certificates that a client sends.
+// The bytes of all certificates that a client sends.
 constexpr long kChainBytesMax = 32'768;
 // The names of the authorities go into each handshake. Beyond, none is named, which means any (RFC
 // 8446 section 4.2.4).
@@ -350,7 +350,7 @@ int write_ticket_expiry(SSL* tls, void* of_context) {
         until = std::min(until, valid_until(*sk_X509_value(chain, i)));
     }
     const TicketExpiry expiry = ticket_expiry_of(until);
-    // Without it, for lack of memory, the ticket does not resume.
+    // If this fails for lack of memory, the ticket does not resume.
     SSL_SESSION_set1_ticket_appdata(SSL_get_session(tls), expiry.data(), expiry.size());
     return 1;
 }
@@ -447,7 +447,8 @@ void prepare_client_auth(SSL_CTX* context, std::shared_ptr<const ParsedClientAut
     }
     X509_STORE* const store = X509_STORE_new();
     require_memory(store != nullptr);
-    // Not the context's other store, out of which OpenSSL completes the server's own chain.
+    // OpenSSL completes the server's own chain out of the context's other store, which is not for
+    // clients.
     SSL_CTX_set0_verify_cert_store(context, store);
     trust_authorities(*auth, store);
     name_authorities(*auth, context);

@@ -37,14 +37,15 @@ struct ClientCertificate {
         bool is_incomplete = false;
     };
     Names common_names;  // UTF-8
-    // Of its subject alternative names: printable ASCII without space, `"` and `\`.
+    // Its subject alternative names: printable ASCII without space, `"` and `\`.
     Names uris;
     Names dns_names;  // in lower case
     Names emails;
 };
 
-// Of the certificate that the client at the other end of `tls` has shown and proven, in this
-// handshake or in the one that it resumes; nothing: it has shown none, or none that was accepted.
+// Reads the certificate that the client at the other end of `tls` has shown and proven, in this
+// handshake or in the one that it resumes; nothing when it has shown none, or none that was
+// accepted.
 std::optional<ClientCertificate> client_certificate_of(const SSL* tls);
 
 // What `certificate` states; it need not be a connection's.
@@ -56,7 +57,7 @@ struct FreeRevocationList {
 };
 using RevocationListPtr = std::unique_ptr<X509_CRL, FreeRevocationList>;
 
-// All lists of `pem`, at least one, or why not: a clause that goes on from the name of a file.
+// All lists of `pem`, at least one, or why not: a clause that continues the name of a file.
 Result<std::vector<RevocationListPtr>, std::string> parse_revocation_lists(std::string_view pem);
 
 struct RevocationListFacts {
@@ -105,8 +106,8 @@ void prepare_client_auth(SSL_CTX* context, std::shared_ptr<const ParsedClientAut
 bool may_resume(const SSL_SESSION* session, ClientAuth mode,
                 std::chrono::system_clock::time_point now);
 
-// Why the client's certificate was not accepted: `certificate revoked`. Empty: it was, or there was
-// none. After a handshake that failed; of static life.
+// Why the client's certificate was not accepted: `certificate revoked`. Empty when it was accepted,
+// or there was none. For a handshake that failed; the text is static.
 std::string_view client_certificate_fault(const SSL* tls);
 
 }  // namespace tidegate

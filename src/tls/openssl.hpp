@@ -27,7 +27,7 @@ struct FreeTlsSession {
     void operator()(SSL_SESSION* session) const;
 };
 using TlsPtr = std::unique_ptr<SSL, FreeTls>;
-// What lets a later connection skip most of the handshake.
+// A session lets a later connection skip most of the handshake.
 using TlsSessionPtr = std::unique_ptr<SSL_SESSION, FreeTlsSession>;
 
 // Texts that OpenSSL reads and writes, and its words for what went wrong.
@@ -36,8 +36,8 @@ struct FreeBio {
 };
 using BioPtr = std::unique_ptr<BIO, FreeBio>;
 
-// To read `text`, which outlives it. Null when there is no memory, or more than 2 GiB. Forgets
-// older complaints of OpenSSL.
+// Opens `text`, which outlives it, for reading. Null when there is no memory, or more than 2 GiB.
+// Forgets older complaints of OpenSSL.
 BioPtr open_text(std::string_view text);
 
 // Why the last object of a PEM text (RFC 7468) could not be read: there was none; else what is
@@ -60,9 +60,9 @@ std::optional<std::vector<Ptr>> read_all(std::string_view pem, Read* read) {
     return found;
 }
 
-// To write into; null when there is no memory.
+// Opens memory to write into; null when there is none.
 BioPtr open_memory();
-// What was written into `memory`.
+// The text that was written into `memory`.
 std::string written(BIO& memory);
 
 // What OpenSSL complained of last, which it then forgets: `key too small`.
@@ -75,8 +75,8 @@ std::string_view bytes_of(const ASN1_STRING* text);
 // that it does. One that cannot be read is the first of all.
 std::chrono::system_clock::time_point time_of(const ASN1_TIME* time);
 
-// As RFC 4514 writes names, for readers: `CN=Example Authority R3,O=Example`. In UTF-8; a name with
-// characters that a reader does not see is in ASCII.
+// Writes a name as RFC 4514 does, for readers: `CN=Example Authority R3,O=Example`. It is UTF-8; a
+// name with characters that a reader does not see is in ASCII.
 std::string shown_name(const X509_NAME& name);
 // The same in ASCII: controls and all other characters are escaped in hex (`\C3\A9`), those that
 // are special there by a backslash.

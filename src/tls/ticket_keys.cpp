@@ -76,12 +76,12 @@ void TicketKeys::rotate(Time now) {
     const std::lock_guard lock(mutex_);
     if (made_.empty() || now - made_.front() < kNewEvery) return;
     TicketKey newest;
-    // Without random bytes, the keys stay until the next call.
+    // If the system gives no random bytes, the keys stay until the next call.
     if (!fill_with_chance(newest)) return;
     std::vector<TicketKey> keys{newest};
     std::vector<Time> made{now};
     for (std::size_t i = 0; i < made_.size(); ++i) {
-        // By age: the process may have slept for long.
+        // Keys go by age: the process may have slept for long.
         if (now - made_[i] >= (1 + kOldPeriods) * kNewEvery) break;
         keys.push_back(keys_->keys[i]);
         made.push_back(made_[i]);

@@ -20,9 +20,9 @@
 
 namespace tidegate {
 
-// Its memory is wiped at its end.
+// Its destructor wipes the memory.
 struct TicketKey {
-    std::array<unsigned char, 16> name{};    // stands in the ticket, in the clear
+    std::array<unsigned char, 16> name{};    // in the ticket, in the clear
     std::array<unsigned char, 32> mac{};     // of HMAC-SHA256
     std::array<unsigned char, 32> cipher{};  // of AES-256-CBC
 
@@ -50,7 +50,7 @@ class TicketKeys {
     static constexpr std::size_t kKeyBytes = 80;
     static constexpr std::size_t kKeysMax = 4;
     static constexpr std::chrono::hours kNewEvery{8};
-    // A key that does not encrypt any more decrypts for so many periods.
+    // For so many periods, a key that no longer encrypts still decrypts.
     static constexpr int kOldPeriods = 2;
 
     // `configured` as use() takes it. Throws std::runtime_error when the system gives no random
@@ -60,12 +60,12 @@ class TicketKeys {
     // Keys of kKeyBytes each, the first of which encrypts; none: the process makes its own, or
     // keeps those that it has made.
     void use(const std::vector<std::string>& configured, Time now);
-    // Makes a new key when it is time, and forgets the oldest. To be called now and then: a key
-    // lives on until this is called.
+    // Makes a new key when it is time, and forgets the oldest. A timer calls it: a key lives on
+    // until then.
     void rotate(Time now);
 
-    // Those that the process has made, the newest first; none: they are configured. For the process
-    // that takes this one's place, whose clock is the same.
+    // The keys that the process has made, the newest first; none when they are configured. For the
+    // process that takes this one's place, whose clock is the same.
     std::vector<std::pair<TicketKey, Time>> made() const;
     // Goes on with the keys of another process, as its made() gave them, in place of its own. Does
     // nothing where the keys are configured, or `made` is empty.

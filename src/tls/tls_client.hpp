@@ -1,7 +1,7 @@
-// What TLS connections to a server are made with: whom we believe, who we are, which versions.
+// Makes TLS connections to a server: the authorities to trust, the own certificate, the versions.
 //
-// Made once from a configuration, as reading authorities and keys is dear; connections are then
-// cheap. Any thread.
+// A client is made once from a configuration, as reading authorities and keys costs much;
+// connections are then cheap. Any thread.
 #pragma once
 
 #include <memory>
@@ -36,13 +36,13 @@ class TlsClient {
     // `session`, if it is not null, shortens the handshake. It must come from a connection to the
     // same host, and a client of the same settings.
     //
-    // What the connection is for, in ALPN (RFC 7301): nothing is said, or HTTP/2 alone.
+    // What the client offers in ALPN (RFC 7301): no protocol, or HTTP/2 alone.
     enum class Offer : unsigned char { nothing, http2 };
     TlsPtr connection_to(const std::string& host, const TlsSessionPtr& session = nullptr,
                          Offer offer = Offer::nothing) const;
 
-    // Connections that are made from now on are made as by `other`: certificates run out, and are
-    // replaced while the program runs.
+    // Makes connections as `other` does from now on: certificates expire, and are replaced while
+    // the program runs.
     void become(const TlsClient& other);
 
   private:

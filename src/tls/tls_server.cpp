@@ -43,7 +43,7 @@ constexpr const char* kCiphers12 =
 // from OpenSSL 3.5 on. Of groups that a client has sent a key for, the server takes the first.
 constexpr const char* kGroups[] = {"X25519MLKEM768:SecP256r1MLKEM768:X25519:P-256:P-384",
                                    "X25519MLKEM768:X25519:P-256:P-384", "X25519:P-256:P-384"};
-// Nothing with SHA-1 or SHA-224, which only TLS 1.2 would have.
+// The list leaves out SHA-1 and SHA-224, which only TLS 1.2 would have.
 constexpr const char* kSignatures =
     "ecdsa_secp256r1_sha256:ecdsa_secp384r1_sha384:ecdsa_secp521r1_sha512:ed25519:"
     "rsa_pss_rsae_sha256:rsa_pss_rsae_sha384:rsa_pss_rsae_sha512:"
@@ -51,7 +51,7 @@ constexpr const char* kSignatures =
     "rsa_pkcs1_sha256:rsa_pkcs1_sha384:rsa_pkcs1_sha512";
 constexpr int kSecurityLevel = 2;  // 112 bits: RSA of 2048, no SHA-1
 
-// In our order.
+// The order is the server's preference.
 constexpr std::string_view kProtocols[] = {"h2", "http/1.1", "http/1.0"};
 constexpr std::span<const std::string_view> kBoth = kProtocols;
 constexpr std::span<const std::string_view> kOnlyHttp1 = kBoth.subspan(1);
@@ -99,7 +99,7 @@ int on_protocols(SSL*, const unsigned char** chosen, unsigned char* chosen_size,
     return SSL_TLSEXT_ERR_OK;
 }
 
-// Of a listener without HTTP/1. A client that offers no protocol would speak HTTP/1, as clients of
+// For a listener without HTTP/1. A client that offers no protocol would speak HTTP/1, as clients of
 // HTTP/2 always offer it (RFC 9113 section 3.2); an alert says more than a connection that ends.
 int on_client_hello(SSL* tls, int* alert, void*) {
     const unsigned char* offered = nullptr;
@@ -329,7 +329,7 @@ int on_certificate(SSL* tls, void*) {
 }
 
 bool set_ticket_keys(const TicketKey& key, EVP_MAC_CTX* mac) {
-    // Both are only read.
+    // OpenSSL only reads both.
     auto* const bytes = const_cast<unsigned char*>(key.mac.data());
     char digest[] = "SHA256";
     const std::array<OSSL_PARAM, 3> parameters{
@@ -453,7 +453,7 @@ std::string ServerCredentials::add_name(const std::string& name, std::uint16_t p
     return {};
 }
 
-// With those of other key types that have the first of its names.
+// Adds the pairs of other key types that have the first name of the first pair.
 void ServerCredentials::choose_first() {
     const Pair& pair = pairs_.front();
     if (!pair.names.empty()) {
@@ -484,7 +484,7 @@ TlsServer::TlsServer(std::shared_ptr<const ServerCredentials> credentials,
     context_->openssl =
         make_server_context(state->credentials().min_version(), state->credentials().http());
     SSL_CTX* const context = context_->openssl.get();
-    // As the macro does it, but for its cast in the style of C.
+    // OpenSSL's macro does the same with a cast in the style of C.
     SSL_CTX_callback_ctrl(context, SSL_CTRL_SET_TLSEXT_SERVERNAME_CB,
                           reinterpret_cast<void (*)()>(on_name));
     SSL_CTX_set_cert_cb(context, on_certificate, nullptr);

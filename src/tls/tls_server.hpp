@@ -34,8 +34,8 @@ struct FreeTlsContext {
 };
 using TlsContextPtr = std::unique_ptr<SSL_CTX, FreeTlsContext>;
 
-// Without a certificate, tickets or client authentication. Throws std::bad_alloc when OpenSSL has
-// no memory.
+// Makes a context without a certificate, tickets or client authentication. Throws std::bad_alloc
+// when OpenSSL has no memory.
 TlsContextPtr make_server_context(TlsVersion min_version, HttpVersions http);
 
 // The certificates and authorities of a listener, parsed once from its settings.
@@ -64,7 +64,7 @@ class ServerCredentials {
     // For a client that asks for `name`, as it is written in the handshake, or for no name: that
     // client knows an address only. Null: no certificate has the name.
     const Choice* choice_for(std::optional<std::string_view> name) const;
-    // Of the first certificate.
+    // The choice of the first certificate.
     const Choice& first() const { return first_; }
     UnknownNames unknown_names() const { return unknown_names_; }
     TlsVersion min_version() const { return min_version_; }

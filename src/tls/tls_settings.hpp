@@ -66,7 +66,7 @@ struct ClientAuthSettings {
 
 // How a listener speaks TLS, as plain values.
 struct TlsServerSettings {
-    // Of all certificates together.
+    // The names of all certificates together.
     static constexpr std::size_t kNamesMax = 10'000;
 
     std::vector<ServerCertificate> certificates;  // at least one
