@@ -27,7 +27,7 @@ void tell_end_in_log(std::string_view why) noexcept {
 int main(int argc, char** argv) {
     // A client that leaves in the middle of an answer is an error code, not the end.
     std::signal(SIGPIPE, SIG_IGN);
-    tidegate::set_tell_end(tell_end_in_log);
+    tidegate::set_end_reporter(tell_end_in_log);
     // First: OpenSSL takes an allocator only before it has allocated anything.
     [[maybe_unused]] const bool is_used = tidegate::use_record_memory();
     assert(is_used);

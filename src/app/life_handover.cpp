@@ -70,7 +70,7 @@ Task<> Life::take_over() {
         {.ticket_keys =
              [this](const std::string& address, const MadeTicketKeys& keys) {
                  for (const ListenerTls& one : reloader_.snapshot().tls) {
-                     if (one.address.to_string() == address) one.tickets->go_on_with(keys);
+                     if (one.address.to_string() == address) one.tickets->adopt(keys);
                  }
              },
          .counts =

@@ -390,8 +390,8 @@ Task<> Reloader::put_in_force(std::shared_ptr<const ConfigSnapshot> next) {
     shared_.memory_store.set_policies(policy_names(config));
     jwks_fetcher_.use(key_sources(config));
     upstreams_.use(next->upstreams);
-    if (next->redis_tls) shared_.redis_tls->become(*next->redis_tls);
-    if (next->sentinel_tls) shared_.sentinel_tls->become(*next->sentinel_tls);
+    if (next->redis_tls) shared_.redis_tls->replace_with(*next->redis_tls);
+    if (next->sentinel_tls) shared_.sentinel_tls->replace_with(*next->sentinel_tls);
     use_ticket_keys(next->tls, steady_now());
     if (next->config != current_->config) former_.push_back(current_->config);
     current_ = next;

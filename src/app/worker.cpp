@@ -289,7 +289,8 @@ int Worker::accept_ready(Listener& listener) {
 void Worker::tell_internal_error(const std::exception_ptr& failure) {
     metrics_.client.internal_errors.add();
     try {
-        log(Level::error, "internal error, a client's connection was reset: {}", words_of(failure));
+        log(Level::error, "internal error, a client's connection was reset: {}",
+            message_of(failure));
     } catch (const std::bad_alloc&) {
         // There is no memory for the log line either: the count has to do.
     }

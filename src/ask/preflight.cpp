@@ -29,7 +29,7 @@ bool is_preflight(const Facts& facts, std::span<const std::string> credential_fi
         } else if (is_named(field, "access-control-request-method")) {
             if (!http::is_token(field.value)) return false;
             has_method = true;
-        } else if (http::override_of(field.name) != http::Override::none ||
+        } else if (http::override_of(field.name) != http::RequestOverride::none ||
                    std::any_of(credential_fields.begin(), credential_fields.end(),
                                [&](const std::string& name) {
                                    return http::equal_as_variable(name, field.name);

@@ -82,8 +82,9 @@ std::string_view without_origin(std::string_view url) {
 
 // Whether an override names what the request line has anyway; a target also behind scheme and host,
 // as ingress controllers of Kubernetes write it in the requests by which they ask.
-bool says_the_same(const http::RequestHead& head, http::Override kind, std::string_view value) {
-    if (kind == http::Override::method) return value == head.method;
+bool says_the_same(const http::RequestHead& head, http::RequestOverride kind,
+                   std::string_view value) {
+    if (kind == http::RequestOverride::method) return value == head.method;
     value = without_origin(value);
     return value.size() == head.path.size() + head.query.size() && value.starts_with(head.path) &&
            value.ends_with(head.query);
@@ -94,7 +95,7 @@ bool says_the_same(const http::RequestHead& head, http::Override kind, std::stri
 void check_overrides(const config::Config& config, const http::RequestHead& head,
                      Decision& decision) {
     for (const http::Field& field : head.fields) {
-        const http::Override kind = http::override_of(field.name);
+        const http::RequestOverride kind = http::override_of(field.name);
         if (!config.removed_overrides.include(kind)) continue;
         if (says_the_same(head, kind, field.value)) continue;
         return decision.refuse(

@@ -152,7 +152,7 @@ void FileWork::rethrow() const {
     if (shared_->failure) std::rethrow_exception(shared_->failure);
 }
 
-bool FileWork::is_here() {
+bool FileWork::is_worker_thread() {
     return Shared::here != nullptr;
 }
 

@@ -67,7 +67,7 @@ class FileWork {
     void rethrow() const;
 
     // Whether the calling thread is one of a FileWork.
-    static bool is_here();
+    static bool is_worker_thread();
     // Threads that have not ended, given up or not.
     static std::size_t threads();
 
@@ -94,7 +94,7 @@ template <class Work>
 auto with_file_patience(Work work, const FileNotice& notice = {},
                         std::chrono::milliseconds patience = kFilePatience) {
     using T = decltype(work());
-    if (FileWork::is_here()) return work();
+    if (FileWork::is_worker_thread()) return work();
     const auto result = std::make_shared<std::optional<T>>();
     const FileWork under_way([result, work = std::move(work)]() mutable {  //
         result->emplace(work());

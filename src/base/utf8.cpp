@@ -9,12 +9,12 @@ namespace tidegate {
 
 namespace {
 
-struct Range {
+struct CodePointRange {
     char32_t first;
     char32_t last;
 };
 
-constexpr auto kHidden = std::to_array<Range>({
+constexpr auto kHidden = std::to_array<CodePointRange>({
     {0x00, 0x1f},        // C0
     {0x7f, 0x9f},        // DEL, C1
     {0xad, 0xad},        // soft hyphen
@@ -36,7 +36,7 @@ constexpr auto kHidden = std::to_array<Range>({
     {0xe0000, 0xe0fff},  // tags, more variation selectors
 });
 
-constexpr auto kBlank = std::to_array<Range>({
+constexpr auto kBlank = std::to_array<CodePointRange>({
     {0x20, 0x20},
     {0xa0, 0xa0},
     {0x1680, 0x1680},
@@ -48,9 +48,10 @@ constexpr auto kBlank = std::to_array<Range>({
 });
 
 template <std::size_t kSize>
-bool is_in(const std::array<Range, kSize>& ranges, char32_t character) {
-    const auto range = std::find_if(ranges.begin(), ranges.end(),
-                                    [&](const Range& one) { return character <= one.last; });
+bool is_in(const std::array<CodePointRange, kSize>& ranges, char32_t character) {
+    const auto range = std::find_if(ranges.begin(), ranges.end(), [&](const CodePointRange& one) {
+        return character <= one.last;
+    });
     return range != ranges.end() && character >= range->first;
 }
 

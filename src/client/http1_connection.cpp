@@ -56,7 +56,7 @@ Task<> Http1Connection::run(std::unique_ptr<Http1Connection> self) {
             co_await self->await_input();
             in_a_row = 0;
         } else if (++in_a_row % kRequestsInARow == 0) {
-            co_await self->link_.sleeper.step_aside();
+            co_await self->link_.sleeper.yield();
         }
         const bool is_silent = !self->link_.input.has_bytes() && !self->connection().readable();
         const bool is_too_long = self->link_.sleeper.expired() && !self->context_.is_draining;

@@ -105,7 +105,7 @@ Task<Http2Connection::Next> Http2Connection::go_on() {
     for (unsigned steps = 1;; ++steps) {
         const Next next = step();
         if (next == Next::step) {
-            if (steps % kStepsInARow == 0) co_await sleeper.step_aside();
+            if (steps % kStepsInARow == 0) co_await sleeper.yield();
         } else if (next == Next::sleep) {
             sleeper.allow(time_left());
             connection.watch_read(&sleeper.wakeup());

@@ -179,9 +179,9 @@ struct RemovedOverrides {
     bool methods = false;
     bool targets = false;
 
-    bool include(http::Override kind) const {
-        return (kind == http::Override::method && methods) ||
-               (kind == http::Override::target && targets);
+    bool include(http::RequestOverride kind) const {
+        return (kind == http::RequestOverride::method && methods) ||
+               (kind == http::RequestOverride::target && targets);
     }
 };
 

@@ -31,7 +31,7 @@ void read_own(const std::optional<Value>& certificate, const std::optional<Value
     }
     auto own_key = read_key_file(*key, "client.key");
     if (!chain || !own_key) return;
-    if (!belong_together(*chain->certificates.front(), *own_key->key)) {
+    if (!matches_key(*chain->certificates.front(), *own_key->key)) {
         key->fault("this key does not belong to the certificate (the first one in its file)");
     }
     tls.certificate = std::move(chain->pem);

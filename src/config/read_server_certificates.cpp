@@ -157,11 +157,11 @@ void judge_names(const Value& value, const CertificateFile& file,
 std::string owner_of(const Pair& pair, const std::vector<Pair>& pairs) {
     const auto& chain = pair.chain.certificates;
     for (std::size_t i = 1; i < chain.size(); ++i) {
-        if (!belong_together(*chain[i], *pair.own_key.key)) continue;
+        if (!matches_key(*chain[i], *pair.own_key.key)) continue;
         return ", but to certificate " + std::to_string(i + 1) + " there: put that one first";
     }
     for (const Pair& other : pairs) {
-        if (!belong_together(other.leaf(), *pair.own_key.key)) continue;
+        if (!matches_key(other.leaf(), *pair.own_key.key)) continue;
         return ", but to " + other.certificate.name();
     }
     return {};
@@ -169,7 +169,7 @@ std::string owner_of(const Pair& pair, const std::vector<Pair>& pairs) {
 
 void judge_keys(const std::vector<Pair>& pairs) {
     for (const Pair& pair : pairs) {
-        if (belong_together(pair.leaf(), *pair.own_key.key)) continue;
+        if (matches_key(pair.leaf(), *pair.own_key.key)) continue;
         pair.key.fault("this key does not belong to the first certificate in " +
                        quote(pair.chain.path) + owner_of(pair, pairs));
     }

@@ -15,7 +15,7 @@ namespace {
 
 // A name as numbers: the first eight bytes, the second and the last, which may overlap; what is
 // shorter than that is in the first alone.
-struct Words {
+struct NameWords {
     std::uint64_t first = 0;
     std::uint64_t second = 0;
     std::uint64_t last = 0;
@@ -29,7 +29,7 @@ constexpr std::uint64_t join(std::uint64_t low, std::uint64_t high) {
 }
 
 // Requires kWordsMin to kWordsMax bytes.
-constexpr Words words_of(std::string_view name) {
+constexpr NameWords words_of(std::string_view name) {
     const char* const begin = name.data();
     const char* const end = begin + name.size();
     if (name.size() >= 8) {
@@ -56,7 +56,7 @@ class KnownName {
         case_ = words_of({bits, text.size()});
     }
     // The ends first: many names begin alike.
-    bool is(const Words& name) const {
+    bool is(const NameWords& name) const {
         return (name.last | case_.last) == words_.last &&
                (name.first | case_.first) == words_.first &&
                (name.second | case_.second) == words_.second;
@@ -66,8 +66,8 @@ class KnownName {
     std::size_t length;
 
   private:
-    Words words_;
-    Words case_;
+    NameWords words_;
+    NameWords case_;
 };
 
 // Folds one byte of a name, or eight, as programs that turn fields into variables read it.
@@ -184,7 +184,7 @@ bool equal_as_variable(std::string_view a, std::string_view b) {
 // Called for each field of each message: the length leaves at most five names to compare.
 FieldName field_name(std::string_view name) {
     if (name.size() < kWordsMin || name.size() > kWordsMax) return FieldName::other;
-    const Words words = words_of(name);
+    const NameWords words = words_of(name);
     const NamesOfLength list = kByLength[name.size()];
     for (const KnownName* known = list.begin; known != list.end; ++known) {
         if (known->is(words)) return known->id;

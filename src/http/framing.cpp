@@ -33,7 +33,7 @@ bool parse_length(std::string_view text, std::uint64_t& length) {
 }
 
 // The facts of the fields, before the rules of requests and responses.
-struct Seen {
+struct SeenFields {
     int lengths = 0;
     int encodings = 0;
     int hosts = 0;
@@ -42,7 +42,7 @@ struct Seen {
     bool keep_alive = false;
 };
 
-bool read_connection(std::string_view list, Seen& seen, Framing& framing) {
+bool read_connection(std::string_view list, SeenFields& seen, Framing& framing) {
     std::string_view item;
     while (next_list_item(list, item)) {
         if (++seen.options > kConnectionOptionsMax) return false;
@@ -78,7 +78,7 @@ void mark_named(Fields& fields) {
 }
 
 // `of_request`: Host counts. In an answer it means nothing, right or wrong.
-FramingFault read_fields(const Fields& fields, int minor_version, bool of_request, Seen& seen,
+FramingFault read_fields(const Fields& fields, int minor_version, bool of_request, SeenFields& seen,
                          Framing& framing) {
     for (const Field& field : fields) {
         switch (field.id) {
@@ -112,7 +112,7 @@ FramingFault read_fields(const Fields& fields, int minor_version, bool of_reques
     return FramingFault::none;
 }
 
-void set_request_body(const Seen& seen, Framing& framing) {
+void set_request_body(const SeenFields& seen, Framing& framing) {
     if (seen.encodings > 0) {
         framing.body = BodyKind::chunked;
     } else if (framing.length > 0) {
@@ -194,7 +194,7 @@ std::string_view describe(FramingFault fault) {
 
 FramingFault request_framing(RequestHead& head, Framing& framing) {
     framing = {};
-    Seen seen;
+    SeenFields seen;
     const FramingFault fault = read_fields(head.fields, head.minor_version, true, seen, framing);
     if (fault != FramingFault::none) return fault;
     if (seen.hosts == 0 && head.minor_version == 1) return FramingFault::bad_host;
@@ -212,7 +212,7 @@ FramingFault request_framing(RequestHead& head, Framing& framing) {
 
 FramingFault local_request_framing(const RequestHead& head, Framing& framing) {
     framing = {};
-    Seen seen;
+    SeenFields seen;
     const FramingFault fault = read_fields(head.fields, head.minor_version, false, seen, framing);
     set_request_body(seen, framing);
     return fault;
@@ -220,7 +220,7 @@ FramingFault local_request_framing(const RequestHead& head, Framing& framing) {
 
 FramingFault response_framing(ResponseHead& head, bool to_head, Framing& framing) {
     framing = {};
-    Seen seen;
+    SeenFields seen;
     const FramingFault fault = read_fields(head.fields, head.minor_version, false, seen, framing);
     if (fault != FramingFault::none) return fault;
     const bool bodiless = to_head || head.status < 200 || head.status == 204 || head.status == 304;

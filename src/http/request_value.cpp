@@ -244,9 +244,9 @@ std::string_view registered_method(std::string_view method) {
     return found == kRegistered.end() ? std::string_view{} : *found;
 }
 
-Override find_override(std::string_view name) {
-    if (has_like(kMethodOverrides, name)) return Override::method;
-    return has_like(kTargetOverrides, name) ? Override::target : Override::none;
+RequestOverride find_override(std::string_view name) {
+    if (has_like(kMethodOverrides, name)) return RequestOverride::method;
+    return has_like(kTargetOverrides, name) ? RequestOverride::target : RequestOverride::none;
 }
 
 std::optional<Origin> parse_origin(std::string_view text) {

@@ -29,19 +29,20 @@ std::string_view registered_method(std::string_view method);
 
 // Fields by which a client can have some servers take a request for one of another method or
 // target than its request line has. No standard has them; many frameworks obey them.
-enum class Override : std::uint8_t { none, method, target };
+enum class RequestOverride : std::uint8_t { none, method, target };
 inline constexpr auto kMethodOverrides = std::to_array<std::string_view>(
     {"x-http-method-override", "x-http-method", "x-method-override"});
 inline constexpr auto kTargetOverrides =
     std::to_array<std::string_view>({"x-original-url", "x-rewrite-url"});
 
 // What a field of this name overrides for a server that turns fields into variables, and so takes
-// `X_HTTP_Method` for one of these, too.
-Override find_override(std::string_view name);  // of a name that may be one: use override_of()
-inline Override override_of(std::string_view name) {
+// `X_HTTP_Method` for one of these, too. Of a name that may be one: others use override_of().
+RequestOverride find_override(std::string_view name);
+// The same for any name.
+inline RequestOverride override_of(std::string_view name) {
     // Nearly all fields end here: the shortest name has 13 bytes.
     const bool may_be_one = name.size() >= 13 && (name.front() | 0x20) == 'x';
-    return may_be_one ? find_override(name) : Override::none;
+    return may_be_one ? find_override(name) : RequestOverride::none;
 }
 
 // Origins of web pages, as browsers write them in the field `Origin` (RFC 6454 section 6.2), and

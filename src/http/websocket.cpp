@@ -115,7 +115,7 @@ FrameFollower::Followed FrameFollower::follow(std::string_view bytes) {
     }
     constexpr Followed kIncomplete{Step::incomplete, 0};
     constexpr Followed kMalformed{Step::malformed, 0};
-    FrameHead next;
+    WebSocketFrameHead next;
     next.is_final = (byte_at(bytes, 0) & 0x80) != 0;
     next.opcode = byte_at(bytes, 0) & 0x0f;
     if (!may_follow(next)) return kMalformed;
@@ -140,10 +140,10 @@ FrameFollower::Followed FrameFollower::follow(std::string_view bytes) {
 
     head_ = next;
     payload_left_ = next.payload_bytes;
-    if (next.is(FrameHead::Opcode::close)) has_closed_ = true;
+    if (next.is(WebSocketFrameHead::Opcode::close)) has_closed_ = true;
     if (!next.is_control()) {
         constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
-        if (!next.is(FrameHead::Opcode::continuation)) message_bytes_ = 0;
+        if (!next.is(WebSocketFrameHead::Opcode::continuation)) message_bytes_ = 0;
         message_bytes_ += next.payload_bytes > kMost - message_bytes_ ? kMost - message_bytes_
                                                                       : next.payload_bytes;
         is_in_message_ = !next.is_final;
@@ -152,10 +152,10 @@ FrameFollower::Followed FrameFollower::follow(std::string_view bytes) {
 }
 
 // Sections 5.4 and 5.5. Reserved bits and opcodes belong to extensions, which the ends agree upon.
-bool FrameFollower::may_follow(const FrameHead& next) const {
+bool FrameFollower::may_follow(const WebSocketFrameHead& next) const {
     if (has_closed_) return false;
     if (next.is_control()) return next.is_final;
-    return next.is(FrameHead::Opcode::continuation) == is_in_message_;
+    return next.is(WebSocketFrameHead::Opcode::continuation) == is_in_message_;
 }
 
 std::string close_frame(CloseCode code, std::string_view reason,

@@ -49,7 +49,7 @@ bool accepts_websocket(const ResponseHead& head, std::string_view accept_value);
 // Which end frames come from: those of clients are masked, those of servers are not.
 enum class FrameSource : std::uint8_t { client, server };
 
-struct FrameHead {
+struct WebSocketFrameHead {
     enum class Opcode : std::uint8_t {
         continuation = 0,
         text = 1,
@@ -91,7 +91,7 @@ class FrameFollower {
     Followed follow(std::string_view bytes);
 
     // The last frame whose head was gone over.
-    const FrameHead& head() const { return head_; }
+    const WebSocketFrameHead& head() const { return head_; }
     // The sum of the payloads of its message so far; saturates.
     std::uint64_t message_bytes() const { return message_bytes_; }
 
@@ -101,10 +101,10 @@ class FrameFollower {
     bool has_closed() const { return has_closed_; }
 
   private:
-    bool may_follow(const FrameHead& next) const;
+    bool may_follow(const WebSocketFrameHead& next) const;
 
     FrameSource source_;
-    FrameHead head_;
+    WebSocketFrameHead head_;
     std::uint64_t payload_left_ = 0;
     std::uint64_t message_bytes_ = 0;
     bool is_in_message_ = false;

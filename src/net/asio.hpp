@@ -53,7 +53,7 @@ class [[nodiscard]] Operation {
     template <class Promise>
     void await_suspend(std::coroutine_handle<Promise> waiting) noexcept {
         Start start = std::move(start_);  // this may be gone before it returns
-        start(Handler{&values_, Waiting(waiting)});
+        start(Handler{&values_, SuspendedTask(waiting)});
     }
     std::tuple<Values...> await_resume() { return std::move(*values_); }
 
@@ -65,7 +65,7 @@ class [[nodiscard]] Operation {
         }
 
         std::optional<std::tuple<Values...>>* into;
-        Waiting waiting;
+        SuspendedTask waiting;
     };
 
     Start start_;
@@ -105,7 +105,7 @@ struct Spawned {
 };
 
 template <class T, class OnEnd>
-Spawned live(Executor executor, Task<T> task, OnEnd on_end) {
+Spawned run_spawned(Executor executor, Task<T> task, OnEnd on_end) {
     const auto work = asio::make_work_guard(executor);
     std::exception_ptr failure;
     if constexpr (std::is_void_v<T>) {
@@ -138,11 +138,11 @@ Spawned live(Executor executor, Task<T> task, OnEnd on_end) {
 template <class T, class OnEnd>
 void spawn(Executor executor, Task<T> task, OnEnd on_end) {
     if (executor.running_in_this_thread()) {
-        detail::live(executor, std::move(task), std::move(on_end));
+        detail::run_spawned(executor, std::move(task), std::move(on_end));
     } else {
         asio::post(executor,
                    [executor, task = std::move(task), on_end = std::move(on_end)]() mutable {
-                       detail::live(executor, std::move(task), std::move(on_end));
+                       detail::run_spawned(executor, std::move(task), std::move(on_end));
                    });
     }
 }

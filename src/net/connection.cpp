@@ -105,7 +105,7 @@ void Readiness::watch() {
     });
 }
 
-void Readiness::tell() noexcept {
+void Readiness::deliver() noexcept {
     const int fetched =
         ::epoll_wait(epoll_.native_handle(), events_.data(), static_cast<int>(events_.size()), 0);
     next_ = 0;

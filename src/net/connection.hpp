@@ -56,7 +56,7 @@ class Readiness final : private Turn::Source {
 
   private:
     void watch();
-    void tell() noexcept override;
+    void deliver() noexcept override;
 
     Turn& turn_;
     asio::posix::basic_stream_descriptor<Executor> epoll_;

@@ -72,7 +72,7 @@ void tell_on_standard_error(std::string_view why) noexcept {
     std::fprintf(stderr, "tidegate: %.*s\n", static_cast<int>(why.size()), why.data());
 }
 
-std::atomic<TellEnd> tell_end{tell_on_standard_error};
+std::atomic<EndReporter> tell_end{tell_on_standard_error};
 
 const char* file_name(const boost::source_location& from) {
     const char* const slash = std::strrchr(from.file_name(), '/');
@@ -93,7 +93,7 @@ void give_frame(void* frame, std::size_t size) noexcept {
 
 }  // namespace detail
 
-std::string words_of(const std::exception_ptr& failure) {
+std::string message_of(const std::exception_ptr& failure) {
     try {
         std::rethrow_exception(failure);
     } catch (const std::exception& error) {
@@ -103,7 +103,7 @@ std::string words_of(const std::exception_ptr& failure) {
     }
 }
 
-void set_tell_end(TellEnd tell) {
+void set_end_reporter(EndReporter tell) {
     tell_end = tell;
 }
 

@@ -113,20 +113,20 @@ class [[nodiscard]] Task {
 
 // Owns a coroutine that waits, with all that wait for it; the code that will resume them holds it.
 // Destroyed before that, it destroys them all.
-class Waiting {
+class SuspendedTask {
   public:
-    Waiting() = default;
+    SuspendedTask() = default;
     template <class Promise>
-    explicit Waiting(std::coroutine_handle<Promise> waiting) noexcept
+    explicit SuspendedTask(std::coroutine_handle<Promise> waiting) noexcept
         : waiting_(waiting), root_(waiting.promise().root) {}
-    Waiting(Waiting&& other) noexcept
+    SuspendedTask(SuspendedTask&& other) noexcept
         : waiting_(other.waiting_), root_(std::exchange(other.root_, nullptr)) {}
-    Waiting& operator=(Waiting&& other) noexcept {
+    SuspendedTask& operator=(SuspendedTask&& other) noexcept {
         std::swap(waiting_, other.waiting_);
         std::swap(root_, other.root_);
         return *this;
     }
-    ~Waiting() {
+    ~SuspendedTask() {
         if (root_) root_.destroy();
     }
 
@@ -143,12 +143,12 @@ class Waiting {
 };
 
 // The message of `failure`, which is not null.
-std::string words_of(const std::exception_ptr& failure);
+std::string message_of(const std::exception_ptr& failure);
 
 // Sets how end_program() reports the reason; by default it writes to standard error. `tell` must
 // not throw. Any thread.
-using TellEnd = void (*)(std::string_view why) noexcept;
-void set_tell_end(TellEnd tell);
+using EndReporter = void (*)(std::string_view why) noexcept;
+void set_end_reporter(EndReporter tell);
 
 // Ends the program at once, with SIGABRT: `failure` ended what was begun at `from`, and the program
 // is of no use without it. Any thread.

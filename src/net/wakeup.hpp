@@ -43,7 +43,7 @@ class Turn final : public asio::execution_context::service {
     // Delivers its events in every turn.
     class Source {
       public:
-        virtual void tell() noexcept = 0;
+        virtual void deliver() noexcept = 0;
 
       protected:
         ~Source() = default;
@@ -71,7 +71,7 @@ class Turn final : public asio::execution_context::service {
         assert(!is_running_);
         is_running_ = true;
         event();
-        if (source_ != nullptr) source_->tell();
+        if (source_ != nullptr) source_->deliver();
         end();
     }
 
@@ -108,14 +108,14 @@ class Wakeup : public WakeupHook {
     auto wait() { return Sleep{*this}; }
 
     // Lets everything else that is ready run first. It is no sleep: no wake ends it.
-    auto step_aside() { return asio::post(executor_, as_values); }
+    auto yield() { return asio::post(executor_, as_values); }
 
     // Runs the sleeper before returning. Only from an event handler that touches nothing
     // afterwards: the sleeper may destroy whatever it likes.
     void wake_now() {
         if (!sleeper_) return;
         if (is_linked()) unlink();
-        Waiting sleeper = std::move(sleeper_);
+        SuspendedTask sleeper = std::move(sleeper_);
         sleeper.resume();
     }
 
@@ -129,7 +129,7 @@ class Wakeup : public WakeupHook {
         static bool await_ready() noexcept { return false; }
         template <class Promise>
         void await_suspend(std::coroutine_handle<Promise> sleeper) const noexcept {
-            wakeup.sleeper_ = Waiting(sleeper);
+            wakeup.sleeper_ = SuspendedTask(sleeper);
         }
         static void await_resume() noexcept {}
 
@@ -168,7 +168,7 @@ class Wakeup : public WakeupHook {
             while (!list_.empty()) {
                 Wakeup& first = list_.front();
                 list_.pop_front();
-                const Waiting sleeper = std::move(first.sleeper_);
+                const SuspendedTask sleeper = std::move(first.sleeper_);
             }
         }
 
@@ -178,7 +178,7 @@ class Wakeup : public WakeupHook {
 
     Executor executor_;
     Due* due_;
-    Waiting sleeper_;
+    SuspendedTask sleeper_;
 };
 
 // A coroutine's sleep with a deadline. It ends when another component wakes wakeup(), and when the
@@ -204,7 +204,7 @@ class Sleeper {
 
     auto sleep() { return wakeup_.wait(); }
     // A coroutine that never has to wait calls it to let the others run.
-    auto step_aside() { return wakeup_.step_aside(); }
+    auto yield() { return wakeup_.yield(); }
     Wakeup& wakeup() { return wakeup_; }
 
   private:

@@ -143,7 +143,7 @@ Task<Fault> Forwarding::relay_answer() {
         stream_.drop_body(batch);
         if (batch.bad) co_return Fault::answer_cut_off;
         if (batch.done) co_return Fault::none;
-        if (portions % kPortionsATurn == 0) co_await sleeper_.step_aside();
+        if (portions % kPortionsATurn == 0) co_await sleeper_.yield();
         if (stream_.spliceable() >= SplicePipe::kBytesMin && client_.can_send_spliced()) {
             fault = co_await splice_answer();
             if (fault != Fault::none) co_return fault;
@@ -171,7 +171,7 @@ Task<Fault> Forwarding::splice_answer() {
         bytes_of_turn += bytes;
         if (bytes_of_turn < kBytesATurn) continue;
         bytes_of_turn = 0;
-        co_await sleeper_.step_aside();
+        co_await sleeper_.yield();
     }
     co_return Fault::none;
 }

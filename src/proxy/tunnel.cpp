@@ -341,7 +341,7 @@ Task<ask::Fault> run_tunnel(WorkerContext& worker, Exchange& x) {
         if (next == Tunnel::Next::sleep) {
             co_await sleeper.sleep();
         } else {
-            co_await sleeper.step_aside();
+            co_await sleeper.yield();
         }
     }
     sleeper.allow_forever();

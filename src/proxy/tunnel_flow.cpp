@@ -29,8 +29,8 @@ std::size_t TunnelFlow::follow(std::string_view bytes, limit::Micros now) {
 
 // Every frame counts but a Close: of a message in pieces each has to be forwarded, too.
 FlowFault TunnelFlow::fault_of_frame(limit::Micros now) {
-    using Opcode = http::FrameHead::Opcode;
-    const http::FrameHead& head = follower_.head();
+    using Opcode = http::WebSocketFrameHead::Opcode;
+    const http::WebSocketFrameHead& head = follower_.head();
     if (bounds_ == nullptr || head.is(Opcode::close)) return FlowFault::none;
     if (!head.is_control() && follower_.message_bytes() > bounds_->message_bytes) {
         return FlowFault::message_too_large;

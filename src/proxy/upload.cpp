@@ -191,7 +191,7 @@ Task<Fault> Upload::send_body() {
         if (status != IoStatus::ok) co_return why_unsent();
         if (client_.is_body_done()) co_return Fault::none;
         x_.upstream->forget_held_body();  // was the first portion
-        if (portions % kPortionsATurn == 0) co_await x_.upstream->upload_sleeper.step_aside();
+        if (portions % kPortionsATurn == 0) co_await x_.upstream->upload_sleeper.yield();
         // A client that waits for 100 Continue would hold a pipe for nothing.
         if (may_send_ && client_.spliceable() >= SplicePipe::kBytesMin &&
             x_.upstream->stream.can_send_spliced()) {
@@ -233,7 +233,7 @@ Task<Fault> Upload::splice_body() {
         bytes_of_turn += bytes;
         if (bytes_of_turn < kBytesATurn) continue;
         bytes_of_turn = 0;
-        co_await sleeper.step_aside();
+        co_await sleeper.yield();
     }
     co_return Fault::none;
 }

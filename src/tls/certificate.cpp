@@ -314,7 +314,7 @@ Result<PrivateKeyPtr, std::string> parse_private_key(std::string_view pem) {
     return {in_place_error, holds_none(pem, "private key", "PRIVATE KEY")};
 }
 
-bool belong_together(const X509& certificate, const EVP_PKEY& key) {
+bool matches_key(const X509& certificate, const EVP_PKEY& key) {
     const bool match = X509_check_private_key(&certificate, &key) == 1;
     ERR_clear_error();
     return match;

@@ -40,7 +40,7 @@ Result<std::vector<CertificatePtr>, std::string> parse_certificates(std::string_
 Result<PrivateKeyPtr, std::string> parse_private_key(std::string_view pem);
 
 // Whether `key` belongs to the public key in `certificate`.
-bool belong_together(const X509& certificate, const EVP_PKEY& key);
+bool matches_key(const X509& certificate, const EVP_PKEY& key);
 
 // Whether the names and keys of both fit, and `issuer` may sign certificates.
 bool has_issued(const X509& issuer, const X509& certificate);

@@ -98,7 +98,7 @@ std::vector<std::pair<TicketKey, TicketKeys::Time>> TicketKeys::made() const {
     return all;
 }
 
-void TicketKeys::go_on_with(const std::vector<std::pair<TicketKey, Time>>& made) {
+void TicketKeys::adopt(const std::vector<std::pair<TicketKey, Time>>& made) {
     const std::lock_guard lock(mutex_);
     if (made_.empty() || made.empty()) return;
     std::vector<TicketKey> keys;

@@ -69,7 +69,7 @@ class TicketKeys {
     std::vector<std::pair<TicketKey, Time>> made() const;
     // Goes on with the keys of another process, as its made() gave them, in place of its own. Does
     // nothing where the keys are configured, or `made` is empty.
-    void go_on_with(const std::vector<std::pair<TicketKey, Time>>& made);
+    void adopt(const std::vector<std::pair<TicketKey, Time>>& made);
 
     // Changes whenever keys() does.
     std::uint64_t version() const { return version_.load(std::memory_order_acquire); }

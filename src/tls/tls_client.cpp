@@ -43,8 +43,7 @@ std::string use_own_certificate(SSL_CTX* context, const TlsSettings& settings) {
     if (!chain) return "the certificate " + chain.error();
     const auto key = parse_private_key(settings.key);
     if (!key) return "the key " + key.error();
-    if (!belong_together(*chain->front(), **key))
-        return "the key does not belong to the certificate";
+    if (!matches_key(*chain->front(), **key)) return "the key does not belong to the certificate";
     if (SSL_CTX_use_certificate(context, chain->front().get()) != 1 ||
         SSL_CTX_use_PrivateKey(context, key->get()) != 1) {
         return "the certificate cannot be used: " + openssl_reason();
@@ -159,7 +158,7 @@ bool server_wants_certificate(const SSL* tls) {
     return SSL_get_ex_data(tls, asked_index()) != nullptr;
 }
 
-void TlsClient::become(const TlsClient& other) {
+void TlsClient::replace_with(const TlsClient& other) {
     if (this == &other) return;
     const std::scoped_lock lock(mutex_, other.mutex_);
     SSL_CTX_up_ref(other.context_.get());

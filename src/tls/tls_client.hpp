@@ -43,7 +43,7 @@ class TlsClient {
 
     // Makes connections as `other` does from now on: certificates expire, and are replaced while
     // the program runs.
-    void become(const TlsClient& other);
+    void replace_with(const TlsClient& other);
 
   private:
     struct FreeContext {

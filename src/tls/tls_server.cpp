@@ -194,7 +194,7 @@ std::string parse_pair(const ServerCertificate& settings, SSL_CTX* context, Pair
     if (!certificates) return "the file " + file + " " + certificates.error();
     auto key = parse_private_key(settings.key);
     if (!key) return "the file of the key for " + file + " " + key.error();
-    if (!belong_together(*certificates->front(), **key)) {
+    if (!matches_key(*certificates->front(), **key)) {
         return "the key for " + file +
                " does not belong to the certificate (the first one in the file)";
     }

@@ -71,7 +71,7 @@ Task<> Http2Connection::go_on() {
         const Next next = step();
         if (next == Next::close) co_return;
         if (next == Next::step) {
-            if (steps % kReadsInARow == 0) co_await sleeper_.step_aside();
+            if (steps % kReadsInARow == 0) co_await sleeper_.yield();
             continue;
         }
         sleeper_.allow(time_left());

@@ -107,7 +107,7 @@ Task<Pool::Failure> Pool::make_shared(Server& server, Sleeper& sleeper,
     spawn(executor_, Http2Connection::run(made), [](const std::exception_ptr& failure) {
         if (!failure) return;
         telemetry::log(telemetry::Level::error, "a connection to an upstream has failed: {}",
-                       words_of(failure));
+                       message_of(failure));
     });
     co_return Failure{};
 }

@@ -39,7 +39,7 @@ Frames followed(std::string_view bytes, FrameSource source, std::size_t portion)
             FUZZ_CHECK(frames.bytes + size <= end);
             frames.bytes += size;
             if (step == Step::head) {
-                const FrameHead& head = follower.head();
+                const WebSocketFrameHead& head = follower.head();
                 FUZZ_CHECK(size == head.head_bytes && size <= kFrameHeadBytesMax);
                 FUZZ_CHECK(head.is_control() || follower.message_bytes() >= head.payload_bytes);
                 frames.heads.emplace_back(head.opcode | (head.is_final ? 0x80U : 0U),

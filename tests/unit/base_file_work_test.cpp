@@ -88,7 +88,7 @@ TEST_CASE("file_work: within such work, more of it needs no other thread") {
         return outer == with_file_patience([] { return std::this_thread::get_id(); });
     });
     CHECK(same);
-    CHECK_FALSE(FileWork::is_here());
+    CHECK_FALSE(FileWork::is_worker_thread());
 }
 
 TEST_CASE("file_work: threads that wait for files that do not answer have a bound") {

@@ -55,7 +55,7 @@ TEST_CASE("quickstart: --tls makes a certificate and its key, which its owner al
     const auto key = parse_private_key(content_of(folder.key()));
     REQUIRE(chain.has_value());
     REQUIRE(key.has_value());
-    CHECK(belong_together(*chain->front(), **key));
+    CHECK(matches_key(*chain->front(), **key));
     CHECK(fs::status(folder.key()).permissions() ==
           (fs::perms::owner_read | fs::perms::owner_write));
 }

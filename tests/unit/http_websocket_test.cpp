@@ -15,7 +15,7 @@ namespace tidegate::http::websocket_test {
 namespace {
 
 using Step = FrameFollower::Step;
-using Opcode = FrameHead::Opcode;
+using Opcode = WebSocketFrameHead::Opcode;
 
 constexpr std::string_view kGood =
     "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n"

@@ -73,14 +73,14 @@ struct End {
     std::string errors;
 };
 
-End end_of_vital_task(bool no_memory, TellEnd tell = nullptr) {
+End end_of_vital_task(bool no_memory, EndReporter tell = nullptr) {
     int ends[2];
     REQUIRE(::pipe(ends) == 0);
     const pid_t child = ::fork();
     if (child == 0) {
         std::signal(SIGABRT, SIG_DFL);  // the frame of the tests has a handler of its own
         ::dup2(ends[1], STDERR_FILENO);
-        if (tell != nullptr) set_tell_end(tell);
+        if (tell != nullptr) set_end_reporter(tell);
         asio::io_context io{1};
         Wakeup wakeup(io.get_executor());
         spawn_vital(io.get_executor(), throw_after_sleep(wakeup, no_memory));

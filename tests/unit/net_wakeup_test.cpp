@@ -127,7 +127,7 @@ TEST_CASE("turn: the source reports its events before duties are done") {
     TurnWorld world;
     struct News final : Turn::Source {
         explicit News(TurnWorld& its_world) : world(its_world) {}
-        void tell() noexcept override { world.notes += '!'; }
+        void deliver() noexcept override { world.notes += '!'; }
         TurnWorld& world;
     } news(world);
     Noting a(world, 'a');
@@ -279,7 +279,7 @@ TEST_CASE("sleeper: a coroutine that steps aside goes on after those that were r
     std::string order;
     spawn_vital(io.get_executor(), [](Sleeper& self, std::string& seen) -> Task<> {
         seen += 'a';
-        co_await self.step_aside();
+        co_await self.yield();
         seen += 'c';
     }(sleeper, order));
     asio::post(io, [&order] { order += 'b'; });

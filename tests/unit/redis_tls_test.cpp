@@ -504,7 +504,7 @@ TEST_CASE("tls: other certificates are for the connections made from then on") {
     REQUIRE(shared);
     options.tls = *shared;
     CHECK(Client::try_once(options, 10s).has_value());
-    (*shared)->become(**TlsClient::make(believing(later)));
+    (*shared)->replace_with(**TlsClient::make(believing(later)));
     CHECK_FALSE(Client::try_once(options, 10s));
 }
 

@@ -46,8 +46,8 @@ TEST_CASE("certificate: a file may hold several, with words between them, in the
         parse_certificates("subject=/CN=a\n" + leaf.pem() + "\nthe authority:\n" + authority.pem());
     REQUIRE(chain.has_value());
     REQUIRE(chain->size() == 2);
-    CHECK(belong_together(*chain->front(), *leaf.key));
-    CHECK_FALSE(belong_together(*chain->back(), *leaf.key));
+    CHECK(matches_key(*chain->front(), *leaf.key));
+    CHECK_FALSE(matches_key(*chain->back(), *leaf.key));
 }
 
 TEST_CASE("certificate: a file without one, or with a broken one, has a fault of its own") {
@@ -74,7 +74,7 @@ TEST_CASE("certificate: a key is read; a locked one is named as such, without a 
     const Certificate made = authority.issue();
     const auto key = parse_private_key(made.key_pem());
     REQUIRE(key.has_value());
-    CHECK(belong_together(*made.certificate, **key));
+    CHECK(matches_key(*made.certificate, **key));
     const auto locked = parse_private_key(made.key_pem("s3cret"));
     REQUIRE_FALSE(locked.has_value());
     CHECK(says(locked.error(), "locked by a password"));
@@ -456,12 +456,12 @@ TEST_CASE("throwaway_certificate: it is valid at once, and for 90 days") {
 
 TEST_CASE("throwaway_certificate: its key is a new one of P-256, and it is no authority") {
     const Throwaway made;
-    CHECK(belong_together(*made.certificate, *made.key));
+    CHECK(matches_key(*made.certificate, *made.key));
     CHECK(EVP_PKEY_get_bits(made.key.get()) == 256);
     CHECK(EVP_PKEY_is_a(made.key.get(), "EC") == 1);
     CHECK(X509_check_ca(made.certificate.get()) == 0);
     const Throwaway other;
-    CHECK_FALSE(belong_together(*other.certificate, *made.key));
+    CHECK_FALSE(matches_key(*other.certificate, *made.key));
     CHECK(ASN1_INTEGER_cmp(X509_get0_serialNumber(made.certificate.get()),
                            X509_get0_serialNumber(other.certificate.get())) != 0);
 }

@@ -153,7 +153,7 @@ TEST_CASE("ticket keys: another process goes on with them, and with their age") 
     const TicketKey first = encrypting(former);
     former.rotate(kStart + 8h);
     TicketKeys next({}, kStart + 10h);
-    next.go_on_with(former.made());
+    next.adopt(former.made());
     CHECK(encrypting(next) == encrypting(former));
     CHECK(knows(next, first));
     next.rotate(kStart + 15h);
@@ -168,11 +168,11 @@ TEST_CASE("ticket keys: configured ones are not handed over, and none take their
     TicketKeys configured({configured_key('n', 'm', 'c')}, kStart);
     CHECK(configured.made().empty());
     const TicketKey own = encrypting(configured);
-    configured.go_on_with(former.made());
+    configured.adopt(former.made());
     CHECK(encrypting(configured) == own);
     TicketKeys made({}, kStart);
     const TicketKey before = encrypting(made);
-    made.go_on_with(configured.made());
+    made.adopt(configured.made());
     CHECK(encrypting(made) == before);
 }
 
