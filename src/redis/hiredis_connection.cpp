@@ -87,7 +87,7 @@ void TlsPipe::live(Task<> task) {
     spawn(executor_, std::move(task),
           [self = shared_from_this()](const std::exception_ptr& failed) {
               if (!failed) return;
-              self->fault_ = {false, false, "internal error: " + words_of(failed)};
+              self->fault_ = {false, false, "internal error: " + message_of(failed)};
               telemetry::log(telemetry::Level::error, "a connection to Redis: {}",
                              self->fault_.message);
               self->close();

@@ -131,9 +131,9 @@ TEST_CASE("task: a vital one that ends as it should ends nothing else") {
 }
 
 TEST_CASE("task: the message has the text of any exception") {
-    CHECK(words_of(std::make_exception_ptr(std::runtime_error("a bug"))) == "a bug");
-    CHECK(words_of(std::make_exception_ptr(std::bad_alloc())) == "std::bad_alloc");
-    CHECK(words_of(std::make_exception_ptr(7)) == "an exception of an unknown kind");
+    CHECK(message_of(std::make_exception_ptr(std::runtime_error("a bug"))) == "a bug");
+    CHECK(message_of(std::make_exception_ptr(std::bad_alloc())) == "std::bad_alloc");
+    CHECK(message_of(std::make_exception_ptr(7)) == "an exception of an unknown kind");
 }
 
 TEST_CASE("task: a task that never waits has ended when spawn, on its loop, returns") {
