@@ -7,7 +7,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "telemetry/space_saving.hpp"
+#include "telemetry/top_names.hpp"
 
 namespace tidegate::telemetry {
 namespace {

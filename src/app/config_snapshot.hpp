@@ -11,7 +11,7 @@
 #include "identity/credential_cache.hpp"
 #include "net/deadline.hpp"
 #include "telemetry/access_log.hpp"
-#include "telemetry/metric_names.hpp"
+#include "telemetry/metric.hpp"
 #include "telemetry/trace_queue.hpp"
 #include "tls/ticket_keys.hpp"
 #include "tls/tls_client.hpp"

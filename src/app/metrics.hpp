@@ -21,7 +21,6 @@
 #include "store/metrics.hpp"
 #include "telemetry/live.hpp"
 #include "telemetry/metric.hpp"
-#include "telemetry/metric_names.hpp"
 #include "upstream/metrics.hpp"
 
 namespace tidegate::store {

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string_view>
 
-#include "telemetry/exposition.hpp"
+#include "telemetry/metric.hpp"
 
 namespace tidegate::app {
 

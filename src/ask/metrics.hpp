@@ -7,11 +7,8 @@
 
 #include "base/described_enum.hpp"
 #include "telemetry/counters.hpp"
-#include "telemetry/exposition.hpp"
-#include "telemetry/growing_table.hpp"
 #include "telemetry/live.hpp"
 #include "telemetry/metric.hpp"
-#include "telemetry/metric_names.hpp"
 
 namespace tidegate::ask {
 

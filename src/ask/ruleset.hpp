@@ -7,7 +7,7 @@
 #include "ask/policy_texts.hpp"
 #include "config/config.hpp"
 #include "identity/authenticator.hpp"
-#include "telemetry/metric_names.hpp"
+#include "telemetry/metric.hpp"
 
 namespace tidegate::ask {
 

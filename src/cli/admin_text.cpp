@@ -16,7 +16,7 @@
 #include "base/timestamp.hpp"
 #include "cli/config_file.hpp"
 #include "config/config.hpp"
-#include "telemetry/denials.hpp"
+#include "telemetry/activity.hpp"
 
 namespace tidegate::cli {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "telemetry/exposition.hpp"
+#include "telemetry/metric.hpp"
 
 namespace tidegate::cli {
 

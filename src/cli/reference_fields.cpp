@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "telemetry/denials.hpp"
+#include "telemetry/activity.hpp"
 #include "telemetry/request_record.hpp"
 
 namespace tidegate::cli {

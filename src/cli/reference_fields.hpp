@@ -9,7 +9,7 @@ namespace tidegate::cli {
 // Of the access log: telemetry/request_record.hpp.
 std::string log_fields_table();
 
-// Of a denial in `/api/denials`: telemetry/denials.hpp.
+// Of a denial in `/api/denials`: telemetry/activity.hpp.
 std::string denial_fields_table();
 
 }  // namespace tidegate::cli

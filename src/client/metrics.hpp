@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "base/described_enum.hpp"
-#include "telemetry/exposition.hpp"
 #include "telemetry/metric.hpp"
 
 namespace tidegate::client {

@@ -16,10 +16,9 @@
 #include "http/grpc.hpp"
 #include "http/request_value.hpp"
 #include "proxy/fault_answer.hpp"
+#include "proxy/fields.hpp"
 #include "proxy/heads.hpp"
-#include "proxy/read_body.hpp"
 #include "proxy/request.hpp"
-#include "proxy/request_id.hpp"
 
 namespace tidegate::faces {
 

@@ -11,9 +11,8 @@
 #include "faces/original_request.hpp"
 #include "http/field.hpp"
 #include "proxy/fault_answer.hpp"
-#include "proxy/read_body.hpp"
+#include "proxy/fields.hpp"
 #include "proxy/request.hpp"
-#include "proxy/request_id.hpp"
 #include "telemetry/log.hpp"
 #include "telemetry/log_interval.hpp"
 

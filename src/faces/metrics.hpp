@@ -1,7 +1,6 @@
 // What the faces count. For the ways of counting, see telemetry/counters.hpp.
 #pragma once
 
-#include "telemetry/exposition.hpp"
 #include "telemetry/metric.hpp"
 
 namespace tidegate::faces {

@@ -13,7 +13,7 @@
 #include "http/problem.hpp"
 #include "http/ratelimit_fields.hpp"
 #include "identity/identifier.hpp"
-#include "proxy/activity.hpp"
+#include "proxy/record.hpp"
 #include "proxy/request.hpp"
 
 namespace tidegate::faces {

@@ -1,5 +1,6 @@
-// One request that the proxy serves, in three parts with an owner each: what the engine gets and
-// decides (ask), what the codecs of both sides write with, and what is relayed and recorded.
+// One request that the proxy serves, with the configuration that it began with. Its parts have an
+// owner each: what the engine gets and decides (ask), what the codecs of both sides write with, and
+// what is relayed and recorded.
 #pragma once
 
 #include <chrono>
@@ -8,21 +9,54 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
+
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <boost/smart_ptr/intrusive_ref_counter.hpp>
 
 #include "ask/decision.hpp"
 #include "ask/facts.hpp"
+#include "ask/ruleset.hpp"
 #include "client/stream.hpp"
 #include "net/buffer.hpp"
 #include "net/deadline.hpp"
 #include "net/wakeup.hpp"
-#include "proxy/generation.hpp"
+#include "proxy/fields.hpp"
 #include "proxy/metrics.hpp"
 #include "proxy/request_trace.hpp"
+#include "telemetry/access_log.hpp"
+#include "telemetry/trace_queue.hpp"
+#include "upstream/pool.hpp"
 #include "upstream/server.hpp"
 #include "upstream/stream.hpp"
 #include "upstream/tunnel_stream.hpp"
 
 namespace tidegate::proxy {
+
+// One configuration as one worker serves it: the rules that the engine decides by, and what
+// forwarding and the log need.
+//
+// A request holds the generation it began with until it has ended; the worker holds the one that
+// the next request will begin with. One thread, so holding it costs no locked instruction.
+// Immutable but for the pools and what the authenticator remembers.
+struct Generation
+    : ask::Ruleset,
+      boost::intrusive_ref_counter<Generation, boost::sp_adl_block::thread_unsafe_counter> {
+    explicit Generation(std::shared_ptr<const config::Config> of,
+                        std::shared_ptr<identity::SharedCredentialCache> remembered = nullptr)
+        : Ruleset(std::move(of), std::move(remembered)),
+          identity_fields(*config),
+          trailer_fields(*config) {}
+
+    IdentityFields identity_fields;
+    TrailerFields trailer_fields;
+    std::shared_ptr<telemetry::AccessLog> access_log;        // null: off
+    std::vector<std::shared_ptr<upstream::Pool>> upstreams;  // in the order of the configuration
+    std::shared_ptr<telemetry::TraceQueue> traces;           // null: requests are not traced
+};
+
+using GenerationPtr = boost::intrusive_ptr<const Generation>;
 
 // How far a request has come with its upstream. Never goes back, whatever is sent again.
 enum class Reached : std::uint8_t {
@@ -104,6 +138,36 @@ struct Exchange {
     Relay relay;
     RequestTrace* trace = nullptr;             // null: the request is not traced
     std::unique_ptr<RequestTrace> trace_room;  // of `trace`; null: no request was
+};
+
+// Exchanges that wait for the next request, so that idle connections hold none. One a worker, one
+// thread.
+class ExchangePool {
+  public:
+    ExchangePool(Executor executor, DeadlineWheel& wheel, BufferPool& buffers)
+        : executor_(executor), wheel_(wheel), buffers_(buffers) {}
+
+    std::unique_ptr<Exchange> take() {
+        if (free_.empty()) return std::make_unique<Exchange>(executor_, wheel_, buffers_);
+        auto exchange = std::move(free_.back());
+        free_.pop_back();
+        return exchange;
+    }
+    // Keeps it for another request, unless it was a tunnel or there are enough.
+    void give(std::unique_ptr<Exchange> exchange) {
+        const bool was_tunnel = exchange->upstream == nullptr;
+        if (was_tunnel || free_.size() == kKept) return;
+        exchange->reset();
+        free_.push_back(std::move(exchange));
+    }
+
+  private:
+    static constexpr std::size_t kKept = 256;
+
+    Executor executor_;
+    DeadlineWheel& wheel_;
+    BufferPool& buffers_;
+    std::vector<std::unique_ptr<Exchange>> free_;
 };
 
 }  // namespace tidegate::proxy

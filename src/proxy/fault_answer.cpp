@@ -11,7 +11,6 @@
 #include "base/timestamp.hpp"
 #include "http/field.hpp"
 #include "http/websocket.hpp"
-#include "proxy/cors_fields.hpp"
 #include "proxy/heads.hpp"
 
 namespace tidegate::proxy {

@@ -1,20 +1,48 @@
 #include "proxy/forward.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <exception>
+#include <functional>
+#include <optional>
 #include <string_view>
 #include <utility>
 
-#include "proxy/forwarding.hpp"
-#include "proxy/upgrade.hpp"
+#include "ask/identifiers.hpp"
+#include "balance/retry_budget.hpp"
+#include "proxy/tunnel.hpp"
 
 namespace tidegate::proxy {
 
 namespace {
 
+using std::chrono::milliseconds;
+
 // RFC 9110 section 9.2.2; TRACE never comes here.
 bool is_idempotent(std::string_view method) {
     return method == "GET" || method == "HEAD" || method == "PUT" || method == "DELETE" ||
            method == "OPTIONS";
+}
+
+Fault fault_of_connecting(upstream::Pool::ConnectFault fault) {
+    using ConnectFault = upstream::Pool::ConnectFault;
+    switch (fault) {
+        case ConnectFault::none:
+            return Fault::none;
+        case ConnectFault::timeout:
+            return Fault::connect_timeout;
+        case ConnectFault::refused:
+            return Fault::upstream_refused;
+        case ConnectFault::tls:
+            return Fault::upstream_tls;
+        case ConnectFault::no_http2:
+            return Fault::upstream_no_http2;
+        case ConnectFault::client_left:
+            return Fault::client_left;
+        case ConnectFault::unreachable:
+            break;
+    }
+    return Fault::upstream_unreachable;
 }
 
 }  // namespace
@@ -141,6 +169,184 @@ void Forwarding::finish() {
     } else {
         pool_.throw_away(stream_);
     }
+}
+
+// The first server to try.
+Fault Forwarding::choose() {
+    if (pool_.settings().balance == config::Balance::hash) {
+        key_ = ask::hash_of(pool_.settings().hash_key, x_.config(), x_.facts, x_.decision,
+                            x_.upstream->hash_key);
+    }
+    upstream::Server* const server = pool_.choose(key_, unreachable_, needs_http2());
+    if (server == nullptr) {
+        return pool_.has_server(needs_http2()) ? Fault::upstream_down : Fault::upstream_unreachable;
+    }
+    turn_to(*server);
+    return Fault::none;
+}
+
+void Forwarding::turn_to(upstream::Server& server) {
+    end_attempt();
+    server_ = &server;
+    x_.relay.server = &server;
+}
+
+// Where no other server may be chosen, the same one may take the request on another connection.
+void Forwarding::turn_elsewhere() {
+    balance::Tried tried = unreachable_;
+    tried.add(server_->shared().state);
+    if (!pool_.has_untried(tried, needs_http2())) return;
+    upstream::Server* const next = pool_.choose(key_, tried, needs_http2());
+    if (next != nullptr) turn_to(*next);
+}
+
+// After a server that could not be reached. False: the request has tried all there are, or as many
+// as `retries` allows.
+bool Forwarding::turn_to_untried() {
+    if (retries_left_ == 0 || !pool_.has_untried(unreachable_, needs_http2())) return false;
+    upstream::Server* const next = pool_.choose(key_, unreachable_, needs_http2());
+    if (next == nullptr || unreachable_.has(next->shared().state)) return false;
+    --retries_left_;
+    turn_to(*next);
+    return true;
+}
+
+// An attempt that another one may follow has half of what is left: so the last one has time, too,
+// and addresses that take no connection do not add up.
+milliseconds Forwarding::connect_patience() const {
+    if (retries_left_ == 0) return connect_left_;
+    balance::Tried tried = unreachable_;
+    tried.add(server_->shared().state);
+    const bool may_follow = pool_.has_untried(tried, needs_http2());
+    return may_follow ? std::max(connect_left_ / 2, milliseconds{1}) : connect_left_;
+}
+
+// The reason why there is no answer, where one is known.
+Fault Forwarding::name_broken() {
+    if (pool_.note_tls_failure(stream_)) return Fault::upstream_tls;
+    return pool_.note_no_http2(stream_) ? Fault::upstream_no_http2 : Fault::upstream_broken;
+}
+
+// The request is about to be sent to the server, or a connection to be made for it.
+void Forwarding::begin_attempt(SteadyTime now) {
+    end_attempt();
+    server_->begin_request(pool_.is_counted());
+    is_in_flight_ = true;
+    ++x_.relay.tries;
+    if (x_.trace != nullptr) x_.trace->begin_try(x_.relay.server, now);
+}
+
+void Forwarding::end_attempt() {
+    if (!std::exchange(is_in_flight_, false)) return;
+    server_->end_request(pool_.is_counted());
+}
+
+// No, if a fifth of the upstream's requests are on a further attempt already: retries must not add
+// to the load of a failing upstream.
+bool Forwarding::may_retry() {
+    balance::RetryBudget& budget = pool_.group()->retries();
+    // Counting the requests in flight costs a look at each server.
+    const bool is_below_min = budget.retries() < balance::RetryBudget::kMin;
+    if (!retry_) retry_ = budget.try_begin(is_below_min ? 0 : pool_.count_active());
+    return retry_.has_value();
+}
+
+// The faults that count against the server. A status is none: applications mean a 500. Nor is the
+// end of an answer that had begun well: the streams of many servers only end when their clients
+// leave.
+void Forwarding::note_outcome(Fault fault) {
+    upstream::SharedServer& server = server_->shared();
+    switch (fault) {
+        case Fault::upstream_timeout:
+            // A millisecond says nothing about the server, or any client could have it ejected.
+            if (upload_.has_callers_deadline()) return;
+            [[fallthrough]];
+        case Fault::answer_stalled:
+            return pool_.group()->note_failure(server, balance::Failure::timeout);
+        case Fault::upstream_broken:
+        case Fault::answer_cut_off:
+            return pool_.group()->note_failure(server, balance::Failure::broken);
+        default:
+            if (x_.relay.reached >= Reached::answer) pool_.group()->note_success(server);
+    }
+}
+
+// A server that was never reached has got nothing, so any request may try the next one. It keeps
+// its seat meanwhile, and does not wait again.
+Task<Fault> Forwarding::connect() {
+    using ConnectFault = upstream::Pool::ConnectFault;
+    upstream::Seat seat = seat_ ? std::move(seat_) : pool_.take_seat(active_);
+    if (!seat) {
+        const Fault fault = co_await wait_for_seat(seat);
+        if (fault != Fault::none || stream_) co_return fault;
+    }
+    const std::function<bool()> has_left = [this] { return client_has_left_unsent(); };
+    for (;;) {
+        const SteadyTime began = steady_now();
+        begin_attempt(began);
+        const upstream::Pool::ConnectTerms terms{connect_patience(), needs_fresh_};
+        const ConnectFault outcome =
+            co_await pool_.connect(*server_, sleeper_, stream_, seat, has_left, terms);
+        if (outcome == ConnectFault::none) co_return Fault::none;
+        if (outcome == ConnectFault::client_left) co_return Fault::client_left;
+        server_->count_failure();
+        const Fault fault = fault_of_connecting(outcome);
+        // Timers fire a little late: that takes nothing from the attempts that follow.
+        connect_left_ -=
+            std::min(std::chrono::floor<milliseconds>(steady_now() - began), terms.patience);
+        unreachable_.add(server_->shared().state);
+        // Only a server that is there, and takes no requests, says that it has too much to do.
+        const bool may_turn = outcome != ConnectFault::refused || may_retry();
+        if (!may_turn || connect_left_ <= milliseconds{0}) co_return fault;
+        if (!turn_to_untried()) co_return fault;
+        if (x_.trace != nullptr) x_.trace->fail_try(fault);
+        // One that is there costs less than a new one, and a server may take only one at a time.
+        if (x_.relay.is_upgrade || needs_fresh_) continue;
+        if (!pool_.take_idle(*server_, stream_, seat)) continue;
+        begin_attempt(steady_now());
+        co_return Fault::none;
+    }
+}
+
+// Waits in the queue, in turn with the requests of all threads. If a connection comes with the
+// seat, the stream is open when this returns, perhaps to another server, and `seat` is empty.
+Task<Fault> Forwarding::wait_for_seat(upstream::Seat& seat) {
+    upstream::SeatWait wait = pool_.make_wait(sleeper_.wakeup(), active_);
+    const SteadyTime began = steady_now();
+    if (!pool_.begin_wait(wait)) co_return Fault::upstream_exhausted;
+    Fault fault = Fault::none;
+    sleeper_.allow(pool_.queue_wait());
+    while (fault == Fault::none && !wait.accept()) {
+        if (wait.is_pushed_out() || sleeper_.expired()) {
+            fault = Fault::upstream_exhausted;
+        } else if (client_has_left_unsent()) {
+            fault = Fault::client_left;
+        } else {
+            co_await sleeper_.sleep();
+        }
+    }
+    const SteadyTime ended = steady_now();
+    const auto took = ended - began;
+    x_.relay.queue_time += took;
+    pool_.count_wait(took);
+    if (fault != Fault::none) {
+        pool_.leave_queue(wait);
+        co_return fault;
+    }
+    seat = upstream::Seat(pool_.group()->seats());
+    // The server may have become unhealthy meanwhile.
+    if (upstream::Pool::is_out(*server_)) fault = choose();
+    if (fault != Fault::none) {
+        pool_.leave_queue(wait);
+        co_return fault;
+    }
+    const bool is_bound = pool_.settings().balance == config::Balance::hash || x_.relay.is_grpc;
+    pool_.end_wait(wait, *server_, is_bound, stream_, seat);
+    if (stream_) {
+        turn_to(stream_.server());
+        begin_attempt(ended);
+    }
+    co_return fault;
 }
 
 Task<> forward(WorkerContext& worker, Exchange& exchange) {

@@ -1,10 +1,248 @@
 // A request's way to its upstream and the answer's way back.
+//
+// upload.cpp sends the request, forward.cpp chooses a server, connects and tries again, and
+// forward_answer.cpp relays the answer.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "ask/charge_list.hpp"
+#include "ask/fault.hpp"
+#include "balance/choice.hpp"
+#include "balance/retry_budget.hpp"
+#include "http/head.hpp"
 #include "proxy/exchange.hpp"
 #include "proxy/worker_context.hpp"
+#include "upstream/pool.hpp"
 
 namespace tidegate::proxy {
+
+using ask::Fault;
+
+// A stream that never has to wait lets others have their turn after so many portions.
+inline constexpr unsigned kPortionsATurn = 16;
+// The same in bytes, for portions of a pipe: each is what has just come.
+inline constexpr std::size_t kBytesATurn = 1'048'576;
+
+// Each thread holds bodies of so many bytes at a time. What is beyond is sent as it comes.
+inline constexpr std::uint64_t kHeldBytesMax = std::uint64_t{128} * 1024 * 1024;
+
+// A request on its way to the upstream: its head and what has come of its body in one write, the
+// rest beside the answer, in a coroutine of its own. A body that is held goes with the head, whole.
+//
+// Part of a forwarding, which sees to it that nothing is running when it ends. One thread.
+class Upload {
+  public:
+    // `rate` waits while the upstream waits for the client, which may have no room to send.
+    Upload(WorkerContext& worker, Exchange& exchange, upstream::TransferRate& rate);
+
+    Upload(const Upload&) = delete;
+    Upload& operator=(const Upload&) = delete;
+    ~Upload() { worker_.held_bytes -= held_bytes_; }
+
+    // Whether hold() has to be called before a server is chosen. `may_repeat`: if all of it is
+    // held, the request may have to be sent again.
+    bool needs_hold(bool may_repeat) const {
+        return client_.framing().body != http::BodyKind::none && has_to_hold(may_repeat);
+    }
+    // Reads the body into memory, up to the upstream's `request_buffer` or the route's `buffer`, so
+    // that a client that is slow to send it keeps no connection to a server meanwhile. The rest of
+    // a longer body is sent as it comes.
+    Task<ask::Fault> hold();
+    // All of the body is at hand: begin() can send it again.
+    bool is_repeatable() const { return client_.is_body_done() && !has_passed_on_; }
+
+    // Sends what there is to the exchange's upstream stream, which stays open until nothing is
+    // running. Again, with another connection, only while is_repeatable(). If everything is sent
+    // when it returns, the time for the head of the answer has begun.
+    ask::Fault begin();
+
+    // The client got the upstream's 100 Continue.
+    void go_on();
+
+    bool is_running() const { return state_ == State::running; }
+    // It waits for the client, and notices by itself if the client leaves. While it is running and
+    // does not, it waits for the upstream.
+    bool is_reading() const { return is_reading_; }
+    // True once after the coroutine has ended, which wakes the answer's sleeper: from now on the
+    // head of the answer may take its time.
+    bool take_end() { return std::exchange(has_ended_, false); }
+    // Everything has been sent.
+    bool is_complete() const { return state_ == State::idle && client_.is_body_done(); }
+    // Why it ended early. With upstream_broken, an answer may be there all the same.
+    ask::Fault fault() const { return fault_; }
+
+    // From the whole request to the head of the answer: the route's, or less where a call of gRPC
+    // has less time.
+    std::chrono::milliseconds response_timeout() const { return response_timeout_; }
+    // A call of gRPC has less time than the route gives.
+    bool has_callers_deadline() const;
+
+    // Throws what the coroutine has thrown, if it has.
+    void rethrow() const;
+
+    // The answer is there, or never will be, so the rest of the body is not needed. Closes the
+    // connection; nothing is running when it returns.
+    Task<> end();
+
+  private:
+    enum class State : std::uint8_t { idle, running, failed };
+
+    bool has_to_hold(bool may_repeat) const;
+    std::uint64_t hold_bytes_max() const;
+    http::BodyBatch take_body(ask::Fault& fault);
+    static Task<> run(Upload& self);
+    Task<ask::Fault> send_body();
+    Task<ask::Fault> splice_body();
+    Task<IoStatus> send_rest();
+    // Into `pipe` if there is one, else into the stream's buffer.
+    Task<ask::Fault> more_of_body(Sleeper& sleeper, SplicePipe* pipe = nullptr);
+    bool wait_for_room(Sleeper& sleeper);
+    bool wait_for_client(Sleeper& sleeper);
+    bool is_conversation() const;
+    ask::Fault why_unsent();
+
+    WorkerContext& worker_;
+    Exchange& x_;
+    client::Stream& client_;
+    Sleeper& answer_sleeper_;  // of the coroutine that holds the body and waits for the answer
+    const std::chrono::milliseconds response_timeout_;
+    upstream::TransferRate& rate_;
+    std::unique_ptr<http::BodyBatch> batch_;  // what begin() could not send whole
+    State state_ = State::idle;
+    ask::Fault fault_ = ask::Fault::none;
+    bool is_held_ = false;          // the body, or its beginning: in the exchange
+    std::uint64_t held_bytes_ = 0;  // that it may take
+    bool cancelled_ = false;
+    bool is_reading_ = false;
+    bool has_ended_ = false;
+    bool may_send_ = false;       // the client does not wait for 100 Continue
+    bool has_passed_on_ = false;  // some of the body was sent that is not held
+    std::exception_ptr failure_;
+};
+
+// One request and one upstream; lives in the frame of forward().
+class Forwarding {
+  public:
+    Forwarding(WorkerContext& worker, Exchange& exchange)
+        : worker_(worker),
+          x_(exchange),
+          client_(*exchange.client),
+          sleeper_(client_.sleeper()),
+          pool_(*exchange.generation->upstreams[exchange.decision.route->upstream]),
+          stream_(exchange.upstream->stream),
+          active_(exchange.decision.client, exchange.config().client_ip.prefixes,
+                  &Forwarding::on_evicted, this, &Forwarding::answer_bytes),
+          upload_(worker, exchange, active_.body),
+          retries_left_(pool_.settings().retries),
+          connect_left_(pool_.settings().connect_timeout) {}
+    Forwarding(const Forwarding&) = delete;
+    Forwarding& operator=(const Forwarding&) = delete;
+    ~Forwarding() {
+        end_attempt();
+        worker_.held_bytes -= held_bytes_;
+    }
+
+    Task<Fault> run();
+    // After an exception: nothing is running when it returns.
+    Task<> break_off();
+
+  private:
+    const config::Timeouts& timeouts() const { return x_.config().timeouts; }
+    const config::Route& route() const { return *x_.decision.route; }
+    http::TrailerBounds trailer_bounds() const {
+        const auto& bounds = x_.config().limits_on_requests;
+        return {bounds.header_bytes, bounds.headers};
+    }
+    http::HeadBounds answer_bounds() const;
+
+    // Why a request that got no answer may be sent again.
+    enum class Again : std::uint8_t {
+        no,
+        stale,        // its connection was a kept one, which the server may just have closed
+        unprocessed,  // the server says that it has not looked at it: GOAWAY, or it was never sent
+        refused,      // the same, by REFUSED_STREAM: the server has too much to do
+    };
+    Again why_again(Fault fault) const;
+    // `repeatable`: the request does no harm twice, and is whole at hand.
+    bool may_go_again(Again why, bool repeatable);
+
+    Fault choose();
+    // A call of gRPC needs HTTP/2 up to its server.
+    bool needs_http2() const { return x_.relay.is_grpc; }
+    // The status of gRPC in the answer is logged, or counts for a limit.
+    bool needs_grpc_status() const {
+        return x_.relay.is_grpc || (x_.decision.charge.needs_settling &&
+                                    ask::counts_grpc_status(x_.config(), x_.decision));
+    }
+    void turn_to(upstream::Server& server);
+    void turn_elsewhere();
+    bool turn_to_untried();
+    std::chrono::milliseconds connect_patience() const;
+    Fault name_broken();
+    void begin_attempt(SteadyTime now);
+    void end_attempt();
+    bool may_retry();
+    Task<Fault> connect();
+    Task<Fault> wait_for_seat(upstream::Seat& seat);
+    void note_outcome(Fault fault);
+    Task<Fault> converse();
+    Task<Fault> relay_interim();
+    Task<Fault> accept_switch();
+    void note_answered();
+    bool may_end_with_grpc_status() const;
+    void note_grpc_status();
+    Task<Fault> relay_answer();
+    Task<Fault> splice_answer();
+    // Into `pipe` if there is one, else into the stream's buffer.
+    Task<Fault> more_of_answer(SplicePipe* pipe = nullptr);
+    // Of `batch`, where it is part of the answer.
+    Task<Fault> send_rest(const http::BodyBatch* batch = nullptr);
+    void give_back_early(const http::BodyBatch& batch);
+    void finish();
+    static void on_evicted(void* self);
+    static std::uint64_t answer_bytes(const void* self);
+
+    bool client_has_left();
+    bool client_has_left_unsent();
+    Fault unsent(IoStatus status) const;
+
+    WorkerContext& worker_;
+    Exchange& x_;
+    client::Stream& client_;
+    Sleeper& sleeper_;
+    upstream::Pool& pool_;
+    upstream::Stream& stream_;
+    upstream::ActiveRequest active_;
+    Upload upload_;
+    std::optional<std::uint64_t> key_;    // that the server is chosen by
+    upstream::Server* server_ = nullptr;  // the one whose turn it is; the relay holds it
+    bool is_in_flight_ = false;           // there, and counted
+    upstream::Seat seat_;                 // of a connection that is to be made anew
+    std::optional<balance::RetryBudget::Retry> retry_;
+    balance::Tried unreachable_;              // servers that could not be reached
+    int retries_left_;                        // turns to other servers after those
+    std::chrono::milliseconds connect_left_;  // for failed attempts to connect, all together
+    int unprocessed_ = 0;                     // how often Again::unprocessed was the reason
+    bool was_stale_ = false;
+    bool was_refused_ = false;
+    bool needs_fresh_ = false;  // a connection on which nothing was answered yet
+    SteadyTime sent_{};
+    int interim_answers_ = 0;
+    // Of an answer whose connection was given back before the client has the answer.
+    std::uint64_t held_bytes_ = 0;  // of those that the thread may hold
+    struct KeptTrailers {
+        std::string text;
+        http::Fields fields;  // they look at `text`
+    };
+    std::unique_ptr<KeptTrailers> kept_trailers_;
+};
 
 // Sends the request on and relays the answer, bodies streamed both ways at once. If that accepts a
 // WebSocket, sets exchange.tunnel, which run_tunnel() has to serve. Sets exchange.decision.fault

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "http/grpc.hpp"
-#include "proxy/forwarding.hpp"
+#include "proxy/forward.hpp"
 #include "proxy/heads.hpp"
-#include "proxy/upgrade.hpp"
+#include "proxy/tunnel.hpp"
 
 namespace tidegate::proxy {
 

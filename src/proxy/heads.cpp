@@ -1,12 +1,16 @@
 #include "proxy/heads.hpp"
 
+#include <algorithm>
+#include <string_view>
+
 #include "http/field.hpp"
 #include "http/forwarding_fields.hpp"
+#include "http/framing.hpp"
 #include "http/ratelimit_fields.hpp"
 #include "http/request_value.hpp"
 #include "http/websocket.hpp"
-#include "proxy/client_certificate_field.hpp"
-#include "proxy/cors_fields.hpp"
+#include "proxy/fields.hpp"
+#include "proxy/request_trace.hpp"
 #include "routing/path_pattern.hpp"
 
 namespace tidegate::proxy {
@@ -17,6 +21,7 @@ using http::append_field;
 using http::BodyKind;
 using http::Field;
 using http::FieldName;
+using http::Fields;
 
 // A field that could pass for one that names the client or user, but is not trusted: every one of a
 // peer that is not trusted, and of a trusted peer those that come twice or in another spelling. The
@@ -138,6 +143,67 @@ void end_request_head(Exchange& exchange, std::optional<std::uint64_t> whole_bod
         length = 0;
     }
     exchange.upstream->stream.end_head(body, length);
+}
+
+constexpr std::string_view kExposeHeaders = "Access-Control-Expose-Headers";
+constexpr std::string_view kMaxAge = "Access-Control-Max-Age";
+
+// A field that Connection names is not passed on, so it has another id.
+bool is_named(const Field& field, std::string_view name) {
+    return field.id == FieldName::other && http::equal_ignoring_case(field.name, name);
+}
+
+bool lists(std::string_view list, std::string_view name) {
+    std::string_view item;
+    while (http::next_list_item(list, item)) {
+        if (http::equal_ignoring_case(item, name)) return true;
+    }
+    return false;
+}
+
+// One line: clients that take only the last of several fields lose none.
+void append_merged(const Fields& fields, std::string_view ours, std::string& out) {
+    const auto is_listed = [&](std::string_view name) {
+        return std::any_of(fields.begin(), fields.end(), [&](const Field& field) {
+            return is_named(field, kExposeHeaders) && lists(field.value, name);
+        });
+    };
+    out.append(kExposeHeaders).append(": ");
+    std::string_view between;
+    for (const Field& field : fields) {
+        if (!is_named(field, kExposeHeaders) || field.value.empty()) continue;
+        out.append(between).append(field.value);
+        between = ", ";
+    }
+    std::string_view name;
+    while (http::next_list_item(ours, name)) {
+        if (is_listed(name)) continue;
+        out.append(between).append(name);
+        between = ", ";
+    }
+    out += "\r\n";
+}
+
+// Whether append_forwarded_cors_fields() takes the place of this field of the upstream's answer.
+// Requires a route with cors.
+bool is_merged_for_cors(const Exchange& exchange, const Field& field) {
+    return !exchange.decision.is_preflight && is_named(field, kExposeHeaders);
+}
+
+// Appends what the proxy adds to the upstream's answer, whose own fields about origins stay: the
+// fields that scripts may read, behind those that the upstream lists; to a preflight, how long a
+// browser may remember it, if the upstream does not say. `fields` are the upstream's. Requires a
+// route with cors.
+void append_forwarded_cors_fields(const Exchange& exchange, const Fields& fields,
+                                  std::string& out) {
+    if (!exchange.decision.is_preflight) {
+        return append_merged(fields, exchange.config().response.exposed_fields, out);
+    }
+    const std::chrono::seconds max_age = exchange.decision.route->cors->max_age;
+    const bool says = std::any_of(fields.begin(), fields.end(),
+                                  [](const Field& field) { return is_named(field, kMaxAge); });
+    if (says || max_age.count() == 0) return;
+    append_field(kMaxAge, static_cast<std::uint64_t>(max_age.count()), out);
 }
 
 }  // namespace
@@ -292,6 +358,24 @@ void filter_answer_trailers(const Exchange& exchange, http::Fields& trailers) {
                is_replaced(exchange.config().response, exchange, field) ||
                (exchange.client->sends_hsts() && is_hsts(field));
     });
+}
+
+void append_cors_fields(const Exchange& exchange, std::string& out) {
+    const config::Response& response = exchange.config().response;
+    const config::Route* const route = exchange.decision.route;
+    const config::Cors* const cors = route != nullptr ? route->cors : response.cors;
+    if (cors == nullptr) return;
+    // Also where no origin is named: a cache must not give this answer to a page of another origin.
+    append_field("Vary", "Origin", out);
+    if (cors->origins.any) {
+        append_field("Access-Control-Allow-Origin", "*", out);
+    } else {
+        const std::string_view origin = http::single_value(exchange.facts.head.fields, "origin");
+        if (!cors->origins.include(origin)) return;
+        append_field("Access-Control-Allow-Origin", origin, out);
+        if (cors->credentials) append_field("Access-Control-Allow-Credentials", "true", out);
+    }
+    append_field(kExposeHeaders, response.exposed_fields, out);
 }
 
 }  // namespace tidegate::proxy

@@ -31,6 +31,11 @@ const std::string& write_interim_head(client::Stream& client, const http::Respon
 // Appends the fields about the limits of the client.
 void append_limit_fields(const Exchange& exchange, std::string& out);
 
+// Appends the fields that an answer made here says to pages of other origins (Fetch standard,
+// section "HTTP responses"). The answer names the request's origin only if the configuration allows
+// it. Nothing where cors is off.
+void append_cors_fields(const Exchange& exchange, std::string& out);
+
 // Strikes out of a request's trailers what must not reach an upstream.
 void filter_request_trailers(const Exchange& exchange, http::Fields& trailers);
 

@@ -1,12 +1,24 @@
-// What remains of a request that has ended: counters and a line in the access log.
+// What remains of a request that has ended: counters, its client among the most frequent ones and
+// the last denials, and a line in the access log.
 #pragma once
 
+#include <chrono>
+#include <string_view>
+
+#include "ask/decision.hpp"
+#include "ask/ruleset.hpp"
 #include "proxy/exchange.hpp"
 #include "proxy/worker_context.hpp"
+#include "telemetry/activity.hpp"
 
 namespace tidegate::proxy {
 
 // Runs once for every request that had a head, whatever became of it.
 void record(WorkerContext& worker, const Exchange& exchange);
+
+// Adds a decision that was charged, once. `request_id` is of the request that asked for it.
+void note_activity(telemetry::Activity::Names& names, const ask::Ruleset& rules,
+                   const ask::Decision& decision, std::string_view request_id,
+                   std::chrono::steady_clock::time_point now);
 
 }  // namespace tidegate::proxy

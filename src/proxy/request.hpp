@@ -1,9 +1,12 @@
 // One request from its head to its line in the access log.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 
 #include "ask/engine.hpp"
+#include "ask/fault.hpp"
 #include "client/stream.hpp"
 #include "net/task.hpp"
 #include "proxy/exchange.hpp"
@@ -18,7 +21,12 @@ namespace tidegate::proxy {
 void begin(WorkerContext& worker, Exchange& x);
 // Refuses a malformed message. Requires a complete head.
 void check_framing(Exchange& x);
-// For the engine. `x` outlives the answer.
+// Takes the body of `x.client` to its end, into `out` unless that is null, and grants 100
+// Continue to a client that waits for it. A fault: the body is longer than `bytes_max`, malformed,
+// not there within timeouts.request_body, or the client has left. Where that time ends while the
+// client has no room to send, it begins again, until timeouts.request_body_total is over.
+Task<ask::Fault> read_body(Exchange& x, std::uint64_t bytes_max, std::string* out);
+// The question to the engine. `x` outlives the answer.
 ask::Question question_of(Exchange& x);
 // Sends `answer`; the connection closes after it if the fault, or a long body, wants that. False:
 // the client does not take it all at once, and finish_answer() goes on with the same answer.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,9 +12,11 @@
 #include <string_view>
 #include <utility>
 
+#include <openssl/evp.h>
+
 #include "client/write_pace.hpp"
 #include "http/websocket.hpp"
-#include "proxy/tunnel_flow.hpp"
+#include "proxy/heads.hpp"
 
 namespace tidegate::proxy {
 
@@ -20,7 +24,15 @@ namespace {
 
 using ask::Fault;
 using http::CloseCode;
+using http::FrameFollower;
 using std::chrono::milliseconds;
+
+// HTTP/2 has no `Upgrade`: a request for a WebSocket is an extended CONNECT there (RFC 8441).
+http::WebSocketRequest wanted(const Exchange& x) {
+    if (!x.facts.protocol.empty()) return http::websocket_connect(x.facts.head, x.facts.protocol);
+    if (x.facts.is_http2) return http::WebSocketRequest::none;
+    return http::websocket_request(x.facts.head, x.client->framing());
+}
 
 // How long the ends of a tunnel may take to close it, once both have a Close frame.
 constexpr milliseconds kCloseTime{2'000};
@@ -329,6 +341,126 @@ milliseconds Tunnel::time_left() const {
 }
 
 }  // namespace
+
+std::string websocket_accept(std::string_view key) {
+    constexpr std::string_view kGuid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+    constexpr std::size_t kDigestBytes = 20;
+    constexpr std::size_t kBase64Bytes = (kDigestBytes + 2) / 3 * 4;
+    std::string text(key);
+    text += kGuid;
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+    unsigned size = 0;
+    if (EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha1(), nullptr) != 1 ||
+        size != kDigestBytes) {
+        return {};
+    }
+    std::array<unsigned char, kBase64Bytes + 1> encoded;  // with the end that OpenSSL writes
+    EVP_EncodeBlock(encoded.data(), digest.data(), static_cast<int>(size));
+    return {encoded.begin(), encoded.begin() + kBase64Bytes};
+}
+
+std::string random_websocket_key() {
+    constexpr std::size_t kKeyBytes = 16;
+    constexpr std::size_t kKeyText = (kKeyBytes + 2) / 3 * 4;
+    std::random_device device;
+    std::array<unsigned char, kKeyBytes> key;
+    for (std::size_t i = 0; i < key.size(); i += sizeof(std::uint32_t)) {
+        const std::uint32_t drawn = device();
+        for (std::size_t byte = 0; byte < sizeof drawn; ++byte) {
+            key[i + byte] = drawn >> (8 * byte) & 0xff;
+        }
+    }
+    std::array<unsigned char, kKeyText + 1> text;  // with the end that OpenSSL writes
+    EVP_EncodeBlock(text.data(), key.data(), static_cast<int>(key.size()));
+    return {text.begin(), text.begin() + kKeyText};
+}
+
+ask::Fault check_upgrade(Exchange& x) {
+    const bool is_connect = !x.facts.protocol.empty();
+    if (!x.decision.route->takes_websockets) {
+        if (!is_connect) return ask::Fault::none;
+        x.decision.fault_detail = "This route takes no WebSockets.";
+        return ask::Fault::unsupported_method;
+    }
+    switch (wanted(x)) {
+        case http::WebSocketRequest::none:
+            // A CONNECT is no request of another kind.
+            return is_connect ? ask::Fault::unsupported_method : ask::Fault::none;
+        case http::WebSocketRequest::handshake:
+            x.relay.is_upgrade = true;
+            if (is_connect) x.upstream->websocket_key = random_websocket_key();
+            break;
+        case http::WebSocketRequest::malformed:
+            return ask::Fault::bad_upgrade;
+        case http::WebSocketRequest::other_version:
+            return ask::Fault::upgrade_version;
+    }
+    return ask::Fault::none;
+}
+
+bool is_upgrade_accepted(const Exchange& x) {
+    const std::string_view key =
+        x.facts.protocol.empty() ? http::websocket_key(x.facts.head) : x.upstream->websocket_key;
+    return http::accepts_websocket(x.upstream->stream.head(), websocket_accept(key));
+}
+
+Task<IoStatus> pass_on_switch(WorkerContext& worker, Exchange& x) {
+    client::Stream& client = *x.client;
+    const http::ResponseHead& head = x.upstream->stream.head();
+    write_switch_head(x, head);
+    IoStatus status = client.send_switch();
+    if (status == IoStatus::would_block) {
+        status = co_await client.send_rest(x.config().timeouts.client_write);
+    }
+    if (status != IoStatus::ok) co_return status;
+    x.relay.status = head.status;
+    x.relay.handshake_time = steady_now() - x.relay.began;
+    worker.engine.note_status(x.decision, head.status);
+    co_return status;
+}
+
+bool passes_for_tunnel(const Exchange& x, int status) {
+    constexpr int kSuccess = 2;
+    return !x.facts.protocol.empty() && status / 100 == kSuccess;
+}
+
+std::size_t TunnelFlow::follow(std::string_view bytes, limit::Micros now) {
+    assert(admitted_ <= bytes.size());
+    while (!is_stopped_) {
+        if (follower_.is_at_frame_end() && is_ending()) {
+            is_stopped_ = true;
+            break;
+        }
+        if (admitted_ == bytes.size()) break;
+        const auto [step, size] = follower_.follow(bytes.substr(admitted_));
+        if (step == FrameFollower::Step::incomplete) break;
+        if (step == FrameFollower::Step::malformed) fault_ = FlowFault::bad_frames;
+        if (step == FrameFollower::Step::head) fault_ = fault_of_frame(now);
+        if (fault_ != FlowFault::none) {
+            is_stopped_ = true;
+            break;
+        }
+        admitted_ += size;
+    }
+    return admitted_;
+}
+
+// Every frame counts but a Close: of a message in pieces each has to be forwarded, too.
+FlowFault TunnelFlow::fault_of_frame(limit::Micros now) {
+    using Opcode = http::WebSocketFrameHead::Opcode;
+    const http::WebSocketFrameHead& head = follower_.head();
+    if (bounds_ == nullptr || head.is(Opcode::close)) return FlowFault::none;
+    if (!head.is_control() && follower_.message_bytes() > bounds_->message_bytes) {
+        return FlowFault::message_too_large;
+    }
+    if (!bounds_->messages) return FlowFault::none;
+    const limit::Flow flow(*bounds_->messages);
+    if (!limit::passes(flow, limit::backlog_at(bucket_, flow, now), 1)) {
+        return FlowFault::too_many_messages;
+    }
+    limit::take(bucket_, flow, now, 1);
+    return FlowFault::none;
+}
 
 Task<ask::Fault> run_tunnel(WorkerContext& worker, Exchange& x) {
     x.keep_for_record();

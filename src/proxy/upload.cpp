@@ -1,4 +1,4 @@
-#include "proxy/upload.hpp"
+#include "proxy/forward.hpp"
 
 #include <algorithm>
 

@@ -11,10 +11,9 @@
 #include "net/asio.hpp"
 #include "net/deadline.hpp"
 #include "net/transfer.hpp"
-#include "proxy/exchange_pool.hpp"
-#include "proxy/generation.hpp"
+#include "proxy/exchange.hpp"
+#include "proxy/fields.hpp"
 #include "proxy/metrics.hpp"
-#include "proxy/request_id.hpp"
 #include "telemetry/activity.hpp"
 
 namespace tidegate::proxy {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/described_enum.hpp"
-#include "telemetry/exposition.hpp"
 #include "telemetry/metric.hpp"
 
 namespace tidegate::store {

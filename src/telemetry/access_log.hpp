@@ -1,21 +1,59 @@
-// One line a request, written by a thread of its own.
-//
-// Lines go through a bounded ring a thread; when it is full they are dropped and counted, never
-// waited for. What cannot be written (a full disk, a reader that has gone) is dropped and counted
-// too, and said once in the error log. log_line.hpp has the format.
+// The access log: one line a request, written by a thread of its own. telemetry/log_line.hpp has
+// the format.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/shared_enums.hpp"
 #include "telemetry/request_record.hpp"
 
 namespace tidegate::telemetry {
 
+// Where the lines go: a file or a pipe that can be opened anew, or standard output. Belongs to the
+// writer thread.
+class LogOutput {
+  public:
+    // `-` and `/dev/stdout` are standard output, `/dev/stderr` is standard error. Throws
+    // std::runtime_error naming the path, also of a named pipe that no program reads within
+    // kReaderPatience, and of a path that does not answer within kFilePatience. A reader that takes
+    // nothing for `patience` counts as an error.
+    explicit LogOutput(std::string path,
+                       std::chrono::milliseconds patience = std::chrono::seconds{1});
+    ~LogOutput();
+    LogOutput(const LogOutput&) = delete;
+    LogOutput& operator=(const LogOutput&) = delete;
+
+    // Writes whole lines, the two pieces one after the other. Returns how many lines were lost: all
+    // that had not been written when an error came.
+    std::uint64_t write(std::array<std::string_view, 2> lines);
+
+    // What cannot be opened leaves the former file. A named pipe must have its reader.
+    void reopen();
+
+    static constexpr std::chrono::seconds kReaderPatience{2};
+
+  private:
+    // What is left of `data` when no more can be written; empty when all was.
+    std::string_view write_all(std::string_view data);
+    bool wait_until_writable() const;
+    void report(bool broken, int error);
+
+    std::string path_;
+    std::chrono::milliseconds patience_;
+    int fd_;
+    bool torn_ = false;    // the last line ends in the middle
+    bool broken_ = false;  // the last write failed; said once
+};
+
+// Lines go through a bounded ring a thread; when it is full, the log drops and counts them, and no
+// request waits. The log also drops and counts what cannot be written (a full disk, a reader that
+// has gone), and says so once in the error log.
 class AccessLog {
   public:
     struct Options {

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -18,10 +19,24 @@
 #include <utility>
 #include <vector>
 
+#include "telemetry/counters.hpp"
 #include "telemetry/outcome.hpp"
-#include "telemetry/percentiles.hpp"
 
 namespace tidegate::telemetry {
+
+// Percentiles of times, from the counts of a FineHistogram: upper bounds of where they lie, at most
+// 26% too high between the first bound / 2.5 and the last bound. Below, that first cut; above, the
+// last bound, which is too low then.
+struct Percentiles {
+    std::uint64_t count = 0;  // of times
+    nanoseconds p50{0};       // all 0 if there are none
+    nanoseconds p99{0};
+    nanoseconds p999{0};
+};
+
+// `counts` has one entry more than `bounds`, the bounds of the cuts.
+Percentiles percentiles_of(std::span<const nanoseconds> bounds,
+                           std::span<const std::uint64_t> counts);
 
 // Answers by their status: 1xx to 5xx, then other numbers, then requests without an answer.
 inline constexpr std::size_t kAnswerClasses = 7;

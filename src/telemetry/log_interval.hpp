@@ -1,14 +1,21 @@
-// Limits a message to one in a span of time, over all threads that share the object.
+// How often the error log says the same: one line in a span of time, over all threads. Any thread.
+// Time is an argument.
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
 
 namespace tidegate::telemetry {
 
-// Any thread. Time is an argument.
+// Limits a message to one in a span of time, over all threads that share the object.
 class LogInterval {
   public:
     using Time = std::chrono::steady_clock::time_point;
@@ -28,5 +35,42 @@ class LogInterval {
     std::chrono::nanoseconds span_;
     std::atomic<std::int64_t> due_{std::numeric_limits<std::int64_t>::min()};
 };
+
+// Failures that repeat, such as a server that refuses connections: one line a minute for each, over
+// all threads, with how often it happened.
+//
+// Under a lock that is held for a moment; for failures only, never for what goes well in the usual
+// way. Holds at most kKindsMax kinds.
+class RepeatedFailures {
+  public:
+    using Time = std::chrono::steady_clock::time_point;
+
+    static constexpr std::size_t kKindsMax = 256;
+    static constexpr std::chrono::minutes kEvery{1};
+
+    // Notes one failure of this kind. How many there were since the last line, this one included,
+    // if a line is due; else 0.
+    std::uint64_t note(std::string_view kind, Time now);
+    // It went well again. True if a line has told of the failure since it last did.
+    bool recovered(std::string_view kind);
+
+  private:
+    struct Kind {
+        Time due{};                // of the next line
+        std::uint64_t untold = 0;  // failures since the last line
+        bool was_told = false;     // since it last went well
+    };
+
+    void make_room();
+
+    std::mutex mutex_;
+    std::map<std::string, Kind, std::less<>> kinds_;  // guarded by mutex_
+};
+
+// Those of this process.
+RepeatedFailures& repeated_failures();
+
+// The end of a line about `times` failures: ` (30 times since the last such line)`; empty for one.
+std::string times_text(std::uint64_t times);
 
 }  // namespace tidegate::telemetry

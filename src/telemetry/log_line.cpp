@@ -50,6 +50,31 @@ struct FieldAt {
     }
 };
 
+// What a form has around a field.
+struct FieldMarks {
+    std::string_view before;  // of the name
+    std::string_view behind;  // between the name and the value
+    char end = 0;             // behind the value; 0: nothing
+};
+
+// logfmt puts a text in quotes only if it needs them, so they are not among its marks.
+template <class Field>
+constexpr FieldMarks marks_of(LogFormat form) {
+    const std::string_view json_before = Field::kIsFirst ? "{\"" : ",\"";
+    switch (form) {
+        case LogFormat::json:
+            if (Field::kIsNumber) return {json_before, "\":"};
+            if (Field::kIsList) return {json_before, "\":[", ']'};
+            return {json_before, "\":\"", '"'};
+        case LogFormat::text:
+            return {" ", "=\"", '"'};
+        case LogFormat::logfmt:
+            break;
+    }
+    const std::string_view logfmt_before = Field::kIsFirst ? "" : " ";
+    return Field::kIsList ? FieldMarks{logfmt_before, "=\"", '"'} : FieldMarks{logfmt_before, "="};
+}
+
 // Calls `visit` with each row, as a value of its type.
 template <class Visit>
 void for_each_field(Visit visit) {
@@ -82,7 +107,7 @@ std::string_view LogLineFormatter::line(LogFormat format, const RequestRecord& r
 
 std::string_view LogLineFormatter::json(const RequestRecord& record) {
     begin(record.time);
-    for_each_field([&](auto field) { put_in_json(field, record); });
+    for_each_field([&](auto field) { put_field<LogFormat::json>(field, record); });
     *out_++ = '}';
     return end();
 }
@@ -91,68 +116,40 @@ std::string_view LogLineFormatter::text(const RequestRecord& record) {
     begin(record.time);
     put_common_log(record);
     for_each_field([&](auto field) {
-        if constexpr (field.kField.in_text == InText::pair) put_in_text(field, record);
+        if constexpr (field.kField.in_text == InText::pair)
+            put_field<LogFormat::text>(field, record);
     });
     for_each_field([&](auto field) {
-        if constexpr (field.kField.in_text == InText::last) put_in_text(field, record);
+        if constexpr (field.kField.in_text == InText::last)
+            put_field<LogFormat::text>(field, record);
     });
     return end();
 }
 
 std::string_view LogLineFormatter::logfmt(const RequestRecord& record) {
     begin(record.time);
-    for_each_field([&](auto field) { put_in_logfmt(field, record); });
+    for_each_field([&](auto field) { put_field<LogFormat::logfmt>(field, record); });
     return end();
 }
 
-template <class Field>
-void LogLineFormatter::put_in_json(Field field, const RequestRecord& record) {
+template <LogFormat kForm, class Field>
+void LogLineFormatter::put_field(Field field, const RequestRecord& record) {
     if (field.is_left_out(record)) return;
-    static constexpr std::string_view kBefore = Field::kIsFirst ? "{\"" : ",\"";
-    static constexpr std::string_view kBehind = Field::kIsNumber ? "\":"
-                                                : Field::kIsList ? "\":["
-                                                                 : "\":\"";
-    static constexpr FixedText kName(kBefore, Field::kField.name, kBehind);
+    static constexpr FieldMarks kMarks = marks_of<Field>(kForm);
+    static constexpr FixedText kName(kMarks.before, Field::kField.name, kMarks.behind);
     put_fixed(kName);
-    if constexpr (Field::kIsText) {
-        put_escaped(field.value(record), Field::kField.bytes_max);
-    } else if constexpr (Field::kIsList) {
-        put_elements(field.value(record));
-    } else {
-        put(field.value(record));
-    }
-    if constexpr (!Field::kIsNumber) *out_++ = Field::kIsList ? ']' : '"';
-}
-
-template <class Field>
-void LogLineFormatter::put_in_text(Field field, const RequestRecord& record) {
-    if (field.is_left_out(record)) return;
-    static constexpr FixedText kName(" ", Field::kField.name, "=\"");
-    put_fixed(kName);
-    if constexpr (Field::kIsText) {
-        put_escaped(field.value(record), Field::kField.bytes_max);
-    } else if constexpr (Field::kIsList) {
-        put_list(field.value(record));
-    } else {
-        put(field.value(record));
-    }
-    *out_++ = '"';
-}
-
-template <class Field>
-void LogLineFormatter::put_in_logfmt(Field field, const RequestRecord& record) {
-    if (field.is_left_out(record)) return;
-    static constexpr FixedText kName(Field::kIsFirst ? "" : " ", Field::kField.name,
-                                     Field::kIsList ? "=\"" : "=");
-    put_fixed(kName);
-    if constexpr (Field::kIsText) {
+    if constexpr (Field::kIsText && kForm == LogFormat::logfmt) {
         put_logfmt(field.value(record), Field::kField.bytes_max);
+    } else if constexpr (Field::kIsText) {
+        put_escaped(field.value(record), Field::kField.bytes_max);
+    } else if constexpr (Field::kIsList && kForm == LogFormat::json) {
+        put_elements(field.value(record));
     } else if constexpr (Field::kIsList) {
         put_list(field.value(record));
-        *out_++ = '"';
     } else {
         put(field.value(record));
     }
+    if constexpr (kMarks.end != 0) *out_++ = kMarks.end;
 }
 
 void LogLineFormatter::put_common_log(const RequestRecord& record) {

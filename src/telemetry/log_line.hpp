@@ -77,12 +77,8 @@ class LogLineFormatter {
     std::string_view end();
 
     // A field with its name. `Field` is a row of the table (log_line.cpp).
-    template <class Field>
-    void put_in_json(Field field, const RequestRecord& record);
-    template <class Field>
-    void put_in_text(Field field, const RequestRecord& record);
-    template <class Field>
-    void put_in_logfmt(Field field, const RequestRecord& record);
+    template <LogFormat kForm, class Field>
+    void put_field(Field field, const RequestRecord& record);
     // The text before the pairs.
     void put_common_log(const RequestRecord& record);
 

@@ -9,8 +9,7 @@
 
 #include <boost/pfr/core.hpp>
 
-#include "telemetry/exposition.hpp"
-#include "telemetry/metric_names.hpp"
+#include "telemetry/metric.hpp"
 
 namespace tidegate::telemetry {
 

@@ -8,7 +8,7 @@
 
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "telemetry/trace_hex.hpp"
+#include "telemetry/trace_context.hpp"
 
 namespace tidegate::telemetry {
 

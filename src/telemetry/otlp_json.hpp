@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "telemetry/trace_record.hpp"
+#include "telemetry/trace_queue.hpp"
 
 namespace tidegate::telemetry {
 

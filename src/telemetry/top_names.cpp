@@ -1,8 +1,13 @@
 #include "telemetry/top_names.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cstring>
 #include <unordered_map>
 #include <utility>
+
+#include "base/keyed_hash.hpp"
 
 namespace tidegate::telemetry {
 
@@ -25,6 +30,142 @@ bool is_more_frequent(const FrequentName& a, const FrequentName& b) {
 }
 
 }  // namespace
+
+SpaceSaving::SpaceSaving(std::size_t names_max, std::uint64_t secret)
+    : names_max_(names_max),
+      secret_(secret | 1),
+      slots_(std::bit_ceil(2 * names_max), kNone),
+      counters_(std::make_unique_for_overwrite<Counter[]>(names_max)),
+      buckets_(std::make_unique_for_overwrite<Bucket[]>(names_max)),
+      names_(std::make_unique_for_overwrite<char[]>(names_max * kNameBytesMax)) {
+    assert(names_max >= 1 && names_max <= kNamesMax);
+}
+
+void SpaceSaving::clear() {
+    if (total_ == 0) return;
+    std::fill(slots_.begin(), slots_.end(), kNone);
+    size_ = buckets_begun_ = 0;
+    free_bucket_ = least_ = kNone;
+    total_ = 0;
+}
+
+void SpaceSaving::add(std::string_view name) {
+    name = name.substr(0, kNameBytesMax);
+    const auto hash = static_cast<std::uint32_t>(hash_text(name, secret_, secret_));
+    ++total_;
+    std::size_t slot = home_slot(hash);
+    for (; slots_[slot] != kNone; slot = next_slot(slot)) {
+        const Index counter = slots_[slot];
+        if (counters_[counter].hash == hash && name_of(counter) == name) return raise(counter);
+    }
+    if (size_ < names_max_) {
+        const auto counter = static_cast<Index>(size_++);
+        counters_[counter].error = 0;
+        name_counter(counter, name, hash, slot);
+        return begin_at_one(counter);
+    }
+    const Index counter = buckets_[least_].first;
+    remove_from_slots(counter);
+    // The removal may have moved the free slot nearer.
+    for (slot = home_slot(hash); slots_[slot] != kNone;) slot = next_slot(slot);
+    counters_[counter].error = buckets_[least_].count;
+    name_counter(counter, name, hash, slot);
+    raise(counter);
+}
+
+void SpaceSaving::name_counter(Index counter, std::string_view name, std::uint32_t hash,
+                               std::size_t slot) {
+    counters_[counter].hash = hash;
+    counters_[counter].bytes = static_cast<std::uint8_t>(name.size());
+    if (!name.empty()) std::memcpy(&names_[counter * kNameBytesMax], name.data(), name.size());
+    slots_[slot] = counter;
+}
+
+// Closes the gap: later entries of the same run move back, as far as their home slots allow.
+void SpaceSaving::remove_from_slots(Index counter) {
+    std::size_t gap = home_slot(counters_[counter].hash);
+    while (slots_[gap] != counter) gap = next_slot(gap);
+    const std::size_t mask = slots_.size() - 1;
+    for (std::size_t slot = next_slot(gap); slots_[slot] != kNone; slot = next_slot(slot)) {
+        const std::size_t home = home_slot(counters_[slots_[slot]].hash);
+        if (((slot - home) & mask) < ((slot - gap) & mask)) continue;
+        slots_[gap] = slots_[slot];
+        gap = slot;
+    }
+    slots_[gap] = kNone;
+}
+
+void SpaceSaving::begin_at_one(Index counter) {
+    if (least_ == kNone || buckets_[least_].count != 1) {
+        least_ = insert_bucket(1, kNone, least_);
+    }
+    attach(counter, least_);
+}
+
+void SpaceSaving::raise(Index counter) {
+    const Index from = counters_[counter].bucket;
+    const std::uint32_t count = buckets_[from].count + 1;
+    const Index higher = buckets_[from].higher;
+    const bool is_alone = counters_[counter].before == kNone && counters_[counter].after == kNone;
+    const bool is_there = higher != kNone && buckets_[higher].count == count;
+    if (is_alone && !is_there) {
+        buckets_[from].count = count;
+        return;
+    }
+    detach(counter);
+    if (is_there) {
+        if (is_alone) remove_bucket(from);
+        attach(counter, higher);
+    } else {
+        attach(counter, insert_bucket(count, from, higher));
+    }
+}
+
+void SpaceSaving::attach(Index counter, Index bucket) {
+    const Index after = buckets_[bucket].first;
+    counters_[counter].bucket = bucket;
+    counters_[counter].before = kNone;
+    counters_[counter].after = after;
+    if (after != kNone) counters_[after].before = counter;
+    buckets_[bucket].first = counter;
+}
+
+void SpaceSaving::detach(Index counter) {
+    const Counter& one = counters_[counter];
+    if (one.before != kNone) {
+        counters_[one.before].after = one.after;
+    } else {
+        buckets_[one.bucket].first = one.after;
+    }
+    if (one.after != kNone) counters_[one.after].before = one.before;
+}
+
+SpaceSaving::Index SpaceSaving::insert_bucket(std::uint32_t count, Index lower, Index higher) {
+    Index bucket = free_bucket_;
+    if (bucket != kNone) {
+        free_bucket_ = buckets_[bucket].higher;
+    } else {
+        // No bucket is empty, so there are never more than counters.
+        assert(buckets_begun_ < names_max_);
+        bucket = static_cast<Index>(buckets_begun_++);
+    }
+    buckets_[bucket] = {count, kNone, lower, higher};
+    if (lower != kNone) buckets_[lower].higher = bucket;
+    if (higher != kNone) buckets_[higher].lower = bucket;
+    return bucket;
+}
+
+void SpaceSaving::remove_bucket(Index bucket) {
+    const Bucket& one = buckets_[bucket];
+    if (one.lower != kNone) {
+        buckets_[one.lower].higher = one.higher;
+    } else {
+        least_ = one.higher;
+    }
+    if (one.higher != kNone) buckets_[one.higher].lower = one.lower;
+    buckets_[bucket].higher = free_bucket_;
+    free_bucket_ = bucket;
+}
 
 void TopNames::begin_generation(Time now) {
     const Time begins{now.time_since_epoch() - now.time_since_epoch() % kGeneration};

@@ -4,7 +4,6 @@
 #include <span>
 
 #include "base/text.hpp"
-#include "telemetry/trace_hex.hpp"
 
 namespace tidegate::telemetry {
 

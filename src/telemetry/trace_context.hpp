@@ -1,16 +1,23 @@
-// W3C Trace Context, level 1: how a request names the trace it belongs to. `traceparent` holds the
-// identifiers, `tracestate` what the tracers on its way note for themselves. Pure; any thread.
-//
-// A reader that is strict: what level 1 does not allow is no context, and the caller begins a trace
-// anew.
+// W3C Trace Context, level 1: how a request names the trace it belongs to, and new identifiers for
+// traces and spans. `traceparent` holds the identifiers, `tracestate` what the tracers on the way
+// of the request note for themselves. The reader is strict: what level 1 does not allow is no
+// context, and the caller begins a new trace.
 #pragma once
 
+#include <endian.h>
+
 #include <array>
+#include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
+
+#include "base/text.hpp"
 
 namespace tidegate::telemetry {
 
@@ -62,6 +69,101 @@ class TraceStateReader {
     std::array<std::string_view, kTraceStateMembersMax> members_{};
     std::size_t count_ = 0;
     bool is_bad_ = false;
+};
+
+inline constexpr auto kHexPairs = [] {
+    std::array<std::uint16_t, 256> pairs{};
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+        pairs[i] = std::bit_cast<std::uint16_t>(std::array{kHexDigits[i >> 4], kHexDigits[i & 15]});
+    }
+    return pairs;
+}();
+
+// Writes two digits in lower case for each of `bytes` to `to`, two at a time from a table: every
+// request that is forwarded with tracing carries 48 digits.
+template <std::size_t kBytes>
+inline void write_hex(const std::array<unsigned char, kBytes>& bytes, char* to) {
+    for (std::size_t i = 0; i < kBytes; ++i) {
+        std::memcpy(to + 2 * i, &kHexPairs[bytes[i]], 2);
+    }
+}
+
+// Identifiers of traces and spans. One object a thread; no two objects of a process give the same
+// identifier.
+class TraceIds {
+  public:
+    TraceIds() { begin_block(); }
+
+    // Never zero.
+    SpanId next_span() {
+        std::uint64_t number = 0;
+        while (number == 0) number = next(kSpanSecret);
+        SpanId id;
+        put(number, id.data());
+        return id;
+    }
+    TraceId next_trace() {
+        TraceId id;
+        std::uint64_t low = 0;
+        while (low == 0) low = next(kTraceSecret);
+        put(next(kUpperSecret), id.data());
+        put(low, id.data() + sizeof low);
+        return id;
+    }
+
+  private:
+    enum Secret : std::uint8_t { kSpanSecret, kTraceSecret, kUpperSecret };
+    static constexpr unsigned kBlockBits = 40;
+
+    using Secrets = std::array<std::uint64_t, 3>;
+
+    static const Secrets& secrets_of_process() {
+        static const Secrets drawn = [] {
+            std::random_device random;
+            const auto draw = [&] { return std::uint64_t{random()} << 32 | random(); };
+            return Secrets{draw(), draw(), draw()};
+        }();
+        return drawn;
+    }
+    void begin_block() {
+        static std::atomic<std::uint64_t> blocks{0};
+        count_ = blocks.fetch_add(1, std::memory_order_relaxed) << kBlockBits;
+    }
+    // SplitMix64: a permutation of counts, of which no two objects have the same.
+    std::uint64_t next(Secret of) {
+        std::uint64_t mixed = (++count_ ^ secrets_[of]) * 0x9e3779b97f4a7c15;
+        mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
+        mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
+        if ((count_ & kBlockLast) == kBlockLast) begin_block();
+        return mixed ^ (mixed >> 31);
+    }
+    static void put(std::uint64_t number, unsigned char* to) {
+        const std::uint64_t bytes = htobe64(number);
+        std::memcpy(to, &bytes, sizeof bytes);
+    }
+    static constexpr std::uint64_t kBlockLast = (std::uint64_t{1} << kBlockBits) - 1;
+
+    const Secrets secrets_ = secrets_of_process();
+    std::uint64_t count_ = 0;
+};
+
+// The share of new traces that are sampled, by their identifiers: as good as by chance, for one
+// part of them is scrambled anew for each.
+class TraceSampler {
+  public:
+    explicit TraceSampler(double share)
+        : below_(share >= 1.0 ? kAll : static_cast<std::uint64_t>(share * double{kAll})) {}
+
+    bool takes(const TraceId& id) const {
+        std::uint64_t bytes = 0;
+        std::memcpy(&bytes, id.data() + id.size() - sizeof bytes, sizeof bytes);
+        return (be64toh(bytes) & (kAll - 1)) < below_;
+    }
+
+  private:
+    static constexpr std::uint64_t kAll = std::uint64_t{1} << 56;
+
+    std::uint64_t below_;
 };
 
 }  // namespace tidegate::telemetry

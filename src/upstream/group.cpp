@@ -10,7 +10,7 @@
 #include "base/units.hpp"
 #include "net/deadline.hpp"
 #include "telemetry/log.hpp"
-#include "telemetry/repeated_failures.hpp"
+#include "telemetry/log_interval.hpp"
 
 namespace tidegate::upstream {
 

@@ -8,10 +8,7 @@
 #include <string>
 
 #include "telemetry/counters.hpp"
-#include "telemetry/exposition.hpp"
-#include "telemetry/growing_table.hpp"
 #include "telemetry/metric.hpp"
-#include "telemetry/metric_names.hpp"
 #include "upstream/server_status.hpp"
 
 namespace tidegate::upstream {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "telemetry/log.hpp"
-#include "telemetry/repeated_failures.hpp"
+#include "telemetry/log_interval.hpp"
 
 namespace tidegate::upstream {
 

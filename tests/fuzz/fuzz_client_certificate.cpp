@@ -18,7 +18,7 @@
 #include "fuzz_check.hpp"
 #include "identity/credentials.hpp"
 #include "identity/identifier.hpp"
-#include "proxy/client_certificate_field.hpp"
+#include "proxy/fields.hpp"
 #include "tls/certificate.hpp"
 #include "tls/client_auth.hpp"
 

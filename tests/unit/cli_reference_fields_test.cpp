@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/reference_fields.hpp"
-#include "telemetry/denials.hpp"
+#include "telemetry/activity.hpp"
 #include "telemetry/log_line.hpp"
 
 namespace tidegate::cli::reference_fields_test {

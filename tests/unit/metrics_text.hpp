@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-#include "telemetry/exposition.hpp"
+#include "telemetry/metric.hpp"
 
 namespace tidegate::test {
 

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proxy/tunnel_flow.hpp"
+#include "proxy/tunnel.hpp"
 
 namespace tidegate::proxy::tunnel_flow_test {
 

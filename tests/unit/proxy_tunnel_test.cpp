@@ -17,7 +17,6 @@
 
 #include "proxy/request.hpp"
 #include "proxy/tunnel.hpp"
-#include "proxy/upgrade.hpp"
 #include "unit/proxy_world.hpp"
 #include "unit/upstream_world.hpp"
 

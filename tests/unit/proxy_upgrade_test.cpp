@@ -11,9 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "proxy/request.hpp"
-#include "proxy/upgrade.hpp"
-#include "proxy/websocket_accept.hpp"
-#include "proxy/websocket_key.hpp"
+#include "proxy/tunnel.hpp"
 #include "unit/proxy_world.hpp"
 #include "unit/upstream_world.hpp"
 
@@ -244,6 +242,11 @@ TEST_CASE("upgrade: keys are 16 bytes in base64, and each is new") {
     CHECK(key.size() == 24);
     CHECK(key.ends_with("=="));
     CHECK(key != random_websocket_key());
+}
+
+TEST_CASE("websocket_accept: the values that RFC 6455 states") {
+    CHECK(websocket_accept("dGhlIHNhbXBsZSBub25jZQ==") == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    CHECK(websocket_accept("x3JJHMbDL1EzLkh9GBhXDw==") == "HSmrc0sMlYUkAGmm5OPpG2HaGWk=");
 }
 
 }  // namespace tidegate::proxy::upgrade_test

@@ -17,7 +17,6 @@
 #include <doctest/doctest.h>
 
 #include "telemetry/access_log.hpp"
-#include "telemetry/log_output.hpp"
 
 namespace tidegate::telemetry::access_log_test {
 namespace {

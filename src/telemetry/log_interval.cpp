@@ -1,9 +1,10 @@
-#include "telemetry/repeated_failures.hpp"
+#include "telemetry/log_interval.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
+
 
 namespace tidegate::telemetry {
 

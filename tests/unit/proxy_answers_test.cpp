@@ -7,7 +7,7 @@
 #include "base/text.hpp"
 #include "unit/proxy_world.hpp"
 
-namespace tidegate::proxy::cors_fields_test {
+namespace tidegate::proxy::answers_test {
 
 namespace {
 
@@ -256,4 +256,4 @@ TEST_CASE("answers: the first policy of the route that refuses says with which s
     CHECK(plain.ends_with("all plain"));
 }
 
-}  // namespace tidegate::proxy::cors_fields_test
+}  // namespace tidegate::proxy::answers_test

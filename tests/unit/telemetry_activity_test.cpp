@@ -7,7 +7,8 @@
 
 #include "telemetry/activity.hpp"
 
-namespace tidegate::telemetry::denials_test {
+namespace tidegate::telemetry::activity_test {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -164,4 +165,5 @@ TEST_CASE("activity: denials are copied a few at a time, all of them once") {
 }
 
 }  // namespace
-}  // namespace tidegate::telemetry::denials_test
+
+}  // namespace tidegate::telemetry::activity_test

@@ -1,0 +1,173 @@
+#include "proxy/fields.hpp"
+
+#include <algorithm>
+#include <random>
+#include <string_view>
+#include <variant>
+
+#include "base/text.hpp"
+#include "http/head.hpp"
+
+namespace tidegate::proxy {
+
+namespace {
+
+using config::MomentSource;
+
+bool any_like(const std::vector<std::string>& names, std::string_view name) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](const std::string& one) { return http::equal_as_variable(one, name); });
+}
+
+// All longer names share a bit.
+std::uint64_t length_bit(std::string_view name) {
+    return std::uint64_t{1} << std::min<std::size_t>(name.size(), 63);
+}
+
+bool has(const std::vector<std::string>& names, std::string_view name) {
+    return std::any_of(names.begin(), names.end(), [&](const std::string& one) {
+        return http::equal_ignoring_case(one, name);
+    });
+}
+
+// The fields that RFC 9110 section 6.5.1 lists, except those for framing, which no trailer passes
+// on.
+constexpr std::string_view kDirecting[] = {
+    "cache-control",
+    "content-encoding",
+    "content-range",
+    "content-type",
+    "expect",
+    "host",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "max-forwards",
+    "pragma",
+    "range",
+};
+
+void add_counted(const limit::Policy& policy, std::vector<std::string>& names) {
+    for (const limit::Key& key : policy.key) {
+        for (const auto& choice : key.choices) {
+            for (const limit::KeyPart& part : choice) {
+                if (part.kind == limit::KeyPart::Kind::header) names.push_back(part.name);
+            }
+        }
+    }
+}
+
+void append_quoted(std::string_view value, std::string& out) {
+    out.append("\"").append(value) += '"';
+}
+
+void append_pairs(std::string_view key, const ClientCertificate::Names& names, std::string& out) {
+    for (const std::string& value : names.values) {
+        out.append(";").append(key) += '=';
+        if (value.find_first_of(",;=") == value.npos) {
+            out += value;
+        } else {
+            append_quoted(value, out);
+        }
+    }
+}
+
+}  // namespace
+
+IdentityFields::IdentityFields(const config::Config& config)
+    : credentials_(config.credential_fields) {
+    const auto add = [](const std::string& name, std::vector<std::string>& names) {
+        if (!name.empty()) names.push_back(name);
+    };
+    for (const identity::UserMethod& method : config.user_methods) {
+        if (const auto* header = std::get_if<identity::HeaderMethod>(&method.how)) {
+            add(header->field, believed_);
+            add(header->tier_field, believed_);
+        }
+    }
+    if (config.client_ip.source == identity::ClientIpSettings::Source::single) {
+        add(config.client_ip.single_field, believed_);
+    }
+    add(config.forward_as.user, ours_);
+    add(config.forward_as.tier, ours_);
+    add(config.forward_as.client_ip, ours_);
+    for (const auto& names : {believed_, ours_}) {
+        for (const std::string& name : names) lengths_ |= length_bit(name);
+    }
+}
+
+bool IdentityFields::include(std::string_view name) const {
+    if ((lengths_ & length_bit(name)) == 0) return false;
+    return any_like(believed_, name) || any_like(ours_, name);
+}
+
+bool IdentityFields::are_believed_as(std::string_view name) const {
+    return has(believed_, name) && !any_like(ours_, name);
+}
+
+bool IdentityFields::hold_credentials_in(std::string_view name) const {
+    return any_like(credentials_, name);
+}
+
+TrailerFields::TrailerFields(const config::Config& config)
+    : names_(std::begin(kDirecting), std::end(kDirecting)) {
+    for (const auto& policy : config.policies) add_counted(*policy, names_);
+    for (const config::Route& route : config.routes) {
+        if (route.header_cost) names_.push_back(route.header_cost->field);
+        if (route.moment && route.moment->in == MomentSource::In::header) {
+            names_.push_back(route.moment->name);
+        }
+    }
+    const config::RemovedOverrides& removed = config.removed_overrides;
+    if (removed.methods) {
+        names_.insert(names_.end(), http::kMethodOverrides.begin(), http::kMethodOverrides.end());
+    }
+    if (removed.targets) {
+        names_.insert(names_.end(), http::kTargetOverrides.begin(), http::kTargetOverrides.end());
+    }
+    const auto& choosing = config.router.header_names();
+    names_.insert(names_.end(), choosing.begin(), choosing.end());
+    std::sort(names_.begin(), names_.end());
+    names_.erase(std::unique(names_.begin(), names_.end()), names_.end());
+}
+
+bool TrailerFields::are_refused_as(std::string_view name) const {
+    return std::any_of(names_.begin(), names_.end(),
+                       [&](const std::string& one) { return http::equal_as_variable(one, name); });
+}
+
+void append_client_certificate(const ClientCertificate& certificate, std::string& out) {
+    out.append("X-Forwarded-Client-Cert: Hash=").append(certificate.sha256) += ";Subject=";
+    append_quoted(certificate.subject, out);
+    append_pairs("URI", certificate.uris, out);
+    append_pairs("DNS", certificate.dns_names, out);
+    out += "\r\n";
+}
+
+RequestIds::RequestIds() {
+    std::random_device random;
+    const auto draw = [&random] { return (std::uint64_t{random()} << 32) | random(); };
+    append_hex64(draw(), prefix_);
+    state_ = draw();
+}
+
+void RequestIds::next(std::string& out) {
+    // SplitMix64: a permutation of the counter, so no two are the same.
+    std::uint64_t mixed = state_ += 0x9e3779b97f4a7c15;
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
+    out.assign(prefix_);
+    append_hex64(mixed ^ (mixed >> 31), out);
+}
+
+void adopt_request_id(ask::Facts& facts) {
+    constexpr std::size_t kBytesMax = 128;
+    if (!facts.peer.trusted) return;
+    const std::string_view id =
+        http::single_value(facts.head.fields, http::FieldName::x_request_id);
+    if (id.size() <= kBytesMax && http::is_token(id)) facts.request_id = id;
+}
+
+}  // namespace tidegate::proxy

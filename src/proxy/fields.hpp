@@ -1,0 +1,79 @@
+// Header fields with which a request goes on: those that name its client or user, those that no
+// trailer may set, X-Forwarded-Client-Cert and X-Request-Id.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ask/facts.hpp"
+#include "config/config.hpp"
+#include "tls/client_auth.hpp"
+
+namespace tidegate::proxy {
+
+// Header fields that name a request's client or user: those that trusted peers may set, and those
+// that the proxy sets for the upstream. Immutable; any thread.
+class IdentityFields {
+  public:
+    explicit IdentityFields(const config::Config& config);
+
+    // Whether a field of this name, ignoring case and with `_` and `-` alike, could pass for one of
+    // them.
+    bool include(std::string_view name) const;
+    // Whether the proxy believes it of a trusted peer: the same name, but for case.
+    bool are_believed_as(std::string_view name) const;
+    // Whether it could pass for one that holds a credential. The proxy checks none in trailers, so
+    // such a trailer goes no further (RFC 9110 section 6.5.1).
+    bool hold_credentials_in(std::string_view name) const;
+
+  private:
+    std::vector<std::string> believed_;  // of trusted peers; the proxy passes them on
+    std::vector<std::string> ours_;      // only the proxy sets them
+    std::uint64_t lengths_ = 0;  // a bit for each length of theirs: most fields have another
+    std::vector<std::string> credentials_;
+};
+
+// Fields that decide how the proxy handles a request. The proxy reads them in the head only and
+// removes them from trailers (RFC 9110 section 6.5.1): a server that takes trailers for fields
+// would act upon what no limit has counted. Immutable; any thread.
+class TrailerFields {
+  public:
+    explicit TrailerFields(const config::Config& config);
+
+    // Whether a trailer of this name could pass for a field that directs how a request is handled,
+    // chooses its route, its cost or its moment, overrides its method or target, or is counted by a
+    // policy.
+    bool are_refused_as(std::string_view name) const;
+
+  private:
+    std::vector<std::string> names_;
+};
+
+// Appends what Tidegate says to the upstream about the certificate of the client, in the format of
+// Envoy: the line `X-Forwarded-Client-Cert: Hash=...;Subject="...";URI=...;DNS=...`, with every
+// URI and every DNS name in the certificate's order.
+//
+// The subject is always quoted, other values where they have `,`, `;` or `=`. No value has `"` or
+// `\"`, so that readers agree on where it ends, whatever they think of escapes.
+void append_client_certificate(const ClientCertificate& certificate, std::string& out);
+
+// Makes request ids. One thread.
+class RequestIds {
+  public:
+    RequestIds();
+
+    // Writes a new one over `out`: 32 hexadecimal digits, half random for this worker, half a
+    // scrambled count.
+    void next(std::string& out);
+
+  private:
+    std::string prefix_;
+    std::uint64_t state_;
+};
+
+// Sets facts.request_id to the X-Request-Id of a trusted peer's request, if that is one token.
+void adopt_request_id(ask::Facts& facts);
+
+}  // namespace tidegate::proxy
