@@ -7,7 +7,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "telemetry/top_names.hpp"
+#include "telemetry/activity.hpp"
 
 namespace tidegate::telemetry {
 namespace {

@@ -150,7 +150,7 @@ bool RoundRobin::is_even(const Entry& entry, SteadyTime now, std::chrono::nanose
            server.share_in_slow_start(now, slow_start) == kFullShare;
 }
 
-// None: the server whose turn it is differs from the others now.
+// Empty while the next server in turn differs from the others.
 Chosen RoundRobin::choose_in_order(SteadyTime now) {
     const std::uint32_t index = order_[next_in_order_];
     if (!is_even(entries_[index], now, slow_start_)) return std::nullopt;

@@ -38,7 +38,8 @@ class RetryBudget {
         RetryBudget* budget_;
     };
 
-    // None: the budget is spent. `requests` are those of the upstream in flight (count_active()).
+    // Empty: the budget is spent. `requests` counts those of the upstream in flight, see
+    // count_active().
     std::optional<Retry> try_begin(std::size_t requests) {
         const std::size_t most = std::max(kMin, requests * kPercent / 100);
         std::size_t retries = retries_.load(std::memory_order_relaxed);

@@ -13,50 +13,51 @@ bool SeatQueue::IsBefore::operator()(const std::optional<IpAddress>& one,
 
 SeatQueue::SeatQueue(std::uint32_t max) : share_(std::max<std::size_t>(1, max / 4)) {}
 
-void SeatQueue::push(Place& place) {
-    assert(place.line == nullptr);
-    const auto [found, is_new] = lines_.try_emplace(place.address);
+void SeatQueue::push(Request& request) {
+    assert(request.line == nullptr);
+    const auto [found, is_new] = lines_.try_emplace(request.address);
     Line& line = found->second;
     if (is_new) turns_.push_back(line);
-    place.line = &line;
-    queue_.push_back(place);
-    line.places.push_back(place);
-    if (place.address && line.places.size() == share_ + 1) crowds_.push_back(&line);
+    request.line = &line;
+    queue_.push_back(request);
+    line.requests.push_back(request);
+    if (request.address && line.requests.size() == share_ + 1) crowds_.push_back(&line);
 }
 
-void SeatQueue::erase(Place& place) {
-    Line& line = *place.line;
-    if (place.address && line.places.size() == share_ + 1) {
+void SeatQueue::erase(Request& request) {
+    Line& line = *request.line;
+    if (request.address && line.requests.size() == share_ + 1) {
         crowds_.erase(std::find(crowds_.begin(), crowds_.end(), &line));
     }
-    place.line = nullptr;
-    queue_.erase(queue_.iterator_to(place));
-    line.places.erase(line.places.iterator_to(place));
-    if (!line.places.empty()) return;
+    request.line = nullptr;
+    queue_.erase(queue_.iterator_to(request));
+    line.requests.erase(line.requests.iterator_to(request));
+    if (!line.requests.empty()) return;
     turns_.erase(turns_.iterator_to(line));
-    lines_.erase(place.address);
+    lines_.erase(request.address);
 }
 
-SeatQueue::Place* SeatQueue::first_besides(std::span<const IpAddress> crowds) {
+SeatQueue::Request* SeatQueue::first_besides(std::span<const IpAddress> crowds) {
     for (Line& line : turns_) {
-        Place& first = line.places.front();
+        Request& first = line.requests.front();
         const auto is_its = [&](const IpAddress& crowd) { return first.address == crowd; };
         if (std::none_of(crowds.begin(), crowds.end(), is_its)) return &first;
     }
     return nullptr;
 }
 
-void SeatQueue::pass_turn(const Place& place) {
-    turns_.splice(turns_.end(), turns_, turns_.iterator_to(*place.line));
+void SeatQueue::pass_turn(const Request& request) {
+    turns_.splice(turns_.end(), turns_, turns_.iterator_to(*request.line));
 }
 
-SeatQueue::Place* SeatQueue::last_of_crowds_besides(const std::optional<IpAddress>& address) {
+SeatQueue::Request* SeatQueue::last_of_crowds_besides(const std::optional<IpAddress>& address) {
     Line* largest = nullptr;
     for (Line* crowd : crowds_) {
-        if (crowd->places.front().address == address) continue;
-        if (largest == nullptr || crowd->places.size() > largest->places.size()) largest = crowd;
+        if (crowd->requests.front().address == address) continue;
+        if (largest == nullptr || crowd->requests.size() > largest->requests.size())
+            largest = crowd;
     }
-    return largest == nullptr ? nullptr : &largest->places.back();
+    return largest == nullptr ? nullptr : &largest->requests.back();
 }
 
 SeatWaiter::Answer SeatWaiter::take() {
@@ -122,7 +123,7 @@ void Seats::give_back_besides(std::span<const IpAddress> crowds) {
     assert(taken() > 0);
     {
         const std::lock_guard lock(mutex_);
-        if (SeatQueue::Place* const first = queue_.first_besides(crowds)) {
+        if (SeatQueue::Request* const first = queue_.first_besides(crowds)) {
             queue_.pass_turn(*first);
             remove(static_cast<SeatWaiter&>(*first), SeatWaiter::State::granted);
             return;
@@ -166,7 +167,7 @@ void Seats::push(SeatWaiter& waiter) {
 // Ends the wait of a request of another address, if that has more than its share of the places.
 // Requires the mutex.
 bool Seats::push_out_for(const std::optional<IpAddress>& address) {
-    SeatQueue::Place* const last = queue_.last_of_crowds_besides(address);
+    SeatQueue::Request* const last = queue_.last_of_crowds_besides(address);
     if (last == nullptr) return false;
     remove(static_cast<SeatWaiter&>(*last), SeatWaiter::State::pushed_out);
     return true;
@@ -175,7 +176,7 @@ bool Seats::push_out_for(const std::optional<IpAddress>& address) {
 // Gives a seat to the first waiter. Requires the mutex, so no request begins to wait meanwhile: if
 // all waiters have left, the seat is free.
 void Seats::hand_on() {
-    if (SeatQueue::Place* const first = queue_.first()) {
+    if (SeatQueue::Request* const first = queue_.first()) {
         remove(static_cast<SeatWaiter&>(*first), SeatWaiter::State::granted);
     } else {
         word_.fetch_add(kOneFree, std::memory_order_release);

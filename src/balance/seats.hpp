@@ -44,11 +44,11 @@ class SeatQueue {
     using Hook = boost::intrusive::list_member_hook<>;
 
   public:
-    // What a request that may wait is for the queue. Must not be destroyed while it is in it.
-    struct Place {
-        explicit Place(const std::optional<IpAddress>& of) : address(of) {}
+    // A request that may wait, as the queue sees it. Must not be destroyed while it waits.
+    struct Request {
+        explicit Request(const std::optional<IpAddress>& of) : address(of) {}
 
-        // None: a client without an address. Such clients are never a crowd.
+        // Empty: a client without an address. Such clients are never a crowd.
         const std::optional<IpAddress> address;
         Hook in_queue;
         Hook in_line;
@@ -60,31 +60,33 @@ class SeatQueue {
 
     bool is_empty() const { return queue_.empty(); }
     // May throw std::bad_alloc, and then changes nothing.
-    void push(Place& place);
+    void push(Request& request);
     // Requires that it waits.
-    void erase(Place& place);
+    void erase(Request& request);
 
     // Null: the queue is empty.
-    Place* first() { return is_empty() ? nullptr : &queue_.front(); }
+    Request* first() { return is_empty() ? nullptr : &queue_.front(); }
     // The first of the address whose turn it is, of all addresses but those of `crowds`; null:
     // there is none. An address has its turn when it has waited longest or, after pass_turn(), when
     // all others have had one.
-    Place* first_besides(std::span<const IpAddress> crowds);
+    Request* first_besides(std::span<const IpAddress> crowds);
     // Requires that it waits.
-    void pass_turn(const Place& place);
+    void pass_turn(const Request& request);
 
     bool has_crowds() const { return !crowds_.empty(); }
     // The last request of the crowd with the most requests, of all crowds but `address`; null:
     // there is none.
-    Place* last_of_crowds_besides(const std::optional<IpAddress>& address);
+    Request* last_of_crowds_besides(const std::optional<IpAddress>& address);
 
   private:
     using Queue =
-        boost::intrusive::list<Place, boost::intrusive::member_hook<Place, Hook, &Place::in_queue>,
+        boost::intrusive::list<Request,
+                               boost::intrusive::member_hook<Request, Hook, &Request::in_queue>,
                                boost::intrusive::constant_time_size<false>>;
     struct Line : boost::intrusive::list_base_hook<> {
-        boost::intrusive::list<Place, boost::intrusive::member_hook<Place, Hook, &Place::in_line>>
-            places;
+        boost::intrusive::list<Request,
+                               boost::intrusive::member_hook<Request, Hook, &Request::in_line>>
+            requests;
     };
     struct IsBefore {
         bool operator()(const std::optional<IpAddress>& one,
@@ -102,7 +104,7 @@ class Seats;
 
 // A request that takes a seat, or waits for one. Belongs to one thread; only the grant, and the end
 // of the wait in favour of another request, may come from another. Destroying it ends the wait.
-class SeatWaiter : private SeatQueue::Place {
+class SeatWaiter : private SeatQueue::Request {
   public:
     // The waiter was granted a seat, or pushed out. Seats calls this under the mutex, on the thread
     // that gave the seat back or needed the place. It must only notify the waiter's thread, and
@@ -113,7 +115,7 @@ class SeatWaiter : private SeatQueue::Place {
     // `seats` and `owner` outlive this. `client`: its address, if it has one.
     SeatWaiter(Seats& seats, OnChanged on_changed, void* owner,
                const std::optional<IpAddress>& client = {})
-        : Place(client), seats_(seats), on_changed_(on_changed), owner_(owner) {}
+        : Request(client), seats_(seats), on_changed_(on_changed), owner_(owner) {}
     SeatWaiter(const SeatWaiter&) = delete;
     SeatWaiter& operator=(const SeatWaiter&) = delete;
     ~SeatWaiter() { leave(); }
@@ -143,8 +145,8 @@ class SeatWaiter : private SeatQueue::Place {
     Seats& seats_;
     OnChanged on_changed_;
     void* owner_;
-    // Its thread makes it idle or waiting, others turn waiting into granted or pushed_out; under
-    // the mutex.
+    // The thread of the waiter sets idle and waiting, others turn waiting into granted or
+    // pushed_out; under the mutex.
     std::atomic<State> state_{State::idle};
 };
 

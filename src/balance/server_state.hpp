@@ -1,5 +1,5 @@
-// What all threads know of one server of an upstream: its requests in flight, and whether it may be
-// chosen.
+// The state of one server of an upstream, for all threads: its requests in flight, and whether it
+// may be chosen.
 //
 // Any thread reads and counts without a lock. Health (balance/health.hpp) decides what is written
 // about the server's health; a server belongs to one Health for as long as it lives.
@@ -20,7 +20,7 @@ inline constexpr int kWeightMax = 1'000;
 inline constexpr int kFullShare = 1'000;  // shares are in thousandths of a weight
 // Where slow start begins.
 inline constexpr int kFirstShare = kFullShare / 10;
-// After a connection failed, other servers are tried before this one for so long.
+// For so long after a connection failed, other servers are tried before this one.
 inline constexpr std::chrono::seconds kAvoided{1};
 // Of several addresses of one name, one that fails again and again is avoided for twice as long
 // each time, up to this: no server may be there at all.
@@ -62,7 +62,7 @@ class alignas(64) ServerState {
         weight_.store(static_cast<std::uint32_t>(weight), std::memory_order_relaxed);
     }
 
-    // Its name has led to several addresses.
+    // Whether its name has led to several addresses.
     bool shares_name() const { return shares_name_.load(std::memory_order_relaxed); }
     void set_shares_name(bool shares) { shares_name_.store(shares, std::memory_order_relaxed); }
 
@@ -71,7 +71,7 @@ class alignas(64) ServerState {
     bool is_draining() const { return draining_.load(std::memory_order_relaxed); }
     bool is_ejected(SteadyTime now) const { return is_after(ejected_until_, now); }
     bool is_avoided(SteadyTime now) const { return is_after(avoid_until_, now); }
-    // Requests in a row that failed.
+    // How many requests in a row have failed.
     std::uint32_t failures() const { return failures_.load(std::memory_order_relaxed); }
 
     Rank rank(SteadyTime now) const {

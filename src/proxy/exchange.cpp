@@ -46,7 +46,7 @@ void Exchange::keep_for_record() {
     facts.host = keep(facts.host);
     relay.user_agent = keep(user_agent);
     head = std::move(kept);
-    // They look at the head, or at what identified the client.
+    // These view the head, or what identified the client.
     decision.user.reset();
     decision.tier = {};
     decision.authentication = nullptr;

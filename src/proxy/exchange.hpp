@@ -37,8 +37,8 @@ namespace tidegate::proxy {
 // One configuration as one worker serves it: the rules that the engine decides by, and what
 // forwarding and the log need.
 //
-// A request holds the generation it began with until it has ended; the worker holds the one that
-// the next request will begin with. One thread, so holding it costs no locked instruction.
+// A request holds the generation that it began with until it has ended; the worker holds the one
+// that the next request begins with. One thread, so holding it costs no locked instruction.
 // Immutable but for the pools and what the authenticator remembers.
 struct Generation
     : ask::Ruleset,
@@ -47,10 +47,10 @@ struct Generation
                         std::shared_ptr<identity::SharedCredentialCache> remembered = nullptr)
         : Ruleset(std::move(of), std::move(remembered)),
           identity_fields(*config),
-          trailer_fields(*config) {}
+          refused_trailers(*config) {}
 
     IdentityFields identity_fields;
-    TrailerFields trailer_fields;
+    RefusedTrailers refused_trailers;
     std::shared_ptr<telemetry::AccessLog> access_log;        // null: off
     std::vector<std::shared_ptr<upstream::Pool>> upstreams;  // in the order of the configuration
     std::shared_ptr<telemetry::TraceQueue> traces;           // null: requests are not traced
@@ -69,26 +69,27 @@ enum class Reached : std::uint8_t {
 // What passes through the proxy, for settling, metrics and the access log.
 struct Relay {
     Reached reached = Reached::nothing;
-    upstream::ServerPtr server;  // that was chosen last, or null
+    upstream::ServerPtr server;  // the server that was chosen last, or null
     std::uint32_t tries = 0;     // connections that were used, or could not be made
-    int status = 0;              // of the answer to the client; 0: none was begun
-    int upstream_status = 0;     // of the final answer, once its head was read; outlives the stream
-    bool is_grpc = false;        // the client speaks gRPC, and reads answers as that has them
-    // Of the answer to the client, for the log: a number of gRPC, or kNoGrpc.
+    int status = 0;              // the status of the answer to the client; 0: no answer was begun
+    int upstream_status = 0;     // the status of the upstream's final answer; outlives the stream
+    bool is_grpc = false;        // the client speaks gRPC, and gets answers in its form
+    // The gRPC status of the answer to the client, for the log; or kNoGrpc.
     int grpc_status = limit::AnswerStatus::kNoGrpc;
-    // Of the upstream's answer, for limits that count it: likewise, or kGrpcUnknown.
+    // The gRPC status of the upstream's answer, for limits that count it; or kNoGrpc, or
+    // kGrpcUnknown.
     int upstream_grpc_status = limit::AnswerStatus::kNoGrpc;
     bool is_redirect = false;             // the answer sends the client to https
     bool is_upgrade = false;              // the request is forwarded as a WebSocket handshake
     std::optional<TunnelEnd> tunnel_end;  // how the tunnel ended; none: there was none
     std::string_view tunnel_fault;        // why it ended, for the log; empty: in order
-    std::chrono::nanoseconds handshake_time{0};  // of a tunnel, until the client had its 101
+    std::chrono::nanoseconds handshake_time{0};  // until the client of a tunnel had its 101
     std::uint64_t bytes_received = 0;
     std::uint64_t bytes_sent = 0;
     SteadyTime began;
     std::chrono::nanoseconds upstream_time{0};
     std::chrono::nanoseconds queue_time{0};  // waiting for one of max_connections
-    std::string_view user_agent;             // of a tunnel, which keeps no fields
+    std::string_view user_agent;             // the User-Agent of a tunnel, which keeps no fields
 
     void reset();
 };
@@ -98,27 +99,28 @@ struct UpstreamSide {
     UpstreamSide(Executor executor, DeadlineWheel& wheel, BufferPool& buffers)
         : stream(buffers), upload_sleeper(executor, wheel) {}
 
-    // The body goes to no server any more.
+    // Frees what was held of the body: the proxy sends it to no further server.
     void forget_held_body();
 
     upstream::Stream stream;
     std::string held_body;      // what was read of the body before a server was chosen
-    std::string held_trailers;  // what the trailers of such a body look at
-    std::string hash_key;       // what the upstream's `balance` chooses the server by
-    std::string websocket_key;  // of a handshake whose client speaks HTTP/2
-    Sleeper upload_sleeper;     // of the coroutine that sends the rest of a body
+    std::string held_trailers;  // the bytes that the trailers of such a body view
+    std::string hash_key;       // the text by which `balance: hash` chooses the server
+    std::string websocket_key;  // the proxy's key of a handshake whose client speaks HTTP/2
+    Sleeper upload_sleeper;     // where the coroutine sleeps that sends the rest of a body
 };
 
-// Reused from request to request, so that a request allocates nothing that the one before it had
-// room for; not if it became a tunnel. A connection without a request has none.
+// An exchange serves one request after the other, so that a request allocates nothing for which the
+// one before it had room. One that became a tunnel serves no further request. A connection without
+// a request has no exchange.
 struct Exchange {
     Exchange(Executor executor, DeadlineWheel& wheel, BufferPool& buffers)
         : upstream(std::make_unique<UpstreamSide>(executor, wheel, buffers)) {}
 
-    // Forgets the last request. Not after keep_for_record().
+    // Forgets the last request. Must not follow keep_for_record().
     void reset();
-    // A tunnel may last for days, and needs of the request only what is recorded at its end: copies
-    // that, so that the views into the head may go stale, and gives back the memory of the rest.
+    // Prepares the exchange for a tunnel, which may last for days: copies what is recorded at its
+    // end, so that the views into the head may become invalid, and frees the memory of the rest.
     // The exchange can serve no further request.
     void keep_for_record();
 
@@ -134,10 +136,10 @@ struct Exchange {
     client::Stream* client = nullptr;                // lent by the connection
     std::unique_ptr<UpstreamSide> upstream;          // null after keep_for_record()
     std::unique_ptr<upstream::TunnelStream> tunnel;  // set by forward(): run_tunnel() serves it
-    std::string kept_text;  // what the facts and the relay look at after keep_for_record()
+    std::string kept_text;  // what the facts and the relay view after keep_for_record()
     Relay relay;
     RequestTrace* trace = nullptr;             // null: the request is not traced
-    std::unique_ptr<RequestTrace> trace_room;  // of `trace`; null: no request was
+    std::unique_ptr<RequestTrace> trace_room;  // owns it; null: no request was traced yet
 };
 
 // Exchanges that wait for the next request, so that idle connections hold none. One a worker, one

@@ -20,7 +20,7 @@ namespace {
 using http::append_field;
 constexpr int kUnauthorized = 401;  // needs a challenge: RFC 9110 section 15.5.2
 
-// {retry_after}, {limit} and {policy} in the operator's own text.
+// Fills {retry_after}, {limit} and {policy} into the operator's own text.
 std::string filled_in(std::string_view text, std::string_view retry_after, std::string_view limit,
                       std::string_view policy) {
     std::string out;
@@ -70,7 +70,7 @@ Violated violated(const Exchange& exchange) {
     return found;
 }
 
-// Of a fault that passes; 0: the fault does not.
+// When a client may come back after a fault that passes; 0: the fault does not pass.
 std::int64_t retry_after_seconds(const Exchange& exchange) {
     const ask::Decision& decision = exchange.decision;
     switch (decision.fault) {
@@ -111,8 +111,7 @@ FaultAnswer plain_answer(const Exchange& exchange, Content content) {
     return answer;
 }
 
-// The status and the body are those of the first policy of the route that refused, where it has its
-// own.
+// The status and the body come from the first policy of the route that refused, if it has its own.
 FaultAnswer limited_answer(const Exchange& exchange, Content content) {
     const config::Response& response = exchange.config().response;
     const Violated limits = violated(exchange);
@@ -137,7 +136,7 @@ FaultAnswer limited_answer(const Exchange& exchange, Content content) {
     problem.request_id = exchange.facts.request_id;
     problem.violated_policies = limits.names;
     if (retry_after > 0) problem.retry_after_seconds = retry_after;
-    // A schedule cannot say when to come back, but for which moment to ask.
+    // A schedule cannot say when to come back, but which moment to ask for.
     const limit::Micros moment = exchange.decision.charge.verdict.earliest;
     const std::string earliest = moment.count() > 0 ? format_timestamp(moment) : "";
     problem.earliest = earliest;
@@ -151,8 +150,8 @@ FaultAnswer answer_with(const Exchange& exchange, Content content) {
                                                           : plain_answer(exchange, content);
 }
 
-// When a client of gRPC is to call again. Clients that retry by themselves obey the pushback, and
-// do not try again where it is negative (gRFC A6).
+// Appends when a client of gRPC should call again. Clients that retry by themselves obey the
+// pushback, and do not try again if it is negative (gRFC A6).
 void append_retry_fields(const Exchange& exchange, std::string_view message, std::string& out) {
     constexpr std::int64_t kMilli = 1'000;
     const limit::Micros retry_after = exchange.decision.charge.verdict.retry_after;
@@ -181,7 +180,7 @@ FaultAnswer make_grpc_fault_answer(const Exchange& exchange) {
     const bool is_limited = decision.fault == ask::Fault::limited;
     FaultAnswer answer = answer_with(exchange, Content::none);
     answer.content_type = http::kGrpcContentType;
-    // Whatever `status` the configuration gives to limits.
+    // The `status` that the configuration gives to limits does not matter here.
     answer.grpc =
         is_limited ? http::GrpcStatus::resource_exhausted : http::grpc_status_of(answer.status);
     const std::string_view message =

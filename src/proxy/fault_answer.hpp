@@ -14,7 +14,7 @@ namespace tidegate::proxy {
 
 struct FaultAnswer {
     int status = 500;
-    // Of the configuration, or a constant. Empty: no body.
+    // A text of the configuration, or a constant. Empty: the answer has no body.
     std::string_view content_type = http::kProblemContentType;
     std::string body;
     std::string more_fields;       // whole lines
@@ -30,10 +30,10 @@ struct FaultAnswer {
 FaultAnswer make_fault_answer(const Exchange& exchange);
 // The same for a client that speaks gRPC: trailers without messages before them.
 FaultAnswer make_grpc_fault_answer(const Exchange& exchange);
-// The same without a body, for a face that has no use for one.
+// The same without a body, for a face that sends none.
 FaultAnswer make_bare_fault_answer(const Exchange& exchange);
 
-// Appends whole lines of fields: what `answer` says beside its status, its body and their framing.
+// Appends the lines of all fields of `answer` but those that describe its body.
 void append_fault_fields(const Exchange& exchange, const FaultAnswer& answer, std::string& out);
 
 // Writes the head of `answer` to exchange.client, with `date_line`. Returns the text.

@@ -103,15 +103,15 @@ bool IdentityFields::include(std::string_view name) const {
     return any_like(believed_, name) || any_like(ours_, name);
 }
 
-bool IdentityFields::are_believed_as(std::string_view name) const {
+bool IdentityFields::is_believed(std::string_view name) const {
     return has(believed_, name) && !any_like(ours_, name);
 }
 
-bool IdentityFields::hold_credentials_in(std::string_view name) const {
+bool IdentityFields::is_credential(std::string_view name) const {
     return any_like(credentials_, name);
 }
 
-TrailerFields::TrailerFields(const config::Config& config)
+RefusedTrailers::RefusedTrailers(const config::Config& config)
     : names_(std::begin(kDirecting), std::end(kDirecting)) {
     for (const auto& policy : config.policies) add_counted(*policy, names_);
     for (const config::Route& route : config.routes) {
@@ -133,7 +133,7 @@ TrailerFields::TrailerFields(const config::Config& config)
     names_.erase(std::unique(names_.begin(), names_.end()), names_.end());
 }
 
-bool TrailerFields::are_refused_as(std::string_view name) const {
+bool RefusedTrailers::include(std::string_view name) const {
     return std::any_of(names_.begin(), names_.end(),
                        [&](const std::string& one) { return http::equal_as_variable(one, name); });
 }

@@ -19,17 +19,17 @@ class IdentityFields {
   public:
     explicit IdentityFields(const config::Config& config);
 
-    // Whether a field of this name, ignoring case and with `_` and `-` alike, could pass for one of
-    // them.
+    // Whether a server could take a field of this name for one of them, ignoring case and with `_`
+    // and `-` alike.
     bool include(std::string_view name) const;
-    // Whether the proxy believes it of a trusted peer: the same name, but for case.
-    bool are_believed_as(std::string_view name) const;
-    // Whether it could pass for one that holds a credential. The proxy checks none in trailers, so
-    // such a trailer goes no further (RFC 9110 section 6.5.1).
-    bool hold_credentials_in(std::string_view name) const;
+    // Whether the proxy believes a field of this name from a trusted peer: only case may differ.
+    bool is_believed(std::string_view name) const;
+    // Whether a server could take a field of this name for one that holds a credential. The proxy
+    // checks no credential in trailers, so such a trailer goes no further (RFC 9110 section 6.5.1).
+    bool is_credential(std::string_view name) const;
 
   private:
-    std::vector<std::string> believed_;  // of trusted peers; the proxy passes them on
+    std::vector<std::string> believed_;  // trusted peers may set them; the proxy passes them on
     std::vector<std::string> ours_;      // only the proxy sets them
     std::uint64_t lengths_ = 0;  // a bit for each length of theirs: most fields have another
     std::vector<std::string> credentials_;
@@ -38,14 +38,14 @@ class IdentityFields {
 // Fields that decide how the proxy handles a request. The proxy reads them in the head only and
 // removes them from trailers (RFC 9110 section 6.5.1): a server that takes trailers for fields
 // would act upon what no limit has counted. Immutable; any thread.
-class TrailerFields {
+class RefusedTrailers {
   public:
-    explicit TrailerFields(const config::Config& config);
+    explicit RefusedTrailers(const config::Config& config);
 
-    // Whether a trailer of this name could pass for a field that directs how a request is handled,
-    // chooses its route, its cost or its moment, overrides its method or target, or is counted by a
-    // policy.
-    bool are_refused_as(std::string_view name) const;
+    // Whether a server could take a trailer of this name for a field that directs how a request is
+    // handled, chooses its route, its cost or its moment, overrides its method or target, or is
+    // counted by a policy.
+    bool include(std::string_view name) const;
 
   private:
     std::vector<std::string> names_;
@@ -56,7 +56,7 @@ class TrailerFields {
 // URI and every DNS name in the certificate's order.
 //
 // The subject is always quoted, other values where they have `,`, `;` or `=`. No value has `"` or
-// `\"`, so that readers agree on where it ends, whatever they think of escapes.
+// `\"`, so that all readers agree on where it ends, however they treat escapes.
 void append_client_certificate(const ClientCertificate& certificate, std::string& out);
 
 // Makes request ids. One thread.

@@ -47,12 +47,13 @@ Fault fault_of_connecting(upstream::Pool::ConnectFault fault) {
 
 }  // namespace
 
-Task<Fault> Forwarding::run() {
+Task<Fault> Forwarder::run() {
     const Fault bad_upgrade = check_upgrade(x_);
     if (bad_upgrade != Fault::none) co_return bad_upgrade;
     if (needs_http2() && !pool_.settings().has_http2()) co_return Fault::upstream_no_grpc;
     if (x_.facts.is_http2 && x_.facts.peer.trusted) client_.count_body_for(active_.key());
-    // With its request, or while the store decided. No upload runs yet that could tell.
+    // It may have left with its request, or while the store decided. No upload runs yet that would
+    // notice.
     const bool has_left = client_.is_body_done() ? client_.has_left(sleeper_.wakeup())
                                                  : client_.has_hung_up(sleeper_.wakeup());
     if (has_left) co_return Fault::client_left;
@@ -62,7 +63,7 @@ Task<Fault> Forwarding::run() {
         if (fault != Fault::none) co_return fault;
     }
     // The server may just have closed a connection that was idle. A request that got no answer and
-    // does no harm twice goes once more, on a new connection.
+    // does no harm twice is sent once more, on a new connection.
     const bool repeatable = idempotent && upload_.is_repeatable();
     if (!pool_.admit(active_)) co_return Fault::upstream_exhausted;
     const Fault no_server = choose();
@@ -92,18 +93,19 @@ Task<Fault> Forwarding::run() {
             const bool can_answer = x_.relay.status == 0 && client_.is_open();
             fault = can_answer ? Fault::body_made_room : Fault::answer_made_room;
         }
-        const Again again = why_again(fault);
-        if (may_go_again(again, repeatable)) {
+        const RetryReason reason = retry_reason(fault);
+        if (may_send_again(reason, repeatable)) {
             seat_ = pool_.keep_seat(stream_);
             if (x_.trace != nullptr) x_.trace->fail_try(fault);
-            if (again != Again::stale) turn_elsewhere();
-            needs_fresh_ = again != Again::refused;
+            if (reason != RetryReason::stale) turn_elsewhere();
+            needs_fresh_ = reason != RetryReason::refused;
             continue;
         }
-        if (again == Again::unprocessed || again == Again::refused) fault = Fault::upstream_refused;
-        if (again == Again::no && fault == Fault::upstream_broken) fault = name_broken();
+        if (reason == RetryReason::unprocessed || reason == RetryReason::refused)
+            fault = Fault::upstream_refused;
+        if (reason == RetryReason::none && fault == Fault::upstream_broken) fault = name_broken();
         pool_.abort(stream_);
-        if (again != Again::stale) note_outcome(fault);
+        if (reason != RetryReason::stale) note_outcome(fault);
         if (ask::traits(fault).outcome == telemetry::Outcome::failed) {
             server_->count_failure();
             pool_.count_failure();
@@ -112,57 +114,58 @@ Task<Fault> Forwarding::run() {
     }
 }
 
-Forwarding::Again Forwarding::why_again(Fault fault) const {
-    if (fault != Fault::upstream_broken) return Again::no;
-    if (stream_.is_unprocessed()) return stream_.is_refused() ? Again::refused : Again::unprocessed;
-    return stream_.is_reused() && !stream_.has_answered() ? Again::stale : Again::no;
+Forwarder::RetryReason Forwarder::retry_reason(Fault fault) const {
+    if (fault != Fault::upstream_broken) return RetryReason::none;
+    if (stream_.is_unprocessed())
+        return stream_.is_refused() ? RetryReason::refused : RetryReason::unprocessed;
+    return stream_.is_reused() && !stream_.has_answered() ? RetryReason::stale : RetryReason::none;
 }
 
-// Only what adds to the load of a server asks the budget. The rest costs nothing, and so many
-// requests at once may need it as were on a connection that the server ends.
-bool Forwarding::may_go_again(Again why, bool repeatable) {
+// Only retries that add to the load of a server ask the budget. Others cost nothing, and all
+// requests on a connection that the server ends may need one at once.
+bool Forwarder::may_send_again(RetryReason reason, bool repeatable) {
     // A server that ends each connection after some requests has taken others on it.
     constexpr int kUnprocessedMax = 10;
-    if (why == Again::no) return false;
-    if (why == Again::stale) return repeatable && !std::exchange(was_stale_, true);
+    if (reason == RetryReason::none) return false;
+    if (reason == RetryReason::stale) return repeatable && !std::exchange(was_stale_, true);
     if (pool_.settings().retries == 0 || !upload_.is_repeatable()) return false;
-    if (why == Again::refused) return !std::exchange(was_refused_, true) && may_retry();
+    if (reason == RetryReason::refused) return !std::exchange(was_refused_, true) && may_retry();
     return ++unprocessed_ == 1 || (stream_.is_behind_others() && unprocessed_ <= kUnprocessedMax);
 }
 
-Task<> Forwarding::break_off() {
+Task<> Forwarder::break_off() {
     if (upload_.is_running()) co_await upload_.end();
     if (stream_) pool_.abort(stream_);
 }
 
 // Reads from the client only while the upload does not: the upload notices by itself.
-bool Forwarding::client_has_left() {
+bool Forwarder::client_has_left() {
     if (!client_.is_open()) return true;  // the connection was cut off
     if (upload_.is_reading()) return false;
     if (upload_.is_running()) return client_.has_hung_up(sleeper_.wakeup());
     return upload_.fault() == Fault::client_left || client_.has_left(sleeper_.wakeup());
 }
 
-// Before the request is sent: while its body is incomplete, nothing is read ahead.
-bool Forwarding::client_has_left_unsent() {
+// The same before the request is sent: while its body is incomplete, nothing is read ahead.
+bool Forwarder::client_has_left_unsent() {
     return client_.is_body_done() ? client_has_left() : client_.has_hung_up(sleeper_.wakeup());
 }
 
 // Another request takes the connection now; this one ends when it wakes.
-void Forwarding::on_evicted(void* self) {
-    Forwarding& evicted = *static_cast<Forwarding*>(self);
+void Forwarder::on_evicted(void* self) {
+    Forwarder& evicted = *static_cast<Forwarder*>(self);
     evicted.pool_.evict(evicted.stream_);
     // An answer that has begun can only be cut off.
     if (evicted.active_.answer.is_waiting()) evicted.client_.reset();
     evicted.sleeper_.wakeup().wake_later();
 }
 
-std::uint64_t Forwarding::answer_bytes(const void* self) {
-    return static_cast<const Forwarding*>(self)->client_.taken_bytes();
+std::uint64_t Forwarder::answer_bytes(const void* self) {
+    return static_cast<const Forwarder*>(self)->client_.taken_bytes();
 }
 
 // A body cut short leaves the connection somewhere inside it.
-void Forwarding::finish() {
+void Forwarder::finish() {
     pool_.group()->note_success(server_->shared());
     if (stream_.is_clean() && upload_.is_complete()) {
         pool_.give_back(stream_);
@@ -172,7 +175,7 @@ void Forwarding::finish() {
 }
 
 // The first server to try.
-Fault Forwarding::choose() {
+Fault Forwarder::choose() {
     if (pool_.settings().balance == config::Balance::hash) {
         key_ = ask::hash_of(pool_.settings().hash_key, x_.config(), x_.facts, x_.decision,
                             x_.upstream->hash_key);
@@ -185,14 +188,15 @@ Fault Forwarding::choose() {
     return Fault::none;
 }
 
-void Forwarding::turn_to(upstream::Server& server) {
+void Forwarder::turn_to(upstream::Server& server) {
     end_attempt();
     server_ = &server;
     x_.relay.server = &server;
 }
 
-// Where no other server may be chosen, the same one may take the request on another connection.
-void Forwarding::turn_elsewhere() {
+// Turns to another server. If none may be chosen, the same one may take the request on another
+// connection.
+void Forwarder::turn_elsewhere() {
     balance::Tried tried = unreachable_;
     tried.add(server_->shared().state);
     if (!pool_.has_untried(tried, needs_http2())) return;
@@ -202,7 +206,7 @@ void Forwarding::turn_elsewhere() {
 
 // After a server that could not be reached. False: the request has tried all there are, or as many
 // as `retries` allows.
-bool Forwarding::turn_to_untried() {
+bool Forwarder::turn_to_untried() {
     if (retries_left_ == 0 || !pool_.has_untried(unreachable_, needs_http2())) return false;
     upstream::Server* const next = pool_.choose(key_, unreachable_, needs_http2());
     if (next == nullptr || unreachable_.has(next->shared().state)) return false;
@@ -213,7 +217,7 @@ bool Forwarding::turn_to_untried() {
 
 // An attempt that another one may follow has half of what is left: so the last one has time, too,
 // and addresses that take no connection do not add up.
-milliseconds Forwarding::connect_patience() const {
+milliseconds Forwarder::connect_patience() const {
     if (retries_left_ == 0) return connect_left_;
     balance::Tried tried = unreachable_;
     tried.add(server_->shared().state);
@@ -221,14 +225,14 @@ milliseconds Forwarding::connect_patience() const {
     return may_follow ? std::max(connect_left_ / 2, milliseconds{1}) : connect_left_;
 }
 
-// The reason why there is no answer, where one is known.
-Fault Forwarding::name_broken() {
+// The fault of a connection that broke before the answer: why, if the pool knows.
+Fault Forwarder::name_broken() {
     if (pool_.note_tls_failure(stream_)) return Fault::upstream_tls;
     return pool_.note_no_http2(stream_) ? Fault::upstream_no_http2 : Fault::upstream_broken;
 }
 
 // The request is about to be sent to the server, or a connection to be made for it.
-void Forwarding::begin_attempt(SteadyTime now) {
+void Forwarder::begin_attempt(SteadyTime now) {
     end_attempt();
     server_->begin_request(pool_.is_counted());
     is_in_flight_ = true;
@@ -236,14 +240,14 @@ void Forwarding::begin_attempt(SteadyTime now) {
     if (x_.trace != nullptr) x_.trace->begin_try(x_.relay.server, now);
 }
 
-void Forwarding::end_attempt() {
+void Forwarder::end_attempt() {
     if (!std::exchange(is_in_flight_, false)) return;
     server_->end_request(pool_.is_counted());
 }
 
-// No, if a fifth of the upstream's requests are on a further attempt already: retries must not add
-// to the load of a failing upstream.
-bool Forwarding::may_retry() {
+// False if a fifth of the upstream's requests are retries already: retries must not add to the load
+// of a failing upstream.
+bool Forwarder::may_retry() {
     balance::RetryBudget& budget = pool_.group()->retries();
     // Counting the requests in flight costs a look at each server.
     const bool is_below_min = budget.retries() < balance::RetryBudget::kMin;
@@ -251,10 +255,10 @@ bool Forwarding::may_retry() {
     return retry_.has_value();
 }
 
-// The faults that count against the server. A status is none: applications mean a 500. Nor is the
-// end of an answer that had begun well: the streams of many servers only end when their clients
-// leave.
-void Forwarding::note_outcome(Fault fault) {
+// Notes the faults that count against the server. A status does not: applications mean a 500. Nor
+// does the end of an answer that had begun well: the streams of many servers only end when their
+// clients leave.
+void Forwarder::note_outcome(Fault fault) {
     upstream::SharedServer& server = server_->shared();
     switch (fault) {
         case Fault::upstream_timeout:
@@ -273,7 +277,7 @@ void Forwarding::note_outcome(Fault fault) {
 
 // A server that was never reached has got nothing, so any request may try the next one. It keeps
 // its seat meanwhile, and does not wait again.
-Task<Fault> Forwarding::connect() {
+Task<Fault> Forwarder::connect() {
     using ConnectFault = upstream::Pool::ConnectFault;
     upstream::Seat seat = seat_ ? std::move(seat_) : pool_.take_seat(active_);
     if (!seat) {
@@ -300,7 +304,7 @@ Task<Fault> Forwarding::connect() {
         if (!may_turn || connect_left_ <= milliseconds{0}) co_return fault;
         if (!turn_to_untried()) co_return fault;
         if (x_.trace != nullptr) x_.trace->fail_try(fault);
-        // One that is there costs less than a new one, and a server may take only one at a time.
+        // An idle connection costs less than a new one, and a server may take only one at a time.
         if (x_.relay.is_upgrade || needs_fresh_) continue;
         if (!pool_.take_idle(*server_, stream_, seat)) continue;
         begin_attempt(steady_now());
@@ -310,7 +314,7 @@ Task<Fault> Forwarding::connect() {
 
 // Waits in the queue, in turn with the requests of all threads. If a connection comes with the
 // seat, the stream is open when this returns, perhaps to another server, and `seat` is empty.
-Task<Fault> Forwarding::wait_for_seat(upstream::Seat& seat) {
+Task<Fault> Forwarder::wait_for_seat(upstream::Seat& seat) {
     upstream::SeatWait wait = pool_.make_wait(sleeper_.wakeup(), active_);
     const SteadyTime began = steady_now();
     if (!pool_.begin_wait(wait)) co_return Fault::upstream_exhausted;
@@ -350,16 +354,16 @@ Task<Fault> Forwarding::wait_for_seat(upstream::Seat& seat) {
 }
 
 Task<> forward(WorkerContext& worker, Exchange& exchange) {
-    Forwarding forwarding(worker, exchange);
+    Forwarder forwarder(worker, exchange);
     std::exception_ptr failure;
     try {
-        exchange.decision.fault = co_await forwarding.run();
+        exchange.decision.fault = co_await forwarder.run();
     } catch (...) {
         failure = std::current_exception();
     }
     if (exchange.trace != nullptr && !exchange.decision.goes_on()) exchange.trace->end_try();
     if (!failure) co_return;
-    co_await forwarding.break_off();
+    co_await forwarder.break_off();
     std::rethrow_exception(failure);
 }
 

@@ -30,13 +30,13 @@ inline constexpr unsigned kPortionsATurn = 16;
 // The same in bytes, for portions of a pipe: each is what has just come.
 inline constexpr std::size_t kBytesATurn = 1'048'576;
 
-// Each thread holds bodies of so many bytes at a time. What is beyond is sent as it comes.
+// How many bytes of bodies each thread holds at a time. The proxy sends other bodies as they come.
 inline constexpr std::uint64_t kHeldBytesMax = std::uint64_t{128} * 1024 * 1024;
 
-// A request on its way to the upstream: its head and what has come of its body in one write, the
-// rest beside the answer, in a coroutine of its own. A body that is held goes with the head, whole.
+// Sends a request to the upstream: its head and what has come of its body in one write, the rest
+// beside the answer, in a coroutine of its own. A held body goes with the head, whole.
 //
-// Part of a forwarding, which sees to it that nothing is running when it ends. One thread.
+// Part of a Forwarder, which waits until no upload is running. One thread.
 class Upload {
   public:
     // `rate` waits while the upstream waits for the client, which may have no room to send.
@@ -55,31 +55,31 @@ class Upload {
     // that a client that is slow to send it keeps no connection to a server meanwhile. The rest of
     // a longer body is sent as it comes.
     Task<ask::Fault> hold();
-    // All of the body is at hand: begin() can send it again.
+    // The proxy has all of the body, so begin() can send it again.
     bool is_repeatable() const { return client_.is_body_done() && !has_passed_on_; }
 
     // Sends what there is to the exchange's upstream stream, which stays open until nothing is
-    // running. Again, with another connection, only while is_repeatable(). If everything is sent
-    // when it returns, the time for the head of the answer has begun.
+    // running. The caller may call it again, with another connection, while is_repeatable(). If
+    // everything is sent when it returns, the time for the head of the answer has begun.
     ask::Fault begin();
 
-    // The client got the upstream's 100 Continue.
+    // Goes on with the body: the client got the upstream's 100 Continue.
     void go_on();
 
     bool is_running() const { return state_ == State::running; }
-    // It waits for the client, and notices by itself if the client leaves. While it is running and
-    // does not, it waits for the upstream.
+    // The upload waits for the client, and notices by itself if the client leaves. An upload that
+    // is running and not reading waits for the upstream.
     bool is_reading() const { return is_reading_; }
     // True once after the coroutine has ended, which wakes the answer's sleeper: from now on the
     // head of the answer may take its time.
     bool take_end() { return std::exchange(has_ended_, false); }
-    // Everything has been sent.
+    // The upload has sent everything.
     bool is_complete() const { return state_ == State::idle && client_.is_body_done(); }
-    // Why it ended early. With upstream_broken, an answer may be there all the same.
+    // Why the upload ended early. With upstream_broken, the upstream may have answered anyway.
     ask::Fault fault() const { return fault_; }
 
-    // From the whole request to the head of the answer: the route's, or less where a call of gRPC
-    // has less time.
+    // How long the upstream may take from the whole request to the head of its answer: the route's
+    // time, or less if a call of gRPC has less.
     std::chrono::milliseconds response_timeout() const { return response_timeout_; }
     // A call of gRPC has less time than the route gives.
     bool has_callers_deadline() const;
@@ -87,8 +87,8 @@ class Upload {
     // Throws what the coroutine has thrown, if it has.
     void rethrow() const;
 
-    // The answer is there, or never will be, so the rest of the body is not needed. Closes the
-    // connection; nothing is running when it returns.
+    // Ends the upload when the answer has come, or will never come. Closes the connection; nothing
+    // is running when it returns.
     Task<> end();
 
   private:
@@ -111,14 +111,14 @@ class Upload {
     WorkerContext& worker_;
     Exchange& x_;
     client::Stream& client_;
-    Sleeper& answer_sleeper_;  // of the coroutine that holds the body and waits for the answer
+    Sleeper& answer_sleeper_;  // the coroutine that holds the body and waits for the answer
     const std::chrono::milliseconds response_timeout_;
     upstream::TransferRate& rate_;
     std::unique_ptr<http::BodyBatch> batch_;  // what begin() could not send whole
     State state_ = State::idle;
     ask::Fault fault_ = ask::Fault::none;
-    bool is_held_ = false;          // the body, or its beginning: in the exchange
-    std::uint64_t held_bytes_ = 0;  // that it may take
+    bool is_held_ = false;          // the exchange holds the body, or its beginning
+    std::uint64_t held_bytes_ = 0;  // that the held body may take
     bool cancelled_ = false;
     bool is_reading_ = false;
     bool has_ended_ = false;
@@ -127,10 +127,10 @@ class Upload {
     std::exception_ptr failure_;
 };
 
-// One request and one upstream; lives in the frame of forward().
-class Forwarding {
+// Forwards one request to one upstream; lives in the frame of forward().
+class Forwarder {
   public:
-    Forwarding(WorkerContext& worker, Exchange& exchange)
+    Forwarder(WorkerContext& worker, Exchange& exchange)
         : worker_(worker),
           x_(exchange),
           client_(*exchange.client),
@@ -138,19 +138,19 @@ class Forwarding {
           pool_(*exchange.generation->upstreams[exchange.decision.route->upstream]),
           stream_(exchange.upstream->stream),
           active_(exchange.decision.client, exchange.config().client_ip.prefixes,
-                  &Forwarding::on_evicted, this, &Forwarding::answer_bytes),
+                  &Forwarder::on_evicted, this, &Forwarder::answer_bytes),
           upload_(worker, exchange, active_.body),
           retries_left_(pool_.settings().retries),
           connect_left_(pool_.settings().connect_timeout) {}
-    Forwarding(const Forwarding&) = delete;
-    Forwarding& operator=(const Forwarding&) = delete;
-    ~Forwarding() {
+    Forwarder(const Forwarder&) = delete;
+    Forwarder& operator=(const Forwarder&) = delete;
+    ~Forwarder() {
         end_attempt();
         worker_.held_bytes -= held_bytes_;
     }
 
     Task<Fault> run();
-    // After an exception: nothing is running when it returns.
+    // Breaks off after an exception: nothing is running when it returns.
     Task<> break_off();
 
   private:
@@ -163,20 +163,20 @@ class Forwarding {
     http::HeadBounds answer_bounds() const;
 
     // Why a request that got no answer may be sent again.
-    enum class Again : std::uint8_t {
-        no,
-        stale,        // its connection was a kept one, which the server may just have closed
-        unprocessed,  // the server says that it has not looked at it: GOAWAY, or it was never sent
-        refused,      // the same, by REFUSED_STREAM: the server has too much to do
+    enum class RetryReason : std::uint8_t {
+        none,
+        stale,        // its connection had been idle, and the server may just have closed it
+        unprocessed,  // the server has not looked at it: GOAWAY, or it was never sent
+        refused,      // the server has too much to do: REFUSED_STREAM
     };
-    Again why_again(Fault fault) const;
-    // `repeatable`: the request does no harm twice, and is whole at hand.
-    bool may_go_again(Again why, bool repeatable);
+    RetryReason retry_reason(Fault fault) const;
+    // `repeatable`: the request does no harm twice, and the proxy has all of it.
+    bool may_send_again(RetryReason reason, bool repeatable);
 
     Fault choose();
     // A call of gRPC needs HTTP/2 up to its server.
     bool needs_http2() const { return x_.relay.is_grpc; }
-    // The status of gRPC in the answer is logged, or counts for a limit.
+    // Whether the gRPC status of the answer is logged, or counts for a limit.
     bool needs_grpc_status() const {
         return x_.relay.is_grpc || (x_.decision.charge.needs_settling &&
                                     ask::counts_grpc_status(x_.config(), x_.decision));
@@ -202,7 +202,7 @@ class Forwarding {
     Task<Fault> splice_answer();
     // Into `pipe` if there is one, else into the stream's buffer.
     Task<Fault> more_of_answer(SplicePipe* pipe = nullptr);
-    // Of `batch`, where it is part of the answer.
+    // Sends what the client has not taken yet; `batch`, where that is part of the answer.
     Task<Fault> send_rest(const http::BodyBatch* batch = nullptr);
     void give_back_early(const http::BodyBatch& batch);
     void finish();
@@ -221,33 +221,33 @@ class Forwarding {
     upstream::Stream& stream_;
     upstream::ActiveRequest active_;
     Upload upload_;
-    std::optional<std::uint64_t> key_;    // that the server is chosen by
-    upstream::Server* server_ = nullptr;  // the one whose turn it is; the relay holds it
-    bool is_in_flight_ = false;           // there, and counted
-    upstream::Seat seat_;                 // of a connection that is to be made anew
+    std::optional<std::uint64_t> key_;    // the hash by which a server is chosen
+    upstream::Server* server_ = nullptr;  // where the request goes; the relay holds a reference
+    bool is_in_flight_ = false;           // the server counts the request
+    upstream::Seat seat_;                 // for a new connection after one that failed
     std::optional<balance::RetryBudget::Retry> retry_;
     balance::Tried unreachable_;              // servers that could not be reached
-    int retries_left_;                        // turns to other servers after those
-    std::chrono::milliseconds connect_left_;  // for failed attempts to connect, all together
-    int unprocessed_ = 0;                     // how often Again::unprocessed was the reason
+    int retries_left_;                        // how many other servers may follow those
+    std::chrono::milliseconds connect_left_;  // for all failed attempts to connect together
+    int unprocessed_ = 0;                     // how often RetryReason::unprocessed was the reason
     bool was_stale_ = false;
     bool was_refused_ = false;
     bool needs_fresh_ = false;  // a connection on which nothing was answered yet
     SteadyTime sent_{};
     int interim_answers_ = 0;
-    // Of an answer whose connection was given back before the client has the answer.
-    std::uint64_t held_bytes_ = 0;  // of those that the thread may hold
+    // For an answer whose connection went back to the pool before the client has all of it.
+    std::uint64_t held_bytes_ = 0;  // of kHeldBytesMax
     struct KeptTrailers {
         std::string text;
-        http::Fields fields;  // they look at `text`
+        http::Fields fields;  // they view `text`
     };
     std::unique_ptr<KeptTrailers> kept_trailers_;
 };
 
-// Sends the request on and relays the answer, bodies streamed both ways at once. If that accepts a
-// WebSocket, sets exchange.tunnel, which run_tunnel() has to serve. Sets exchange.decision.fault
-// when that failed: with exchange.relay.status still 0 the client has seen nothing and can be
-// answered; else it has part of an answer and the connection must be broken off.
+// Sends the request on and relays the answer, both bodies at once. If the answer accepts a
+// WebSocket, sets exchange.tunnel, which run_tunnel() then serves. Sets exchange.decision.fault if
+// forwarding failed: with exchange.relay.status still 0, the client has seen nothing and can be
+// answered; else it has part of an answer, and the connection must be broken off.
 Task<> forward(WorkerContext& worker, Exchange& exchange);
 
 }  // namespace tidegate::proxy

@@ -12,17 +12,17 @@ namespace {
 
 using http::BodyBatch;
 
-// Interim answers to one request; each begins the time for the answer anew, which has to end.
+// Bounds the interim answers to one request, as each begins the time for the answer anew.
 constexpr int kInterimMax = 100;
 
 }  // namespace
 
-http::HeadBounds Forwarding::answer_bounds() const {
+http::HeadBounds Forwarder::answer_bounds() const {
     const auto& bounds = x_.config().limits_on_requests;
     return {bounds.header_bytes, bounds.headers, bounds.header_bytes};
 }
 
-Task<Fault> Forwarding::converse() {
+Task<Fault> Forwarder::converse() {
     using Head = upstream::Stream::Head;
     constexpr int kFinal = 200;
     constexpr int kSwitchingProtocols = 101;  // only where the request asked for it
@@ -50,13 +50,13 @@ Task<Fault> Forwarding::converse() {
     }
 }
 
-// What it means that sending to the client has ended with `status`.
-Fault Forwarding::unsent(IoStatus status) const {
+// The fault that follows from `status` of sending to the client.
+Fault Forwarder::unsent(IoStatus status) const {
     if (status == IoStatus::ok) return Fault::none;
     return client_.is_taking() ? Fault::client_left : Fault::client_not_reading;
 }
 
-Task<Fault> Forwarding::relay_interim() {
+Task<Fault> Forwarder::relay_interim() {
     constexpr int kContinue = 100;
     if (++interim_answers_ > kInterimMax) co_return Fault::upstream_broken;
     if (client_.takes_interim()) {
@@ -71,9 +71,9 @@ Task<Fault> Forwarding::relay_interim() {
     co_return Fault::none;
 }
 
-// Whether the status of gRPC is still to come, as far as the head tells. The answer says it, not
-// the request: a server of gRPC takes calls that do not look like calls.
-bool Forwarding::may_end_with_grpc_status() const {
+// Whether the gRPC status may still come, as far as the head says. The answer decides, not the
+// request: a server of gRPC takes calls that do not look like calls.
+bool Forwarder::may_end_with_grpc_status() const {
     const http::Fields& fields = stream_.head().fields;
     return std::any_of(fields.begin(), fields.end(), [](const http::Field& field) {
         return field.id == http::FieldName::content_type &&
@@ -81,16 +81,16 @@ bool Forwarding::may_end_with_grpc_status() const {
     });
 }
 
-// It stands in the trailers, or in the head of an answer without messages.
-void Forwarding::note_grpc_status() {
+// The trailers have the status, or the head of an answer without messages.
+void Forwarder::note_grpc_status() {
     auto status = http::grpc_status_in(stream_.trailers());
     if (!status) status = http::grpc_status_in(stream_.head().fields);
     if (status) x_.relay.grpc_status = x_.relay.upstream_grpc_status = *status;
 }
 
-// The request goes to no other server: an answer that takes hours must not keep others from a
-// retry.
-void Forwarding::note_answered() {
+// From now on the request goes to no other server, so it leaves the retry budget: an answer that
+// takes hours must not keep others from a retry.
+void Forwarder::note_answered() {
     x_.relay.reached = Reached::answer;
     x_.relay.upstream_status = stream_.head().status;
     if (needs_grpc_status() && (x_.relay.is_grpc || may_end_with_grpc_status())) {
@@ -103,7 +103,7 @@ void Forwarding::note_answered() {
 
 // In flight at its server, with the seat of its connection, a tunnel counts as any other request
 // for as long as it lasts; the forwarding is over.
-Task<Fault> Forwarding::accept_switch() {
+Task<Fault> Forwarder::accept_switch() {
     if (!is_upgrade_accepted(x_)) co_return Fault::upstream_broken;
     // The server has not even got all of the request.
     if (upload_.is_running() || upload_.fault() != Fault::none) co_return Fault::upstream_broken;
@@ -116,11 +116,11 @@ Task<Fault> Forwarding::accept_switch() {
     co_return Fault::none;
 }
 
-Task<Fault> Forwarding::relay_answer() {
+Task<Fault> Forwarder::relay_answer() {
     note_answered();
     if (passes_for_tunnel(x_, stream_.head().status)) co_return Fault::upgrade_ignored;
     stream_.begin_body();
-    // It holds no body either.
+    // The exchange holds no body for a retry either.
     if (!x_.upstream->held_body.empty() && upload_.is_complete()) x_.upstream->forget_held_body();
     // A body that is still coming in could not be distinguished from the next request.
     client_.keep_alive_if(upload_.is_complete());
@@ -154,9 +154,9 @@ Task<Fault> Forwarding::relay_answer() {
     }
 }
 
-// Relays all but the end of a long body, through a pipe. Where there is no pipe it does nothing,
-// and the body is copied.
-Task<Fault> Forwarding::splice_answer() {
+// Relays all but the end of a long body, through a pipe. Without a pipe it does nothing, and the
+// body is copied.
+Task<Fault> Forwarder::splice_answer() {
     SplicePipe pipe(worker_.pipes);
     std::size_t bytes_of_turn = 0;
     while (pipe.is_open() && stream_.spliceable() > 0) {
@@ -176,9 +176,9 @@ Task<Fault> Forwarding::splice_answer() {
     co_return Fault::none;
 }
 
-// While the client does not take it, the client keeps the connection to the upstream busy, unless
-// all of the answer has come.
-Task<Fault> Forwarding::send_rest(const BodyBatch* batch) {
+// A client that does not take the rest keeps the connection to the upstream busy, unless all of the
+// answer has come.
+Task<Fault> Forwarder::send_rest(const BodyBatch* batch) {
     active_.answer.begin_wait(steady_now(), client_.taken_bytes());
     client_.begin_rest(timeouts().client_write);
     Fault fault = Fault::none;
@@ -203,9 +203,9 @@ Task<Fault> Forwarding::send_rest(const BodyBatch* batch) {
     co_return fault;
 }
 
-// All of the answer has come, and waits for its client: that takes no connection any more. The
-// bytes stay with the stream, within what the thread may hold.
-void Forwarding::give_back_early(const BodyBatch& batch) {
+// Gives the connection back to the pool: all of the answer has come, and only waits for its client.
+// The bytes stay with the stream, within what the thread may hold.
+void Forwarder::give_back_early(const BodyBatch& batch) {
     if (!upload_.is_complete()) return;
     const std::uint64_t bytes = stream_.room();
     if (worker_.held_bytes > 0 && worker_.held_bytes + bytes > kHeldBytesMax) return;
@@ -230,7 +230,7 @@ void Forwarding::give_back_early(const BodyBatch& batch) {
 
 // `stream_idle` bounds one silence, not the answer: each byte begins it anew. Time in which the
 // client takes nothing is bounded by `client_write` instead.
-Task<Fault> Forwarding::more_of_answer(SplicePipe* pipe) {
+Task<Fault> Forwarder::more_of_answer(SplicePipe* pipe) {
     using Body = upstream::Stream::Body;
     sleeper_.allow(route().stream_idle);
     for (;;) {

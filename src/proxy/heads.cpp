@@ -23,13 +23,13 @@ using http::Field;
 using http::FieldName;
 using http::Fields;
 
-// A field that could pass for one that names the client or user, but is not trusted: every one of a
-// peer that is not trusted, and of a trusted peer those that come twice or in another spelling. The
-// peer may have added its own to what its client sent.
+// Whether an upstream could take the field for one that names the client or user, though the proxy
+// does not trust it: any from a peer that is not trusted, and from a trusted peer those that come
+// twice or in another spelling. The peer may have added its own to what its client sent.
 bool is_forged(const Exchange& exchange, const Field& field) {
     const IdentityFields& fields = exchange.generation->identity_fields;
     if (!fields.include(field.name)) return false;
-    return !exchange.facts.peer.trusted || !fields.are_believed_as(field.name) ||
+    return !exchange.facts.peer.trusted || !fields.is_believed(field.name) ||
            http::single_value(exchange.facts.head.fields, field.name).empty();
 }
 
@@ -78,8 +78,8 @@ void append_ratelimit_line(const std::vector<http::RateLimitItem>& items, std::s
     }
 }
 
-// A field of the upstream's, about limits or the name of the request, where the proxy's takes its
-// place.
+// Whether the proxy's own field takes the place of this one of the upstream's, about limits or the
+// name of the request.
 bool is_replaced(const config::Response& response, const Exchange& exchange, const Field& field) {
     switch (field.id) {
         case FieldName::ratelimit:
@@ -99,15 +99,15 @@ bool is_replaced(const config::Response& response, const Exchange& exchange, con
     }
 }
 
-// The upstream's where the listener has its own: a browser goes by the first of two, and by the
-// last answer it got, so all answers of the host need the same field (RFC 6797 sections 7.1 and
-// 8.1).
+// Strict-Transport-Security: the upstream's is dropped where the listener has its own. A browser
+// goes by the first of two, and by the last answer it got, so all answers of the host need the same
+// field (RFC 6797 sections 7.1 and 8.1).
 bool is_hsts(const Field& field) {
     return field.id == FieldName::other &&
            http::equal_ignoring_case(field.name, "Strict-Transport-Security");
 }
 
-// The client and user, in the fields of `identity.forward_as`.
+// Appends the client and the user, in the fields of `identity.forward_as`.
 void append_identity(const Exchange& exchange, std::string& out) {
     const config::Config& config = exchange.config();
     const config::ForwardAs& names = config.forward_as;
@@ -239,7 +239,7 @@ const std::string& write_request_head(Exchange& exchange, const std::string& aut
             append_field(field.name, field.value, out);
         }
     }
-    // Of this hop, where it can say so: HTTP/1 needs a Connection beside it.
+    // The proxy says it for this hop, where it can: HTTP/1 needs a Connection beside it.
     if (exchange.upstream->stream.is_http2() && takes_trailers(request.fields)) {
         append_field("TE", "trailers", out);
     }
@@ -292,7 +292,7 @@ const std::string& write_answer_head(Exchange& exchange, const http::ResponseHea
     if (response.request_id) append_field("X-Request-Id", exchange.facts.request_id, out);
     if (has_cors) append_forwarded_cors_fields(exchange, answer.fields, out);
     append_limit_fields(exchange, out);
-    // To HEAD and in a 304 it describes the body that is not there; 204 must not have one.
+    // To HEAD and in a 304, the length describes the body that is not there; 204 must have none.
     std::optional<std::uint64_t> length;
     if (framing.body == BodyKind::length ||
         (answer.status != kNoContent && had_content_length(answer.fields))) {
@@ -341,12 +341,12 @@ void filter_request_trailers(const Exchange& exchange, http::Fields& trailers) {
     if (trailers.empty()) return;
     // The proxy identifies no client by a trailer, so it trusts none.
     const IdentityFields& names = exchange.generation->identity_fields;
-    const TrailerFields& refused = exchange.generation->trailer_fields;
+    const RefusedTrailers& refused = exchange.generation->refused_trailers;
     const http::ListedNames named = http::connection_names(exchange.facts.head.fields);
     std::erase_if(trailers, [&](const Field& field) {
         return http::is_forwarding_field(field) || names.include(field.name) ||
                (exchange.trace != nullptr && is_trace_field(field.name)) ||
-               names.hold_credentials_in(field.name) || refused.are_refused_as(field.name) ||
+               names.is_credential(field.name) || refused.include(field.name) ||
                http::equal_as_variable(field.name, "x-request-id") || named.include(field.name);
     });
 }

@@ -10,9 +10,9 @@
 
 namespace tidegate::proxy {
 
-// Writes the request's head to exchange.upstream, as a server of this `authority` gets it. Its body
-// goes in the framing it came in; with its length instead where `whole_body` says how many bytes
-// all of it has, and that no trailers follow. Returns the text.
+// Writes the request's head to exchange.upstream, for a server of this `authority`. The body keeps
+// the framing in which it came. If `whole_body` says how many bytes the whole body has, and so that
+// no trailers follow, the head has that length instead. Returns the text.
 const std::string& write_request_head(Exchange& exchange, const std::string& authority,
                                       std::optional<std::uint64_t> whole_body = std::nullopt);
 
@@ -21,8 +21,8 @@ const std::string& write_request_head(Exchange& exchange, const std::string& aut
 const std::string& write_answer_head(Exchange& exchange, const http::ResponseHead& answer,
                                      const http::Framing& framing, std::string_view date_line);
 
-// Writes the head of a 101 to exchange.client: the change to WebSocket, a 200 in HTTP/2. Returns
-// the text.
+// Writes the head of a 101, the change to WebSocket, to exchange.client; in HTTP/2 it is a 200.
+// Returns the text.
 const std::string& write_switch_head(Exchange& exchange, const http::ResponseHead& answer);
 
 // Writes the head of an interim answer (1xx) to `client`. Returns the text.
@@ -36,11 +36,11 @@ void append_limit_fields(const Exchange& exchange, std::string& out);
 // it. Nothing where cors is off.
 void append_cors_fields(const Exchange& exchange, std::string& out);
 
-// Strikes out of a request's trailers what must not reach an upstream.
+// Removes from a request's trailers what must not reach an upstream.
 void filter_request_trailers(const Exchange& exchange, http::Fields& trailers);
 
-// Strikes out of an answer's trailers what its head tells of limits, and the name of the request: a
-// client that takes trailers for fields gets the proxy's word, and no other time to come back.
+// Removes from an answer's trailers what its head says about limits, and the name of the request,
+// so that a client that takes trailers for fields reads the proxy's figures only.
 void filter_answer_trailers(const Exchange& exchange, http::Fields& trailers);
 
 }  // namespace tidegate::proxy

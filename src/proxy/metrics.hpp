@@ -225,7 +225,7 @@ class Metrics : public TrafficCounters {
     // its own.
     template <class Visit>
     static void for_each_route(const RouteNames& routes, Visit&& visit);
-    // Of one route: all requests, and those that were limited.
+    // Counts of one route: all requests, and those that were limited.
     static telemetry::LivePair live_pair(
         Threads threads, const std::function<const RouteCounters&(const Metrics&)>& counts_of);
     static void add_routes(telemetry::LiveTotals& totals, Threads threads,
@@ -237,7 +237,7 @@ class Metrics : public TrafficCounters {
 
     telemetry::GrowingTable<RouteCounters> routes_;
     RouteCounters no_route_;
-    // Of all routes, so that the dashboard need not add up those of each.
+    // Sums of all routes, so that the dashboard need not add up those of each.
     std::array<telemetry::Counter, telemetry::kAnswerClasses> answers_{};
     telemetry::CounterBy<telemetry::Outcome> outcomes_;
     telemetry::CounterBy<telemetry::Outcome> left_routes_;

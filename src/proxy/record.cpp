@@ -126,7 +126,7 @@ void count_exchange(WorkerContext& worker, const Exchange& exchange, telemetry::
 // Identifiers that one decision denies, each once; beyond the bound they are left out.
 class IdentifierSet {
   public:
-    // False: it was there, or there is no room.
+    // False: the set has it already, or is full.
     bool insert(std::string_view identifier) {
         if (all_.size() == all_.capacity()) return false;
         if (std::find(all_.begin(), all_.end(), identifier) != all_.end()) return false;
@@ -140,7 +140,7 @@ class IdentifierSet {
 
 void count_identifiers(const store::LimitDecision& charge, telemetry::TopNames& names,
                        std::chrono::steady_clock::time_point now) {
-    // Each once, though several policies may count it; there are few.
+    // Counts each identifier once, though several policies may count it; there are few.
     for (auto item = charge.items.begin(); item != charge.items.end(); ++item) {
         const bool is_counted = std::any_of(
             charge.items.begin(), item,

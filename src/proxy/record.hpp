@@ -13,10 +13,11 @@
 
 namespace tidegate::proxy {
 
-// Runs once for every request that had a head, whatever became of it.
+// Records a request that has ended. Runs once for every request that had a head.
 void record(WorkerContext& worker, const Exchange& exchange);
 
-// Adds a decision that was charged, once. `request_id` is of the request that asked for it.
+// Adds a charged decision to the activity of the worker's clients. The caller calls it once for
+// each decision. `request_id` names the request that asked for it.
 void note_activity(telemetry::Activity::Names& names, const ask::Ruleset& rules,
                    const ask::Decision& decision, std::string_view request_id,
                    std::chrono::steady_clock::time_point now);

@@ -33,8 +33,8 @@ Task<Fault> grant_continue(Exchange& x) {
     co_return status == IoStatus::ok ? Fault::none : Fault::client_left;
 }
 
-// Sleeps until there is more. The time of the sleeper, `request_body`, begins again for a client
-// that has no room to send, until `last`.
+// Sleeps until more of the body has come. The time of the sleeper, `request_body`, begins again for
+// a client that has no room to send, until `last`.
 Task<Fault> more_of_body(Stream& client, std::chrono::milliseconds patience, SteadyTime last) {
     Sleeper& sleeper = client.sleeper();
     for (;;) {
@@ -60,14 +60,14 @@ Task<Fault> more_of_body(Stream& client, std::chrono::milliseconds patience, Ste
 // The connection reads over a refused request's body up to this size, to go on with the next one.
 constexpr std::uint64_t kDiscardedMax = 65'536;
 
-// The engine's question whether the client has left. Else a sign of it wakes the request.
+// Answers the engine whether the client has left. If not, the request wakes when it leaves.
 bool has_left(void* exchange) {
     Stream& client = *static_cast<Exchange*>(exchange)->client;
     return client.has_left(client.sleeper().wakeup());
 }
 
-// Of an answer that the proxy makes: also the status that a caller of gRPC would get, for limits
-// that count statuses of gRPC.
+// The status of an answer that the proxy makes, with the status that a caller of gRPC would get,
+// for limits that count statuses of gRPC.
 limit::AnswerStatus own_status(const Relay& relay) {
     if (relay.status == 0) return {};
     return {relay.status, static_cast<int>(http::grpc_status_of(relay.status))};
@@ -103,10 +103,10 @@ void end_answer(Exchange& x, const FaultAnswer& answer, IoStatus status) {
     }
 }
 
-// The next two are functions of their own, or the frame of serve() would have room for their
-// answers for as long as a tunnel lasts.
+// The next two are functions of their own: in serve(), its frame would keep room for their answers
+// for as long as a tunnel lasts.
 
-// To an OPTIONS that goes no further: only the upstream knows what it can do.
+// Answers an OPTIONS that goes no further. Only the upstream knows what it can do.
 Task<> send_final_recipient_answer(const WorkerContext& worker, Exchange& x) {
     FaultAnswer answer;
     answer.status = 200;
@@ -114,7 +114,7 @@ Task<> send_final_recipient_answer(const WorkerContext& worker, Exchange& x) {
     return send_answer(worker, x, std::move(answer));
 }
 
-// In the form that the client reads.
+// Sends the refusal in the form that the client reads.
 Task<> send_refusal(const WorkerContext& worker, Exchange& x) {
     return send_answer(worker, x,
                        x.relay.is_grpc ? make_grpc_fault_answer(x) : make_fault_answer(x));
@@ -243,7 +243,7 @@ void finish(WorkerContext& worker, std::unique_ptr<Exchange> exchange) {
     worker.exchanges.give(std::move(exchange));
 }
 
-// The map: every request that had a head goes this way, and record() runs at its end.
+// The map of a request: every one that had a head goes this way, and record() runs at its end.
 Task<> serve(void* worker_context, client::Stream& client) {
     WorkerContext& worker = *static_cast<WorkerContext*>(worker_context);
     std::unique_ptr<Exchange> exchange = worker.exchanges.take();

@@ -17,7 +17,7 @@ namespace tidegate::proxy {
 
 // The steps that all faces share.
 
-// Puts what `x.client` sent into the facts, or refuses what was no request.
+// Puts the head that `x.client` sent into the facts, or refuses what is no request.
 void begin(WorkerContext& worker, Exchange& x);
 // Refuses a malformed message. Requires a complete head.
 void check_framing(Exchange& x);
@@ -28,13 +28,13 @@ void check_framing(Exchange& x);
 Task<ask::Fault> read_body(Exchange& x, std::uint64_t bytes_max, std::string* out);
 // The question to the engine. `x` outlives the answer.
 ask::Question question_of(Exchange& x);
-// Sends `answer`; the connection closes after it if the fault, or a long body, wants that. False:
+// Sends `answer`; the connection closes after it if the fault or a long body requires that. False:
 // the client does not take it all at once, and finish_answer() goes on with the same answer.
 bool begin_answer(const WorkerContext& worker, Exchange& x, const FaultAnswer& answer);
 Task<> finish_answer(Exchange& x, const FaultAnswer& answer);
-// Both, with an answer of its own.
+// Does both, and owns the answer meanwhile.
 Task<> send_answer(const WorkerContext& worker, Exchange& x, FaultAnswer answer);
-// Gives back what does not count, records the request, and keeps the exchange for the next.
+// Settles the charge, records the request, and keeps the exchange for the next one.
 void finish(WorkerContext& worker, std::unique_ptr<Exchange> exchange);
 
 // Serves one request: the callback of client::ConnectionContext, with a WorkerContext.

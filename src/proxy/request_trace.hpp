@@ -1,7 +1,7 @@
 // The trace that a request belongs to, from its head to its end. Without `tracing` in the
 // configuration, a request has none.
 //
-// Whether the spans are exported is decided when the request has ended: requests that fail are
+// The proxy decides whether to export the spans when the request has ended: requests that fail are
 // worth more than those that were chosen by chance.
 #pragma once
 
@@ -47,9 +47,9 @@ struct RequestTrace {
     // The span of the request; drawn when it is first asked for, as most requests are not exported.
     const telemetry::SpanId& own_span();
     void begin_try(const upstream::ServerPtr& server, SteadyTime now);
-    // The last try has come to nothing, and another one follows.
+    // The last try has failed, and another one follows.
     void fail_try(ask::Fault fault);
-    // The last try has come to nothing: the answer of the proxy is no part of it.
+    // The last try has failed: the answer of the proxy is no part of it.
     void end_try();
 };
 
@@ -66,7 +66,7 @@ void append_trace_fields(RequestTrace& trace, std::string& out);
 // Whether the spans of a request that has ended so are exported. Counts against the rates of
 // `keep`. Requires a trace.
 bool is_kept(const Exchange& x, telemetry::Outcome outcome);
-// Hands the spans over to be exported. `record` is what the access log gets.
+// Queues the spans for the exporter. `record` is what the access log gets.
 void keep_trace(const WorkerContext& worker, const Exchange& x,
                 const telemetry::RequestRecord& record);
 

@@ -71,7 +71,7 @@ class Tunnel {
         TunnelFlow flow;
         std::unique_ptr<std::string>
             close{};       // what is left of a Close frame of the proxy's; rarely there
-        TunnelEnd source;  // as the end of a tunnel, if this one closes first
+        TunnelEnd source;  // the end of the tunnel, if this side closes first
         bool has_source_ended = false;  // the source has finished sending
         bool is_finished = false;       // the proxy has sent the receiver its end
         bool is_blocked = false;        // the receiver takes nothing
@@ -108,11 +108,11 @@ class Tunnel {
     SteadyTime now_;
     SteadyTime last_moved_;
     SteadyTime drains_at_ = kNotSet;
-    SteadyTime deadline_ = kNotSet;  // of an end that has begun
+    SteadyTime deadline_ = kNotSet;  // when an end that has begun must be over
     std::optional<TunnelEnd> end_;   // what began it
-    bool is_ending_ = false;         // by the proxy, which puts Close frames
+    bool is_ending_ = false;         // the proxy ends the tunnel, and sends Close frames
     bool is_broken_off_ = false;
-    client::WritePace pace_;  // of the client, while client_waits_
+    client::WritePace pace_;  // how fast the client takes bytes, while client_waits_
     SteadyTime pace_due_{};   // when to look at it
     bool client_waits_ = false;
 };
@@ -203,7 +203,7 @@ bool Tunnel::send_end(Direction& way, To& to) {
     return way.is_finished;
 }
 
-// False: it was not sent.
+// Notes what became of sending. False: nothing was sent.
 bool Tunnel::note_sent(Direction& way, IoStatus status) {
     if (status == IoStatus::ok) {
         way.is_blocked = false;
@@ -229,7 +229,7 @@ void Tunnel::count(const Direction& way, std::size_t bytes) {
     }
 }
 
-// The ends themselves did this.
+// Notes what the two ends of the tunnel did themselves.
 void Tunnel::look_at_ends() {
     for (const Direction* const way : {&up_, &down_}) {
         if (!end_ && (way->flow.has_closed() || way->has_source_ended)) end_ = way->source;
@@ -273,7 +273,7 @@ void Tunnel::look_at_times() {
     look_at_client();
 }
 
-// The client has to take what the proxy holds for it, and what else the upstream has sent.
+// Breaks off if the client does not take what the upstream has sent.
 void Tunnel::look_at_client() {
     if (!down_.is_blocked && client().unsent() == 0) {
         if (!std::exchange(client_waits_, false)) return;
@@ -310,7 +310,7 @@ void Tunnel::begin_end(TunnelEnd why, CloseCode code, std::string_view reason) {
     deadline_ = std::max(deadline_, *worker_.tunnel_drain.began + over);
 }
 
-// An end is gone, or takes nothing: the client sees a broken connection.
+// Ends the tunnel where an end is gone, or takes nothing: the client sees a broken connection.
 void Tunnel::break_off(TunnelEnd why, std::string_view fault) {
     if (!is_ending_ && !end_) {
         end_ = why;
@@ -445,7 +445,7 @@ std::size_t TunnelFlow::follow(std::string_view bytes, limit::Micros now) {
     return admitted_;
 }
 
-// Every frame counts but a Close: of a message in pieces each has to be forwarded, too.
+// Every frame counts but a Close: each frame of a message in pieces has to be forwarded, too.
 FlowFault TunnelFlow::fault_of_frame(limit::Micros now) {
     using Opcode = http::WebSocketFrameHead::Opcode;
     const http::WebSocketFrameHead& head = follower_.head();

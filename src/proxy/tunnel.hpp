@@ -26,10 +26,10 @@ std::string websocket_accept(std::string_view key);
 // key: 16 random bytes in base64 (RFC 6455 section 4.1).
 std::string random_websocket_key();
 
-// Has the request forwarded as a handshake (relay.is_upgrade) if it is one and its route takes
-// WebSockets; a request that asks for no WebSocket stays as it is. An extended CONNECT gets a key
-// (websocket_key), and is never anything but a handshake. Returns what is wrong with one. Requires
-// a route.
+// Marks the request as a handshake (relay.is_upgrade) if it is one and its route takes WebSockets;
+// a request that asks for no WebSocket stays as it is. An extended CONNECT gets a key
+// (websocket_key), and is never forwarded as anything but a handshake. Returns what is wrong with a
+// handshake. Requires a route.
 ask::Fault check_upgrade(Exchange& x);
 
 // Whether the upstream's 101 belongs to the handshake that was forwarded.
@@ -43,7 +43,7 @@ Task<IoStatus> pass_on_switch(WorkerContext& worker, Exchange& x);
 // extended CONNECT has succeeded with any 2xx (RFC 9110 section 9.3.6).
 bool passes_for_tunnel(const Exchange& x, int status);
 
-// Why the proxy lets nothing of a direction go on.
+// Why the proxy stops a direction of a tunnel.
 enum class FlowFault : std::uint8_t {
     none,
     too_many_messages,  // over `messages` of the route's `tunnel`
@@ -60,13 +60,13 @@ class TunnelFlow {
         : follower_(source), bounds_(bounds) {}
 
     // How many of `bytes` may go on: whole heads of frames, and what there is of their payloads.
-    // `bytes` begin where sent() has got to. A frame over the bounds does not go on, nor does
-    // anything behind it.
+    // `bytes` begin behind those that sent() was called for. A frame over the bounds does not go
+    // on, nor does anything behind it.
     std::size_t admit(std::string_view bytes, limit::Micros now) {
         // Most steps of a direction find nothing new.
         return bytes.size() == admitted_ && !is_ending() ? admitted_ : follow(bytes, now);
     }
-    // So many of the bytes that were admitted have gone on.
+    // The caller has sent so many of the admitted bytes.
     void sent(std::size_t bytes) { admitted_ -= bytes; }
 
     // No frame goes on after the one that has begun.
@@ -85,19 +85,19 @@ class TunnelFlow {
     http::FrameFollower follower_;
     const config::TunnelBounds* bounds_;
     limit::Bucket bucket_;
-    std::size_t admitted_ = 0;  // and not sent
+    std::size_t admitted_ = 0;  // admitted, and not sent yet
     FlowFault fault_ = FlowFault::none;
     bool is_stopping_ = false;
     bool is_stopped_ = false;  // at a frame's end
 };
 
-// Relays what goes through `x.tunnel`, whose 101 the client has. Gives back what only forwarding
-// needed. Ends when both ends know that the tunnel is over, or one is gone; `client_left`: the
-// proxy has cut the client off.
+// Relays the bytes of `x.tunnel`, whose 101 the client has. Frees what only forwarding needed. Ends
+// when both ends know that the tunnel is over, or one is gone; `client_left`: the proxy has cut the
+// client off.
 Task<ask::Fault> run_tunnel(WorkerContext& worker, Exchange& x);
 
-// When a tunnel ends in a drain: `number` counts the tunnels that end before it. However many
-// follow, they are spread over the whole time.
+// When a tunnel ends in a drain: `number` counts the tunnels that end before it. The ends are
+// spread over the whole time, however many there are.
 std::chrono::milliseconds drain_delay(std::uint32_t number, std::chrono::milliseconds over);
 
 }  // namespace tidegate::proxy

@@ -1,8 +1,7 @@
-#include "proxy/forward.hpp"
-
 #include <algorithm>
 
 #include "http/grpc.hpp"
+#include "proxy/forward.hpp"
 #include "proxy/heads.hpp"
 
 namespace tidegate::proxy {
@@ -83,7 +82,7 @@ Task<Fault> Upload::hold() {
     co_return fault;
 }
 
-// The head and the present part of the body leave in one write; the rest follows beside the answer.
+// Sends the head and what has come of the body in one write; the rest follows beside the answer.
 Fault Upload::begin() {
     state_ = State::idle;
     fault_ = Fault::none;
@@ -100,7 +99,7 @@ Fault Upload::begin() {
         has_passed_on_ = batch.count > 0;
     }
     if (fault != Fault::none) return fault;
-    // Only where the route holds bodies of this size: elsewhere it would depend on when they came.
+    // Only if the route holds bodies of this size: else the head would depend on when they came.
     std::optional<std::uint64_t> whole_body;
     const std::uint64_t held_max =
         client_.framing().expects_continue ? 0 : x_.decision.route->buffer;
@@ -142,7 +141,7 @@ Task<> Upload::end() {
     while (state_ == State::running) co_await answer_sleeper_.sleep();
 }
 
-// The present part of the body, held to its bound.
+// Takes what has come of the body, and checks the bound of the whole body.
 BodyBatch Upload::take_body(Fault& fault) {
     const auto& bounds = x_.config().limits_on_requests;
     BodyBatch batch = client_.take_body({bounds.header_bytes, bounds.headers});
@@ -212,8 +211,8 @@ Task<Fault> Upload::send_body() {
     }
 }
 
-// Sends all but the end of a long body, through a pipe. Where there is no pipe it does nothing, and
-// the body is copied. take_body() has compared the announced length with the route's bound.
+// Sends all but the end of a long body, through a pipe. Without a pipe it does nothing, and the
+// body is copied. take_body() has compared the announced length with the route's bound.
 Task<Fault> Upload::splice_body() {
     Sleeper& sleeper = x_.upstream->upload_sleeper;
     SplicePipe pipe(worker_.pipes);
@@ -275,12 +274,12 @@ Task<Fault> Upload::more_of_body(Sleeper& sleeper, SplicePipe* pipe) {
                 break;
         }
         if (may_send_ && client_.lacks_room()) {
-            // What a conversation was silent before is none of this.
+            // The silence of a conversation before this does not count.
             if (is_conversing && rate_.is_waiting()) rate_.end_wait(steady_now());
             is_conversing = false;
             if (!wait_for_room(sleeper)) co_return Fault::body_timeout;
         } else if (is_conversation() && !is_conversing) {
-            // Perhaps since it sleeps here.
+            // The call may have become a conversation while this coroutine slept.
             is_conversing = true;
             if (rate_.is_held_back()) rate_.end_wait(steady_now());
             sleeper.allow(x_.decision.route->stream_idle);
@@ -302,9 +301,9 @@ bool Upload::is_conversation() const {
     return x_.relay.is_grpc && x_.relay.reached >= Reached::answer;
 }
 
-// The client cannot send: it is not its silence that is bounded, only all of the time that the body
-// takes; of a conversation, the time without room. The upload makes room for requests of others as
-// any that waits for its client. False when the time is over.
+// The client cannot send, so its silence is not bounded, only the whole time that the body takes;
+// of a conversation, the time without room. The upload makes room for requests of others like any
+// that waits for its client. False when the time is over.
 bool Upload::wait_for_room(Sleeper& sleeper) {
     const SteadyTime time = steady_now();
     if (!rate_.is_waiting()) rate_.begin_wait(time, x_.relay.bytes_received);

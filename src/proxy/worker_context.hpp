@@ -20,8 +20,8 @@ namespace tidegate::proxy {
 
 // The tunnels of a worker that drains.
 struct TunnelDrain {
-    std::optional<SteadyTime> began;  // noticed by the first
-    std::uint32_t scheduled = 0;      // so many know when they end
+    std::optional<SteadyTime> began;  // when the first tunnel noticed the drain
+    std::uint32_t scheduled = 0;      // tunnels that know when they end
 };
 
 struct WorkerContext {
@@ -35,8 +35,8 @@ struct WorkerContext {
     http::DateField date;  // the worker sets it every tick
     TunnelDrain tunnel_drain{};
     telemetry::Activity activity{};
-    std::string client_text{};     // of record(): the client's address, while the log takes it
-    std::uint64_t held_bytes = 0;  // that bodies may take which are read before they are sent
+    std::string client_text{};     // where record() writes the client's address
+    std::uint64_t held_bytes = 0;  // bytes for bodies that the proxy reads before it sends them
     SplicePipes pipes{};           // for long bodies
 };
 

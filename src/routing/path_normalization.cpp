@@ -135,9 +135,9 @@ struct Manner {
 
 // Builds the text of one reading, segment by segment. Linear: `..` removes only text that was added
 // once.
-class Reader {
+class PathReader {
   public:
-    Reader(std::string_view path, const Manner& manner) : path_(path), manner_(manner) {
+    PathReader(std::string_view path, const Manner& manner) : path_(path), manner_(manner) {
         out_.reserve(path.size());
         out_ = "/";
     }
@@ -218,7 +218,7 @@ std::string as_sent(std::string_view path) {
 }
 
 void add_reading(std::string_view path, const Manner& manner, std::vector<PathReading>& readings) {
-    std::string text = Reader(path, manner).read();
+    std::string text = PathReader(path, manner).read();
     for (const PathReading& reading : readings)
         if (reading.text == text && reading.decoded == text) return;
     readings.push_back({text, text});
@@ -237,7 +237,7 @@ std::vector<PathReading> readings_of(std::string_view path, const PathShape& sha
     std::vector<PathReading> readings;
     Manner untouched;
     untouched.dots_removed = false;
-    readings.push_back({as_sent(path), Reader(path, untouched).read()});
+    readings.push_back({as_sent(path), PathReader(path, untouched).read()});
 
     both(has(kEncodedSlash), [&](bool slash) {
         both(has(kBackslash), [&](bool backslash) {

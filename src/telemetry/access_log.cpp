@@ -119,9 +119,9 @@ class WakeUp {
     std::atomic<bool> signalled_{false};
 };
 
-// What belongs to one thread that writes records.
-struct alignas(64) Producer {
-    Producer(std::size_t ring_bytes, std::uint64_t seed) : ring(ring_bytes), random(seed) {}
+// What the log has for each thread that writes records.
+struct alignas(64) LogProducer {
+    LogProducer(std::size_t ring_bytes, std::uint64_t seed) : ring(ring_bytes), random(seed) {}
 
     // Marsaglia's xorshift64*: quick, and good enough to choose lines by.
     std::uint64_t next_random() {
@@ -223,11 +223,11 @@ struct AccessLog::Impl {
           sample_below(sample_bound(options.sample)) {
         for (std::size_t i = 0; i < threads; ++i) {
             producers.push_back(
-                std::make_unique<Producer>(options.ring_bytes, 0x9e3779b97f4a7c15ULL * (i + 1)));
+                std::make_unique<LogProducer>(options.ring_bytes, 0x9e3779b97f4a7c15ULL * (i + 1)));
         }
     }
 
-    bool is_chosen(Producer& producer, const RequestRecord& record) const {
+    bool is_chosen(LogProducer& producer, const RequestRecord& record) const {
         const bool went_on = record.outcome == Outcome::forwarded ||
                              record.outcome == Outcome::answered ||
                              record.outcome == Outcome::redirected;
@@ -254,7 +254,7 @@ struct AccessLog::Impl {
     std::atomic<LogFormat> format;
     const std::chrono::milliseconds stop_patience;
     std::atomic<std::uint64_t> sample_below;
-    std::vector<std::unique_ptr<Producer>> producers;
+    std::vector<std::unique_ptr<LogProducer>> producers;
     WakeUp wake_up;
     std::atomic<bool> stop{false};
     std::atomic<bool> reopen_asked{false};
@@ -290,7 +290,7 @@ AccessLog::~AccessLog() {
 void AccessLog::write(std::size_t thread, const RequestRecord& record) {
     if (!impl_) return;
     assert(thread < impl_->producers.size());
-    Producer& producer = *impl_->producers[thread];
+    LogProducer& producer = *impl_->producers[thread];
     if (!impl_->is_chosen(producer, record)) return;
     const std::string_view line =
         producer.formatter.line(impl_->format.load(std::memory_order_relaxed), record);
@@ -301,7 +301,7 @@ void AccessLog::write(std::size_t thread, const RequestRecord& record) {
         impl_->wake_up.signal();
         return;
     }
-    // The writer comes by itself; it is called only when that would be too late.
+    // The writer wakes by itself; it is woken only when that would be too late.
     const std::size_t worth_a_call = ring.capacity() / 4;
     if (ring.used_at_most() > worth_a_call && ring.used() > worth_a_call) impl_->wake_up.signal();
 }

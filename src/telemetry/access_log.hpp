@@ -30,16 +30,16 @@ class LogOutput {
     LogOutput& operator=(const LogOutput&) = delete;
 
     // Writes whole lines, the two pieces one after the other. Returns how many lines were lost: all
-    // that had not been written when an error came.
+    // that were not written before an error.
     std::uint64_t write(std::array<std::string_view, 2> lines);
 
-    // What cannot be opened leaves the former file. A named pipe must have its reader.
+    // Opens the path anew. If that fails, the former file stays. A named pipe must have its reader.
     void reopen();
 
     static constexpr std::chrono::seconds kReaderPatience{2};
 
   private:
-    // What is left of `data` when no more can be written; empty when all was.
+    // Returns what of `data` could not be written; empty when all was.
     std::string_view write_all(std::string_view data);
     bool wait_until_writable() const;
     void report(bool broken, int error);
@@ -48,7 +48,7 @@ class LogOutput {
     std::chrono::milliseconds patience_;
     int fd_;
     bool torn_ = false;    // the last line ends in the middle
-    bool broken_ = false;  // the last write failed; said once
+    bool broken_ = false;  // the last write failed, and the error log says so
 };
 
 // Lines go through a bounded ring a thread; when it is full, the log drops and counts them, and no
@@ -62,7 +62,7 @@ class AccessLog {
         // Share of requests written; those with an error, or not forwarded, always are.
         double sample = 1.0;
         std::size_t ring_bytes = 1 << 20;  // each thread's
-        // How long the end of the log waits for whoever reads it.
+        // How long the end of the log waits for the program that reads it.
         std::chrono::milliseconds stop_patience{2'000};
     };
 

@@ -1,21 +1,196 @@
-// What the admin listener shows of the clients of a thread: the most frequent identifiers, and the
-// last requests that a limit refused.
+// What the admin listener shows of the clients of a thread: the most frequent identifiers of the
+// last one to two minutes, and the last requests that a limit refused.
 #pragma once
 
 #include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
-#include "telemetry/top_names.hpp"
-
 namespace tidegate::telemetry {
+
+// Counts the most frequent names of a stream in bounded memory (the algorithm Space-Saving).
+//
+// There is a counter for each of a fixed number of names. A name without a counter takes that of
+// the least frequent one and goes on from its count; how high that was is the new name's error. So
+// a count is never too low, at most `error` too high, and no error is above total() / names_max().
+// Every name that came more often than that has a counter.
+//
+// One thread. No allocation after the constructor; adding takes constant time.
+class SpaceSaving {
+  public:
+    static constexpr std::size_t kNamesMax = 16'384;
+    static constexpr std::size_t kNameBytesMax = 128;  // as identifiers have them
+
+    struct Name {
+        std::string_view name;    // valid until the next add() or clear()
+        std::uint64_t count = 0;  // never too low
+        std::uint64_t error = 0;  // how much too high `count` may be
+    };
+
+    // Requires 1 <= names_max <= kNamesMax. `secret` keys the hash of the names, which clients
+    // choose.
+    SpaceSaving(std::size_t names_max, std::uint64_t secret);
+
+    // Counts `name` once. Of a longer name than kNameBytesMax, only the first bytes count.
+    void add(std::string_view name);
+    void clear();
+
+    std::size_t names_max() const { return names_max_; }
+    std::size_t size() const { return size_; }
+    std::uint64_t total() const { return total_; }
+    // How often a name without a counter may have come; 0 while there are free counters.
+    std::uint64_t missed_max() const { return size_ < names_max_ ? 0 : buckets_[least_].count; }
+
+    // Calls `visit(Name)` for the names of the counters from `begin` to before `end`, which is at
+    // most size(). Counters are in no order; one keeps its place, and may get another name.
+    template <class Visit>
+    void for_each(std::size_t begin, std::size_t end, Visit&& visit) const {
+        for (std::size_t i = begin; i < end; ++i) {
+            const auto counter = static_cast<Index>(i);
+            visit(Name{name_of(counter), buckets_[counters_[i].bucket].count, counters_[i].error});
+        }
+    }
+
+  private:
+    using Index = std::uint16_t;
+    static constexpr Index kNone = std::numeric_limits<Index>::max();
+
+    struct Counter {
+        std::uint32_t hash;
+        std::uint32_t error;
+        Index bucket;
+        Index before;  // of the same bucket
+        Index after;
+        std::uint8_t bytes;  // of its name
+    };
+    // The counters of the same count. Buckets are a list in the order of their counts.
+    struct Bucket {
+        std::uint32_t count;
+        Index first;
+        Index lower;
+        Index higher;  // also the list of free buckets
+    };
+
+    std::string_view name_of(Index counter) const {
+        return {&names_[counter * kNameBytesMax], counters_[counter].bytes};
+    }
+    std::size_t next_slot(std::size_t slot) const { return (slot + 1) & (slots_.size() - 1); }
+    std::size_t home_slot(std::uint32_t hash) const { return hash & (slots_.size() - 1); }
+    void name_counter(Index counter, std::string_view name, std::uint32_t hash, std::size_t slot);
+    void remove_from_slots(Index counter);
+    // Moves a counter to the bucket of the next count.
+    void raise(Index counter);
+    void begin_at_one(Index counter);
+    void attach(Index counter, Index bucket);
+    void detach(Index counter);
+    // A bucket of `count` between two neighbours, either of which may be kNone.
+    Index insert_bucket(std::uint32_t count, Index lower, Index higher);
+    void remove_bucket(Index bucket);
+
+    std::size_t names_max_;
+    std::uint64_t secret_;
+    std::vector<Index> slots_;  // open addressing: positions of counters
+    // Not initialised before they are used, so that an idle thread takes no memory for them.
+    std::unique_ptr<Counter[]> counters_;
+    std::unique_ptr<Bucket[]> buckets_;
+    std::unique_ptr<char[]> names_;
+    std::size_t size_ = 0;
+    std::size_t buckets_begun_ = 0;
+    Index free_bucket_ = kNone;
+    Index least_ = kNone;  // the bucket of the lowest count
+    std::uint64_t total_ = 0;
+};
+
+// What one thread has counted, as a value that another thread may read.
+struct CountedNames {
+    struct Name {
+        std::size_t begin = 0;  // in `text`
+        std::size_t bytes = 0;
+        std::uint64_t count = 0;  // never too low
+        std::uint64_t error = 0;  // how much too high `count` may be
+    };
+    std::string_view name_of(const Name& one) const {
+        return std::string_view(text).substr(one.begin, one.bytes);
+    }
+
+    std::vector<Name> names;  // if a name is there twice, the last one counts
+    std::string text;
+    std::uint64_t total = 0;       // names that were added
+    std::uint64_t missed_max = 0;  // how often a name that is not listed may have come
+    std::size_t names_max = 0;
+};
+
+// A copy of a TopNames that is made in pieces, so that requests of the thread that counts wait
+// for one piece at most. What that thread counts between two pieces may be missing: each count is
+// right for some moment between the first piece and the last, and a name that came more often than
+// `missed_max` before the first piece is there.
+struct NamesCopy {
+    std::array<CountedNames, 2> generations;  // the one before, and the current one
+
+    // Where the next piece begins.
+    std::size_t generation = 0;
+    std::size_t next = 0;
+    std::chrono::steady_clock::time_point ends{};  // of the current generation
+};
+
+// One thread. Counts begin anew every minute, at the same moment on all threads; the minute before
+// is kept.
+class TopNames {
+  public:
+    using Time = std::chrono::steady_clock::time_point;
+    static constexpr std::chrono::seconds kGeneration{60};
+    static constexpr std::size_t kPieceNames = 256;
+
+    // See SpaceSaving.
+    TopNames(std::size_t names_max, std::uint64_t secret)
+        : current_(names_max, secret), former_(names_max, secret) {}
+
+    // Requires that `now` never goes back.
+    void add(std::string_view name, Time now) {
+        if (now >= ends_) begin_generation(now);
+        current_.add(name);
+    }
+    // Copies at most kPieceNames more names of this generation and the one before, and begins anew
+    // if the generation is another than at the last piece. True: the copy is whole.
+    bool copy_piece(NamesCopy& copy, Time now);
+
+    // How long counts reach back at `now`, in a process that began at `began`.
+    static std::chrono::seconds reach(Time now, Time began);
+
+  private:
+    void begin_generation(Time now);
+
+    SpaceSaving current_;
+    SpaceSaving former_;
+    Time ends_{};  // of the current generation
+};
+
+// A name of several threads and generations.
+struct FrequentName {
+    std::string name;
+    std::uint64_t at_least = 0;
+    std::uint64_t error = 0;  // how much too low `at_least` may be
+};
+
+struct TopList {
+    std::vector<FrequentName> names;  // most frequent first
+    std::uint64_t total = 0;
+    // No error is higher, and every name that came more often is in `names` unless the list was
+    // cut.
+    std::uint64_t error_max = 0;
+};
+
+// The `length` most frequent names of all of `parts`.
+TopList merge(std::span<const CountedNames> parts, std::size_t length);
 
 // The first kBytesMax bytes of a text of a client or of the configuration: any bytes.
 class DenialText {
@@ -35,16 +210,16 @@ class DenialText {
 };
 
 struct Denial {
-    std::uint64_t number = 0;  // of its thread, from 1
+    std::uint64_t number = 0;  // the number among the denials of its thread, from 1
     std::chrono::system_clock::time_point time;
     DenialText request_id;
-    DenialText identifier;  // that was over the limit
+    DenialText identifier;  // the one that was over the limit
     DenialText route;
     DenialText policy;
     DenialText limit;
-    std::int64_t count = 0;  // units of the limit that were taken
+    std::int64_t count = 0;  // units of the limit that requests have taken
     std::int64_t quota = 0;
-    std::optional<std::int64_t> retry_after_seconds;  // unset: cannot be told
+    std::optional<std::int64_t> retry_after_seconds;  // unset: Tidegate cannot tell
 };
 
 // A row of the table of fields that `/api/denials` and the reference have.
@@ -99,8 +274,8 @@ class DenialLog {
     // Whether the denial of `identifier` is kept; if so, the caller calls keep(). Counts what is
     // not. Requires that `now` never goes back.
     bool admits(std::string_view identifier, Time now);
-    // The denial that happens at `time`: the caller fills in what else it knows. Valid until the
-    // next call. Once the log is full, it has the memory of the oldest one.
+    // Returns the denial that happens at `time`, for the caller to fill in what else it knows.
+    // Valid until the next call. Once the log is full, it reuses the memory of the oldest denial.
     Denial& keep(std::chrono::system_clock::time_point time);
 
     // Those whose number is above `number`, oldest first: the first `count_max` of them.
@@ -114,7 +289,7 @@ class DenialLog {
     };
 
     std::uint64_t secret_;
-    // Of the current second.
+    // The next four are about the current second.
     Time ends_{};
     std::array<Kept, kDenialsPerSecond> kept_{};
     std::size_t identifiers_ = 0;
@@ -131,8 +306,8 @@ class Activity {
   public:
     using Time = std::chrono::steady_clock::time_point;
 
-    // What it keeps while it is on. Takes about 650 KiB of addresses at 1,024 names, and memory
-    // once names come.
+    // What a thread keeps while the activity is on. With 1,024 names it takes about 650 KiB of
+    // addresses; memory only once names come.
     struct Names {
         Names(std::size_t names_max, std::uint64_t secret)
             : requests(names_max, secret), denials(names_max, secret), denied(secret) {}
@@ -142,12 +317,12 @@ class Activity {
         DenialLog denied;
     };
 
-    // Keeps `names_max` names of each kind from now on; 0: none, and no denials. What was kept
-    // stays if the number does. Throws std::bad_alloc; then nothing has changed.
+    // Keeps `names_max` names of each kind from now on; 0: none, and no denials. Begins anew unless
+    // the number is the same. Throws std::bad_alloc; then nothing has changed.
     void set_names_max(std::size_t names_max);
 
     std::size_t names_max() const { return names_max_; }
-    // Another one after set_names_max() has begun anew.
+    // Changes whenever set_names_max() begins anew.
     std::uint64_t version() const { return version_; }
     // Null: off.
     Names* names() { return names_.get(); }
@@ -158,25 +333,25 @@ class Activity {
     std::unique_ptr<Names> names_;
 };
 
-// Of what a thread remembers, what the admin listener asks for.
+// Which part of an activity the admin listener asks for.
 enum class ActivityKind : std::uint8_t {
     top_requests,  // identifiers with most requests
     top_denials,   // identifiers that were most often over a limit
     denials,       // the last requests that a limit refused
 };
 
-// What the admin listener shows of a thread, as a value of its own. Made in pieces, so that
-// requests wait for one piece at most.
+// A copy of a part of an activity, for the admin listener. It is made in pieces, so that requests
+// wait for one piece at most.
 struct ActivityCopy {
     static constexpr std::size_t kPieceDenials = 16;
 
-    // The next piece; true: it was the last one. On the thread of `activity`.
+    // Adds the next piece, on the thread of `activity`. True: it was the last one.
     bool add_piece(Activity& activity, ActivityKind kind, Activity::Time now);
 
     NamesCopy names;              // of the kind asked for
     std::vector<Denial> denials;  // oldest first
     std::uint64_t denials_left_out = 0;
-    std::uint64_t version = 0;  // of what the pieces so far are of
+    std::uint64_t version = 0;  // of the activity that the pieces so far come from
 };
 
 }  // namespace tidegate::telemetry

@@ -37,16 +37,16 @@ class ByteRing {
         head_.store(head + data.size(), std::memory_order_release);
         return true;
     }
-    // Producer: at least what waits to be taken; as of the last time push() had to look.
+    // Producer: an upper bound of the bytes that wait, from the last time that push() had to look.
     std::size_t used_at_most() const { return head_.load(std::memory_order_relaxed) - tail_seen_; }
-    // Producer: looks again.
+    // Producer: how many bytes wait now.
     std::size_t used() {
         tail_seen_ = tail_.load(std::memory_order_acquire);
         return used_at_most();
     }
 
-    // Consumer: what waits, oldest first, in two pieces because it may wrap around. Stays valid
-    // until pop().
+    // Consumer: the bytes that wait, oldest first, in two pieces because they may wrap around.
+    // Valid until pop().
     std::array<std::string_view, 2> peek() const {
         const std::size_t tail = tail_.load(std::memory_order_relaxed);
         const std::size_t size = head_.load(std::memory_order_acquire) - tail;

@@ -1,4 +1,4 @@
-// What the metrics of a room are made of.
+// Counters and histograms, which the metrics of a room are made of.
 //
 // Each room that counts has a class `Metrics` in `ROOM/metrics.hpp`: its counters, one object a
 // thread. The thread alone writes it, with plain relaxed loads and stores (no locked instruction on
@@ -127,7 +127,7 @@ constexpr std::array<nanoseconds, kSize * kCuts> cut(const std::array<nanosecond
     return cuts;
 }
 
-// A Histogram with each bucket cut in kCuts, for percentiles. Takes as many times the memory.
+// A Histogram with each bucket cut in kCuts, for percentiles. Takes kCuts times the memory.
 template <const auto& kBounds>
 class FineHistogram {
   public:

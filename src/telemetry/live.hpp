@@ -61,8 +61,8 @@ struct LivePolicy {
 
 inline constexpr std::size_t kLiveColumnsMax = 64;
 
-// Which column the decisions of a limit are in: that of its policy, or that of the rest. There may
-// be thousands of limits, so this is kept from second to second; it grows with their names.
+// Which column has the decisions of a limit: that of its policy, or that of the rest. There may be
+// thousands of limits, so this is kept from second to second; it grows with their names.
 class LivePolicies {
   public:
     // The policy of the limit in the next slot.
@@ -80,7 +80,7 @@ class LivePolicies {
     std::set<LivePolicy> others_;
 };
 
-// What is counted. A new count is a member here and in kLiveCounts;
+// What the dashboard counts. A new count is a member here and in kLiveCounts;
 // admin/dashboard_answer.cpp shows it.
 struct LiveCounts {
     std::uint64_t requests() const;  // of all outcomes
@@ -99,7 +99,7 @@ inline constexpr std::tuple kLiveCounts{
 
 // Counts since the start, and what their columns are. Columns are only ever added at the end.
 struct LiveTotals : LiveCounts {
-    // With a count of 0 for each column.
+    // Adds the columns, with a count of 0 each.
     void add_policies(const LivePolicies& columns);
     // Each route once, in the order of the columns. Requires has_room_for_route().
     void add_route(const std::string& route, LivePair counts);
@@ -115,7 +115,7 @@ struct LiveTotals : LiveCounts {
     std::vector<std::uint64_t> request_cuts;
 };
 
-// What is so now.
+// What is read at the end of a sample.
 struct LiveGauges {
     struct Servers {
         std::uint32_t all = 0;
@@ -128,7 +128,7 @@ struct LiveGauges {
     std::vector<Servers> upstreams;  // in the order of the configuration
 };
 
-// Counts of the time of the sample.
+// What the process did in the time of the sample.
 struct LiveSample : LiveCounts {
     std::int64_t time_ms = 0;  // Unix time of its end; higher than that of every earlier one
     std::int64_t took_ms = 0;
@@ -148,7 +148,7 @@ class LiveSeries {
                std::span<const nanoseconds> request_bounds, SteadyTime began)
         : decision_bounds_(decision_bounds), request_bounds_(request_bounds), ended_(began) {}
 
-    // What has changed since the last sample becomes one.
+    // Adds a sample of what has changed since the last one.
     void add(LiveTotals totals, LiveGauges gauges, std::chrono::system_clock::time_point time,
              SteadyTime now);
 

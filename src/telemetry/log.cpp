@@ -24,10 +24,10 @@ namespace {
 constexpr std::size_t kQueuedLinesMax = 1024;
 constexpr std::chrono::milliseconds kFlushPatience{1'000};
 
-// Standard error by plain writes: a failure there cannot be reported anywhere.
+// Writes to standard error, without checks: a failure there cannot be reported anywhere.
 class StderrSink : public spdlog::sinks::base_sink<std::mutex> {
   public:
-    // How often the writer has come to a flush.
+    // How many flushes the writer has done.
     std::uint64_t flushes() {
         const std::lock_guard lock(flush_mutex_);
         return flushes_;
@@ -117,7 +117,7 @@ bool log_enabled(Level level) {
 
 void log_line(Level level, std::string_view message) {
     if (!log_enabled(level)) return;
-    // Text of a peer may be part of a message; it must not make lines of its own.
+    // A message may contain text of a peer, which must not make lines of its own.
     the_error_log().logger->log(spdlog_level(level), spdlog::string_view_t{displayable(message)});
 }
 

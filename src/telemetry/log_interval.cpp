@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-
 namespace tidegate::telemetry {
 
 std::uint64_t RepeatedFailures::note(std::string_view kind, Time now) {
@@ -13,9 +12,9 @@ std::uint64_t RepeatedFailures::note(std::string_view kind, Time now) {
     auto found = kinds_.find(kind);
     if (found == kinds_.end()) {
         make_room();
-        found = kinds_.emplace(kind, Kind{now, 0, false}).first;
+        found = kinds_.emplace(kind, Repeats{now, 0, false}).first;
     }
-    Kind& one = found->second;
+    Repeats& one = found->second;
     ++one.untold;
     if (now < one.due) return 0;
     one.due = now + kEvery;
@@ -29,7 +28,7 @@ bool RepeatedFailures::recovered(std::string_view kind) {
     return found != kinds_.end() && std::exchange(found->second.was_told, false);
 }
 
-// Of all kinds the one that was logged longest ago goes.
+// Forgets the kind whose last line is the oldest.
 void RepeatedFailures::make_room() {
     if (kinds_.size() < kKindsMax) return;
     kinds_.erase(std::min_element(kinds_.begin(), kinds_.end(), [](const auto& a, const auto& b) {

@@ -48,14 +48,15 @@ class RepeatedFailures {
     static constexpr std::size_t kKindsMax = 256;
     static constexpr std::chrono::minutes kEvery{1};
 
-    // Notes one failure of this kind. How many there were since the last line, this one included,
-    // if a line is due; else 0.
+    // Notes one failure of this kind. If a line is due, returns how many there were since the last
+    // line, this one included; else 0.
     std::uint64_t note(std::string_view kind, Time now);
-    // It went well again. True if a line has told of the failure since it last did.
+    // Notes that it went well again. True if a line has told of the failure since it last went
+    // well.
     bool recovered(std::string_view kind);
 
   private:
-    struct Kind {
+    struct Repeats {
         Time due{};                // of the next line
         std::uint64_t untold = 0;  // failures since the last line
         bool was_told = false;     // since it last went well
@@ -64,13 +65,14 @@ class RepeatedFailures {
     void make_room();
 
     std::mutex mutex_;
-    std::map<std::string, Kind, std::less<>> kinds_;  // guarded by mutex_
+    std::map<std::string, Repeats, std::less<>> kinds_;  // guarded by mutex_
 };
 
-// Those of this process.
+// The repeated failures of this process.
 RepeatedFailures& repeated_failures();
 
-// The end of a line about `times` failures: ` (30 times since the last such line)`; empty for one.
+// The end of a log line about `times` failures: ` (30 times since the last such line)`; empty for
+// one.
 std::string times_text(std::uint64_t times);
 
 }  // namespace tidegate::telemetry

@@ -1,18 +1,18 @@
 // A request record as a line of the access log. Pure, and without allocation: each thread has a
 // formatter with a buffer that fits the longest line there can be.
 //
-// telemetry/request_record.hpp has the fields and their order. What is not known is an empty
-// string. A text that is longer than its row allows is cut, and then ends in `...`.
+// telemetry/request_record.hpp has the fields and their order. A text that is not known is empty. A
+// text that is longer than its row allows is cut, and then ends in `...`.
 //
 // JSON is one object a line.
 //
-// Text is the common log format, followed by the same facts as name="value". What stands between
-// quotes is escaped as in JSON; in the request line spaces are, too, and a lone `-`, which stands
-// for what is not known. The value of `identifiers` is a list: an identifier that holds a comma, a
-// space, a quote, a backslash or anything but printable ASCII is a JSON string in it, whose quotes
-// and backslashes the value escapes once more. docs/operating.md has the grammar.
+// Text is the common log format, followed by the same facts as name="value". Text between quotes is
+// escaped as in JSON; in the request line spaces are, too, and a lone `-`, which means not known.
+// The value of `identifiers` is a list: an identifier that holds a comma, a space, a quote, a
+// backslash or anything but printable ASCII is a JSON string in it, whose quotes and backslashes
+// the value escapes once more. docs/operating.md has the grammar.
 //
-// logfmt has the fields of JSON, as name=value. A value stands in quotes, escaped as in JSON, if it
+// logfmt has the fields of JSON, as name=value. A value is in quotes, escaped as in JSON, if it
 // is empty, `null`, or holds anything but printable ASCII, or a space, `=`, quote or backslash;
 // `identifiers` always do, as a list as in text.
 #pragma once
@@ -30,7 +30,7 @@
 
 namespace tidegate::telemetry {
 
-// What the longest value of a field takes in any form, were every byte of it escaped.
+// How many bytes the longest value of a field takes in any form, with every byte escaped.
 constexpr std::size_t value_bytes_max(const RequestField& field) {
     constexpr std::size_t kCutMarkBytes = 3;
     // A number, a time, or the word of an enum.
@@ -47,7 +47,7 @@ constexpr std::size_t value_bytes_max(const RequestField& field) {
     return kWordBytesMax;
 }
 
-// What the longest line takes in any form.
+// How many bytes the longest line takes in any form.
 constexpr std::size_t line_bytes_max() {
     constexpr std::size_t kMarksBytes = 64;      // the common log format's, and the line's end
     constexpr std::size_t kPairMarksBytes = 12;  // `,"":["` and the like
@@ -90,7 +90,7 @@ class LogLineFormatter {
     void put(Outcome outcome);
     void put(Face face);
     void put(HttpVersion version);
-    // RFC 3339, of the line.
+    // The time of the line, as RFC 3339 has it.
     void put(Time time);
 
     // A text that the program knows when it is compiled.

@@ -130,7 +130,7 @@ MergedHistogram merge(Threads<Metrics> threads, HistogramOf&& histogram_of) {
 
 class Exposition;
 
-// The samples of one metric; its place in the exposition, so copies mean the same.
+// Adds samples to one metric of an exposition. A copy adds to the same metric.
 class Family {
   public:
     // Requires as many values as the metric has labels.
@@ -164,7 +164,7 @@ class Exposition {
 
     // The Prometheus text format, without metrics that have no sample. Called once, at the end.
     std::string text();
-    // What was begun, also without a sample.
+    // All metrics that were begun, also those without a sample.
     const std::vector<MetricInfo>& metrics() const;
 
   private:
@@ -175,20 +175,20 @@ class Exposition {
 
 // A text as an argument of a template.
 template <std::size_t kSize>
-struct Text {
-    consteval Text(const char (&text)[kSize]) { std::copy_n(text, kSize, chars); }
+struct LiteralText {
+    consteval LiteralText(const char (&text)[kSize]) { std::copy_n(text, kSize, chars); }
     constexpr std::string_view view() const { return {chars, kSize - 1}; }
 
     char chars[kSize]{};
 };
 
-// What is counted for each enumerator of E, with the label `kLabel`.
-template <Text kLabel, DescribedEnum E, class Counted = Counter>
+// A counter, or a histogram, for each enumerator of E, with the label `kLabel`.
+template <LiteralText kLabel, DescribedEnum E, class Counted = Counter>
 struct By : PerEnumerator<E, Counted> {};
 
-// What is counted for each name of the configuration, in a table of the room, with the label
-// `kLabel`.
-template <Text kLabel, class Counted = Counter>
+// A counter, or a histogram, for each name of the configuration, in a table of the room, with the
+// label `kLabel`.
+template <LiteralText kLabel, class Counted = Counter>
 struct ByName : Counted {};
 
 // How `Counted` becomes samples: `kType`, `labels()`, and `add()`, which adds the samples of all
@@ -219,7 +219,7 @@ struct MetricTraits<Histogram<kBounds>> : HistogramTraits<kBounds, Histogram> {}
 template <const auto& kBounds>
 struct MetricTraits<FineHistogram<kBounds>> : HistogramTraits<kBounds, FineHistogram> {};
 
-template <Text kLabel, DescribedEnum E, class Counted>
+template <LiteralText kLabel, DescribedEnum E, class Counted>
 struct MetricTraits<By<kLabel, E, Counted>> {
     static constexpr MetricType kType = MetricTraits<Counted>::kType;
     static std::vector<MetricLabel> labels() { return {label_of<E>(kLabel.view())}; }
@@ -235,7 +235,7 @@ struct MetricTraits<By<kLabel, E, Counted>> {
     }
 };
 
-template <Text kLabel, class Counted>
+template <LiteralText kLabel, class Counted>
 struct MetricTraits<ByName<kLabel, Counted>> {
     static constexpr MetricType kType = MetricTraits<Counted>::kType;
     static std::vector<MetricLabel> labels() {
@@ -263,7 +263,7 @@ struct Figure {
 
 // A metric: `kHelp` is its HELP in /metrics. The reference in docs/operating.md adds `kNote`, in
 // Markdown.
-template <class Counted, Text kName, Text kHelp, Text kNote = "">
+template <class Counted, LiteralText kName, LiteralText kHelp, LiteralText kNote = "">
 struct Metric : Counted {
     using Kind = Counted;
     using Traits = MetricTraits<Counted>;
@@ -278,7 +278,7 @@ struct Metric : Counted {
 
 // Things that are opened and closed, as two metrics: a gauge `kName` of those that are open, and a
 // counter `kTotalName` of all that were ever opened.
-template <Text kName, Text kHelp, Text kTotalName, Text kTotalHelp>
+template <LiteralText kName, LiteralText kHelp, LiteralText kTotalName, LiteralText kTotalHelp>
 struct OpenMetrics : OpenCounter {
     static void write(Exposition& out, Threads<OpenMetrics> threads) {
         const OpenSum sums = sum_open(threads);
@@ -309,7 +309,7 @@ inline constexpr std::size_t kNoRoute = kNoSlot;  // label route="-"
 // configuration. Immutable.
 class MetricSlots {
   public:
-    // kNoRoute stays so.
+    // Of kNoRoute, kNoRoute.
     std::size_t route(std::size_t position) const {
         return position < routes_.size() ? routes_[position] : kNoRoute;
     }
@@ -350,7 +350,7 @@ class NameList {
     std::vector<Name> names_;
 };
 
-// A limit as tidegate_decisions_total tells it.
+// A limit, as the labels of tidegate_decisions_total name it.
 struct DecisionName {
     std::string policy;
     std::string limit;
@@ -360,7 +360,7 @@ struct DecisionName {
     auto operator<=>(const DecisionName&) const = default;
 };
 
-// Every name that was ever counted by.
+// Every name that a counter ever had.
 struct NameRegistry {
     // Adds what is new and returns where all of it is counted.
     MetricSlots admit(const MetricNames& wanted);

@@ -132,7 +132,7 @@ std::string error_type(std::string_view fault, int status, int error_from) {
     return status >= error_from ? std::to_string(status) : std::string();
 }
 
-// One span in the making: what all of them have.
+// Writes the parts that all spans have.
 class SpanWriter {
   public:
     SpanWriter(const TraceRecord& record, const SpanId& id, const SpanId* parent,

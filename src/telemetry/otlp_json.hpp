@@ -14,7 +14,7 @@
 
 namespace tidegate::telemetry {
 
-// Whose spans they are.
+// The process that the spans come from.
 struct TraceResource {
     std::string service;
     std::string version;
@@ -31,12 +31,12 @@ class OtlpBatch {
     std::size_t spans() const { return spans_; }
     // Ends the text, which stays until clear().
     const std::string& finish();
-    // Empty again.
+    // Empties the batch.
     void clear();
 
   private:
     std::string text_;
-    std::size_t head_bytes_ = 0;  // of what begins every batch
+    std::size_t head_bytes_ = 0;  // of the text with which every batch begins
     std::size_t spans_ = 0;
 };
 

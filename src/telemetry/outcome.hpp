@@ -17,7 +17,7 @@ BOOST_DEFINE_FIXED_ENUM_CLASS(
     rejected,     // the request itself was at fault: 4xx other than the limit
     failed,       // the upstream was: 502, 503, 504, or a broken answer
     unavailable,  // the store was, and the policy says deny
-    aborted)      // the client left before its answer, or we stopped
+    aborted)      // the client left before its answer, or Tidegate stopped
 inline constexpr std::size_t kOutcomes = kEnumerators<Outcome>.size();
 
 // What the reference says of those that do not speak for themselves; Markdown.

@@ -51,12 +51,12 @@ struct RequestRecord {
     std::chrono::nanoseconds queue_time{0};  // waiting for one of max_connections
 };
 
-// How much of a text the access log has; what is cut ends in `...`.
+// How much of a text the access log has; a cut text ends in `...`.
 inline constexpr std::size_t kPathBytesMax = 1024;
 inline constexpr std::size_t kHostBytesMax = 255;
 inline constexpr std::size_t kMethodBytesMax = 32;
 inline constexpr std::size_t kUserAgentBytesMax = 256;
-// Of what the configuration or Tidegate itself named.
+// The bound of names that the configuration or Tidegate itself gave.
 inline constexpr std::size_t kNameBytesMax = 256;
 inline constexpr std::size_t kIdBytesMax = 128;
 inline constexpr std::size_t kIdentifierBytesMax = 128;
@@ -106,8 +106,8 @@ struct RequestField {
     std::size_t bytes_max = kNameBytesMax;  // of a text: the access log cuts the rest
     InText in_text = InText::pair;
     SpanAttribute attribute{};
-    // A negative `int` is not known, and no line has it. Without this, a line has 0 for it, and
-    // spans take 0 for not known, too.
+    // A negative `int` is not known, and no line has it. Without `is_optional`, a line has 0 for
+    // it, and spans take 0 for not known, too.
     bool is_optional = false;
 };
 

@@ -147,8 +147,8 @@ class TraceIds {
     std::uint64_t count_ = 0;
 };
 
-// The share of new traces that are sampled, by their identifiers: as good as by chance, for one
-// part of them is scrambled anew for each.
+// Samples a share of new traces, by their identifiers. That is as good as by chance, as a part of
+// each identifier is scrambled anew.
 class TraceSampler {
   public:
     explicit TraceSampler(double share)

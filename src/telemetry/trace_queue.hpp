@@ -26,7 +26,7 @@ namespace tidegate::telemetry {
 struct TraceRecord {
     using nanoseconds = std::chrono::nanoseconds;
 
-    // Waiting for the store, as `request.decision` says how long.
+    // The wait for the store; `request.decision` says how long it was.
     struct Decide {
         SpanId id{};
         nanoseconds after{0};  // since the request began
@@ -52,16 +52,16 @@ struct TraceRecord {
     TraceId trace{};
     std::optional<SpanId> parent;  // unset: the trace began here
     std::string state;             // tracestate, or empty
-    bool is_sampled = false;       // false: kept for what became of it
+    bool is_sampled = false;       // false: kept because it failed or was limited
     SpanId span{};
     std::string scheme;
-    RequestRecord request;          // without what no span shows
-    std::unique_ptr<char[]> texts;  // that `request` views
+    RequestRecord request;          // without the fields that no span shows
+    std::unique_ptr<char[]> texts;  // the texts that `request` views
     std::optional<Decide> decide;
     std::vector<Forward> forwards;
 };
 
-// So many in such a time, over all threads: GCRA in one number. Time is an argument.
+// Keeps so many in such a time, over all threads: GCRA in one number. Time is an argument.
 class KeepRate {
   public:
     using Time = std::chrono::steady_clock::time_point;
@@ -97,7 +97,7 @@ class TraceQueue {
     KeepRate& failed() { return failed_; }
     KeepRate& limited() { return limited_; }
 
-    // Of the thread `thread` alone.
+    // For the thread `thread` alone.
     TraceIds& ids(std::size_t thread) { return producers_[thread]->ids; }
     // Hands over a request, or drops it where the thread's share of the queue is full. Calls
     // `on_much`, if it is set, when a quarter of that is taken, once until take() was called.
@@ -133,7 +133,7 @@ class TraceQueue {
     std::function<void()> on_much_;
     std::atomic<bool> has_called_{false};
     std::vector<std::unique_ptr<Producer>> producers_;
-    std::size_t next_ = 0;  // whose turn it is to be taken from
+    std::size_t next_ = 0;  // the thread from which take() takes next
 };
 
 }  // namespace tidegate::telemetry

@@ -191,7 +191,7 @@ struct Rig {
         first_bytes = head.substr(head.find("\r\n\r\n") + 4);
         switched = head.substr(0, head.size() - first_bytes.size());
     }
-    // As Forwarding::accept_switch() does, whose tunnel serve() runs.
+    // As Forwarder::accept_switch() does, whose tunnel serve() runs.
     static Task<> run(Rig& self) {
         const IoStatus status = co_await pass_on_switch(self.context, self.exchange);
         if (status == IoStatus::ok) {

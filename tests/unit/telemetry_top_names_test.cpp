@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "telemetry/top_names.hpp"
+#include "telemetry/activity.hpp"
 
 namespace tidegate::telemetry::top_names_test {
 
