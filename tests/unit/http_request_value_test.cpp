@@ -166,8 +166,8 @@ TEST_CASE("stated: other names pass beside the one that is counted") {
 
 TEST_CASE("method: a field that overrides method or target is known in every spelling") {
     for (const std::string name :
-         {"X-HTTP-Method-RequestOverride", "x-http-method-override", "X-HTTP-Method",
-          "X-Method-RequestOverride", "X_HTTP_METHOD_OVERRIDE", "x-http_method-override",
+         {"X-HTTP-Method-Override", "x-http-method-override", "X-HTTP-Method",
+          "X-Method-Override", "X_HTTP_METHOD_OVERRIDE", "x-http_method-override",
           "X.HTTP.Method", "x_method_override"}) {
         CAPTURE(name);
         CHECK(override_of(name) == RequestOverride::method);
@@ -179,7 +179,7 @@ TEST_CASE("method: a field that overrides method or target is known in every spe
     }
     for (const std::string name :
          {"", "x", "X-Original-URI", "X-Original-Method", "X-HTTP-Methods", "XHTTP-Method",
-          "HTTP-Method-RequestOverride", "X-Method", "X-HTTP-Method-Overrides", "Y-Original-URL",
+          "HTTP-Method-Override", "X-Method", "X-HTTP-Method-Overrides", "Y-Original-URL",
           "Authorization", "X-Forwarded-Method"}) {
         CAPTURE(name);
         CHECK(override_of(name) == RequestOverride::none);
