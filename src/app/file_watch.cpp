@@ -15,7 +15,6 @@
 #include <system_error>
 #include <utility>
 
-#include "app/apart.hpp"
 #include "app/reloader.hpp"
 #include "base/file_work.hpp"
 #include "config/files_read.hpp"

@@ -1,4 +1,5 @@
-// What a process and the one that takes its place say to each other, and the channel for it.
+// How a process gives its place to another: what the two say to each other and the channel for it,
+// the start of the new process, and the side of each. Main thread.
 #pragma once
 
 #include <sys/types.h>
@@ -6,6 +7,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,7 +18,10 @@
 
 #include <boost/asio/posix/basic_stream_descriptor.hpp>
 
+#include "app/listener.hpp"
 #include "base/described_enum.hpp"
+#include "base/result.hpp"
+#include "config/config.hpp"
 #include "limit/limit.hpp"
 #include "net/asio.hpp"
 #include "net/descriptor.hpp"
@@ -25,7 +31,7 @@ namespace tidegate::app {
 
 // The channel between a process and the one that takes its place: messages of text, with open
 // descriptors beside them, over a pair of Unix sockets that keep messages apart (SOCK_SEQPACKET,
-// unix(7)). Main thread.
+// unix(7)).
 struct HandoverMessage {
     std::string text;
     std::vector<Descriptor> descriptors;
@@ -64,7 +70,8 @@ class HandoverChannel {
 };
 
 // What a process and the one that takes its place say to each other: an object of JSON each, of
-// which a reader of another version leaves aside what it does not know. Pure.
+// which a reader of another version leaves aside what it does not know. The text of
+// a note is made and read without I/O.
 //
 //   former -> new   hello, listener..., admin, offered
 //   new -> former   started: it has read its configuration
@@ -103,5 +110,128 @@ struct HandoverNote {
 std::string to_text(const HandoverNote& note);
 // Nothing: it is none.
 std::optional<HandoverNote> parse_handover_note(std::string_view text);
+
+// Names the descriptor of its channel for a process that takes the place of another.
+inline constexpr const char* kHandoverVariable = "TIDEGATE_HANDOVER";
+
+// This program as it was started, to be started anew: by the same path, which leads to another
+// version after an upgrade.
+class OwnProgram {
+  public:
+    // To be called at the start: a file that is replaced later has another path by then.
+    static OwnProgram of_this_process();
+
+    // As it was typed or found in PATH, links not followed; with a slash.
+    const std::string& path() const { return path_; }
+
+    // Starts it with the same arguments, folder, output and environment; variables that name this
+    // process or its descriptors are left out, and it has no descriptor of ours but `channel`,
+    // which kHandoverVariable names. Returns its process id, or why it does not start.
+    Result<pid_t, std::string> start(const Descriptor& channel) const;
+
+  private:
+    std::string path_;
+    std::vector<std::string> arguments_;
+};
+
+// `variables`, each `NAME=value`, as the process that is started gets them. Pure.
+std::vector<std::string> successor_environment(std::vector<std::string> variables, int channel);
+
+// In a process that is to take the place of another: makes it the child of the init process or
+// service manager, which then waits for its end, and tells the other process its id. Does nothing
+// in any other process. To be called before there is a second thread.
+void leave_parent(config::Environment environment);
+
+// The process whose place this one takes.
+class Predecessor {
+  public:
+    // What the former process leaves to this one, each as it comes.
+    struct Takers {
+        std::function<void(const std::string& address, const MadeTicketKeys&)> ticket_keys;
+        std::function<void(std::string_view bytes)> counts;
+    };
+
+    // Greets the process that kHandoverVariable tells of and reads which listeners it offers. Null:
+    // there is none. The error is a sentence. Blocks for a while at most; to be called once, before
+    // anything asks for the time of the store.
+    static Result<std::unique_ptr<Predecessor>, std::string> find(config::Environment environment,
+                                                                  Executor executor);
+
+    pid_t pid() const { return pid_; }
+    OfferedListeners& listeners() { return listeners_; }
+    OfferedListeners& admin() { return admin_; }
+
+    // Says that this process is ready, and takes what the former one leaves. True: this process is
+    // to accept connections, also when the former one has crashed meanwhile. False: the former one
+    // goes on, and this one is to stop.
+    Task<bool> take_over(Takers takers);
+    // Says that this process accepts connections. Until the former one has left the service to it.
+    Task<> tell_accepting();
+    // Until the former process has ended.
+    Task<> until_gone();
+
+  private:
+    Predecessor(Executor executor, Descriptor socket);
+
+    std::string read_offers();
+
+    HandoverChannel channel_;
+    pid_t pid_ = 0;
+    OfferedListeners listeners_;
+    OfferedListeners admin_;
+};
+
+// The process that takes the place of this one.
+class Successor {
+  public:
+    // Writes something, a piece at a time.
+    using Write = std::function<void(const std::function<void(std::string_view)>&)>;
+
+    // Starts `program`. The error says why it does not start.
+    static Result<std::unique_ptr<Successor>, std::string> start(Executor executor,
+                                                                 const OwnProgram& program);
+    // Ends it, unless it accepts.
+    ~Successor();
+
+    // Of the process that takes over, once that has started; before, of the one that starts it.
+    pid_t pid() const { return pid_; }
+
+    // Offers the sockets of a listener, or of the admin listener (HandoverStep::admin), at
+    // `address`, as the configuration has it.
+    void offer(HandoverStep step, const std::string& address, std::span<const int> descriptors);
+    void hand_over_ticket_keys(const std::string& address, MadeTicketKeys keys);
+    // What `write` writes, as a file in memory for hand_over_counts(); none: the system has no
+    // memory for it. Any thread.
+    static Descriptor save_counts(const Write& write);
+    void hand_over_counts(const Descriptor& saved);
+
+    // Each until the process has come so far. Or the reason why it does not come so far: a sentence
+    // that begins with the process.
+    Task<std::string> until_started(std::chrono::milliseconds patience);
+    // After this there are no more offers.
+    Task<std::string> until_ready(std::chrono::milliseconds patience);
+    // Lets it accept. Once it does, it goes on when this is gone.
+    Task<std::string> until_accepting(std::chrono::milliseconds patience);
+
+    // It alone is the service from now on.
+    void tell_leaving();
+    // The task that waits for the process sees its end.
+    void kill() const;
+
+  private:
+    Successor(Executor executor, Descriptor socket, pid_t child);
+
+    void say(const HandoverNote& note, std::span<const int> descriptors = {});
+    Task<std::string> until_said(HandoverStep step, std::string_view what,
+                                 std::chrono::milliseconds patience);
+    Task<std::string> until_ended();
+
+    HandoverChannel channel_;
+    Timer timer_;
+    pid_t child_;  // makes the process that takes over, and ends; 0: it has ended
+    pid_t pid_;
+    bool misses_offers_ = false;
+    bool outlives_this_ = false;
+};
 
 }  // namespace tidegate::app

@@ -6,23 +6,30 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include <boost/asio/signal_set.hpp>
 #include <fmt/format.h>
 
 #include "admin/upstreams_answer.hpp"
 #include "app/certificate_list.hpp"
-#include "app/client_listeners.hpp"
 #include "app/file_watch.hpp"
+#include "app/handover.hpp"
+#include "app/listener.hpp"
+#include "app/reloader.hpp"
+#include "app/run.hpp"
 #include "app/service_notifier.hpp"
 #include "app/worker.hpp"
+#include "base/file_work.hpp"
 #include "base/process.hpp"
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "config/config.hpp"
+#include "net/asio.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::app {
@@ -389,6 +396,46 @@ std::string Life::readiness_text(Phase phase) const {
                        shared_.redis ? "redis" : "memory",
                        shared_.metrics.store_is_up() ? "up" : "down",
                        admin::upstreams_summary(status_of(reloader_.upstreams())));
+}
+
+namespace {
+
+// A signal with a handler does not kill the process. This handler stays to the very end, when Life
+// no longer listens, so a second TERM does not make the exit a failure. Never destroyed.
+class LateSignals {
+  public:
+    static void ignore() {
+        static LateSignals* const ignored = new LateSignals;
+        static_cast<void>(ignored);
+    }
+
+  private:
+    asio::io_context io_{1};
+    asio::signal_set signals_{io_, SIGINT, SIGTERM};
+    asio::signal_set other_signals_{io_, SIGHUP, SIGUSR1, SIGUSR2};
+};
+
+}  // namespace
+
+int run(std::shared_ptr<const config::Config> config, Origin origin) {
+    leave_parent(config::process_environment);
+    OwnProgram program = OwnProgram::of_this_process();
+    set_log_level(config->log.level);
+    int code = 0;
+    {
+        Life life(std::move(config), std::move(origin), std::move(program));
+        LateSignals::ignore();  // after Life listens: none is lost
+        code = life.run();
+        telemetry::flush_log();
+    }
+    // A thread may still wait for a file that does not answer. It cannot be ended, and must not run
+    // on while the program's statics are taken down.
+    if (FileWork::threads() != 0) {
+        telemetry::flush_log();
+        std::fflush(nullptr);
+        std::_Exit(code);
+    }
+    return code;
 }
 
 }  // namespace tidegate::app

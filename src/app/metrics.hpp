@@ -1,6 +1,10 @@
 // The metrics of all rooms and workers as one, and what is asked for when they are scraped.
 #pragma once
 
+#include <time.h>
+
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -8,10 +12,9 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "app/process_metrics.hpp"
-#include "app/traced_spans.hpp"
 #include "ask/metrics.hpp"
 #include "base/described_enum.hpp"
 #include "base/result.hpp"
@@ -28,6 +31,62 @@ class MemoryStore;
 }
 
 namespace tidegate::app {
+
+// Why a span was not exported.
+BOOST_DEFINE_FIXED_ENUM_CLASS(
+    SpanDrop, std::uint8_t,
+    queue_full,   // spans came faster than the exporter sent them
+    unreachable,  // no connection to the collector, or no answer in time
+    refused,      // the collector answered something else than 2xx
+    rejected,     // it took the batch, but said of so many spans that it did not take them
+    stopped)      // the process, or the configuration with this collector, came to its end
+
+// What the reference says of them; Markdown.
+inline constexpr EnumTexts<SpanDrop> kSpanDropNotes(
+    {{SpanDrop::queue_full, "spans came faster than the collector took them"},
+     {SpanDrop::unreachable, "no connection, a handshake of TLS that fails, or no answer in 2 s"},
+     {SpanDrop::refused, "another status than 2xx"},
+     {SpanDrop::rejected, "it took the batch without these"},
+     {SpanDrop::stopped, "no time was left when Tidegate stopped"}});
+
+// What has become of the spans of traced requests.
+struct TracedSpans {
+    std::uint64_t exported = 0;
+    std::array<std::uint64_t, kEnumerators<SpanDrop>.size()> dropped{};  // by SpanDrop
+};
+
+// What the system says of this process in /proc/self/stat; proc(5) has its fields.
+struct ProcessStat {
+    double cpu_seconds = 0;  // of all threads, in user and system mode
+    std::uint64_t threads = 0;
+    std::uint64_t virtual_bytes = 0;
+    std::uint64_t resident_bytes = 0;
+};
+
+// `text` is the whole file. Unset if it is not as expected. Pure.
+std::optional<ProcessStat> read_process_stat(std::string_view text, long ticks_per_second,
+                                             long page_bytes);
+
+// The processor time of one worker's thread.
+class ThreadClock {
+  public:
+    // Called once, on the thread itself.
+    void begin();
+    // What the thread has used so far; unset before begin(), and once the thread has ended. Any
+    // thread.
+    std::optional<std::chrono::nanoseconds> used() const;
+
+  private:
+    std::atomic<clockid_t> clock_{CLOCK_REALTIME};  // which stands for none
+};
+
+// Writes process_*, under the names that Prometheus's client libraries give them; leaves out what
+// the system does not tell. Takes less than a millisecond, but for kernels before 6.2, which list
+// the open files. Called when Prometheus asks, never for a request.
+void write_process_metrics(telemetry::Exposition& out,
+                           std::chrono::system_clock::time_point started);
+// What each thread used; `clocks` are of the threads 0, 1, ...
+void write_thread_metrics(telemetry::Exposition& out, telemetry::Threads<ThreadClock> clocks);
 
 BOOST_DEFINE_FIXED_ENUM_CLASS(ReloadResult, std::uint8_t, ok, refused)
 

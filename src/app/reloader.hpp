@@ -5,29 +5,116 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "admin/answer.hpp"
-#include "app/access_logs.hpp"
 #include "app/certificate_list.hpp"
 #include "app/config_snapshot.hpp"
-#include "app/disposer.hpp"
 #include "app/jwks_fetcher.hpp"
 #include "app/metrics.hpp"
-#include "app/origin.hpp"
+#include "app/record_outputs.hpp"
+#include "app/run.hpp"
 #include "app/shared_state.hpp"
-#include "app/trace_exporter.hpp"
-#include "app/upstream_groups.hpp"
 #include "app/worker.hpp"
+#include "base/file_work.hpp"
 #include "config/config.hpp"
 #include "net/asio.hpp"
+#include "telemetry/log.hpp"
+#include "upstream/group.hpp"
+#include "upstream/watch.hpp"
 
 namespace tidegate::app {
+
+// How often the main thread looks whether work that is done apart() has ended.
+inline constexpr std::chrono::milliseconds kApartPoll{2};
+
+// For work that waits for files or computes for long: the loop goes on with signals and the admin
+// listener meanwhile. Runs `work`, which owns all that it uses, on a thread of its own, and returns
+// what it returns. Throws what it throws, and NoAnswerFromFile when a path does not answer within
+// kFilePatience. After kFileNotice a log line, which begins with `what`, says which path it waits
+// for. The caller is on the thread of `executor`; if it ends meanwhile, it does not wait for the
+// work.
+template <class Work>
+auto apart(Executor executor, std::string what, Work work) -> Task<decltype(work())> {
+    using T = decltype(work());
+    const auto result = std::make_shared<std::optional<T>>();
+    const FileWork under_way([result, work = std::move(work)]() mutable {  //
+        result->emplace(work());
+    });
+    Timer pause(executor);
+    bool is_told = false;
+    while (!under_way.is_done()) {
+        if (const auto path = under_way.overdue(kFilePatience)) {
+            throw NoAnswerFromFile(no_answer_text(*path, kFilePatience));
+        }
+        if (const auto path = under_way.overdue(kFileNotice); path && !is_told) {
+            telemetry::log(telemetry::Level::warn, "{} {}", what, waiting_text(*path));
+            is_told = true;
+        }
+        pause.expires_after(kApartPoll);
+        co_await pause.async_wait(as_values);
+    }
+    under_way.rethrow();
+    co_return std::move(**result);
+}
+
+// In the order of a configuration.
+using Groups = std::vector<upstream::GroupPtr>;
+
+std::vector<upstream::UpstreamStatus> status_of(const Groups& groups);
+
+// The upstreams of the process: what all threads share of each, and the main thread's watch over
+// them.
+class UpstreamGroups {
+  public:
+    UpstreamGroups(Executor executor, std::size_t workers)
+        : executor_(std::move(executor)), workers_(workers) {}
+
+    // What the upstreams of a configuration speak TLS with, by their positions. Null: the upstream
+    // does not speak TLS, or is in use with the same settings.
+    using Tls = std::vector<std::shared_ptr<const TlsClient>>;
+
+    // The positions of the upstreams of `config` that make() makes new groups for.
+    std::vector<std::size_t> new_positions(const config::Config& config) const;
+    // For the upstreams at these positions. Any thread: see upstream::Group::make_tls().
+    static Tls make_tls(const config::Config& config, const std::vector<std::size_t>& positions);
+    // The groups for `config`, watched from now on: those in use whose settings are the same, and
+    // new ones, whose names begin with the addresses that the upstream of the same name had. `tls`:
+    // of make_tls(), with the groups that are in use now.
+    Groups make(const config::Config& config, const Tls& tls);
+    // Those of `groups` that are not in use yet.
+    Groups new_of(Groups groups) const;
+    // Every name of those in use has led to an address or has been looked up in vain once.
+    bool are_names_tried() const;
+    // Waits until that is so, or `patience` is over.
+    Task<> names_tried(std::chrono::milliseconds patience);
+    // Waits until every name of `groups` has led to an address and every server has been checked
+    // once, or `patience` is over.
+    Task<> ready(Groups groups, std::chrono::milliseconds patience);
+    // From now on `groups` are in use. All others are no longer watched.
+    void use(Groups groups);
+    const Groups& in_use() const { return in_use_; }
+
+    // For /metrics.
+    void fill_in(Gauges& gauges) const;
+
+  private:
+    // The group in use with that name; null: there is none.
+    upstream::GroupPtr former_of(const config::Upstream& settings) const;
+
+    const Executor executor_;
+    const std::size_t workers_;
+    Groups in_use_;
+    std::vector<std::unique_ptr<upstream::Watch>> watches_;
+};
 
 // The error log takes its level from the configuration.
 void set_log_level(config::LogLevel level);

@@ -3,11 +3,19 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "app/origin.hpp"
 #include "config/config.hpp"
+#include "config/files_read.hpp"
 
 namespace tidegate::app {
+
+// Where the configuration of this process comes from.
+struct Origin {
+    std::string file;  // reloads read it again; empty: the configuration is built in
+    std::vector<config::FileRead> files_read;
+    bool is_watched = false;  // changes of these files are put in force without a signal
+};
 
 // Runs the proxy until stopped, with `config`, which was read from `origin`. Returns the exit code;
 // says why on standard error.

@@ -15,7 +15,7 @@
 #include "client/connection_limit.hpp"
 #include "client/connection_rate.hpp"
 #include "config/config.hpp"
-#include "faces/check.hpp"
+#include "faces/faces.hpp"
 #include "redis/client.hpp"
 #include "redis/cluster.hpp"
 #include "redis/request.hpp"
@@ -26,6 +26,27 @@
 #include "tls/tls_client.hpp"
 
 namespace tidegate::app {
+
+// How much processor time the control groups of this process allow it: a container's limit, or
+// `CPUQuota=` of a systemd unit.
+//
+// In processors: 1.5 are 150 ms of processor time each 100 ms. The smallest quota of the group and
+// of those that it is in, as far as they are mounted, in cgroup v2 and in v1. Nothing: there is
+// none. `root` is the folder in which `proc` and the mounts are; tests make one.
+std::optional<double> cpu_quota(const std::string& root = "");
+
+// Raises the limit on the files and sockets of this process as far as the system lets it, and
+// returns it.
+std::size_t raise_descriptor_limit();
+
+// Of `descriptors`, how many may be connections from clients, so that silent ones leave enough for
+// the admin listener, Redis, upstreams and files. At least half. Pure.
+std::size_t descriptors_for_clients(std::size_t descriptors, std::size_t workers,
+                                    const config::Config& config);
+
+// Raises that limit, and returns how many connections from clients it leaves room for. The log says
+// so when these are fewer than `connections.max`.
+std::size_t client_connections_max(std::size_t workers, const config::Config& config);
 
 // The scripts that a connection to Redis loads before it is used: the script that can do every
 // charge, and those that the charges of this configuration run, and what gives their units back;

@@ -1,5 +1,3 @@
-#include "faces/envoy_grpc.hpp"
-
 #include <health.pb.h>
 
 #include <algorithm>
@@ -11,7 +9,8 @@
 #include "ask/route.hpp"
 #include "base/text.hpp"
 #include "faces/envoy_calls.hpp"
-#include "faces/identity_fields.hpp"
+#include "faces/faces.hpp"
+#include "faces/rls_charge.hpp"
 #include "http/field.hpp"
 #include "http/grpc.hpp"
 #include "http/request_value.hpp"

@@ -13,9 +13,8 @@
 
 #include <doctest/doctest.h>
 
-#include "app/client_listeners.hpp"
 #include "app/handover.hpp"
-#include "app/own_program.hpp"
+#include "app/listener.hpp"
 #include "net/asio.hpp"
 
 namespace tidegate::app::handover_test {

@@ -11,7 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "client/http1_connection.hpp"
-#include "faces/redirect.hpp"
+#include "faces/faces.hpp"
 #include "unit/proxy_world.hpp"
 
 namespace tidegate::faces::redirect_test {

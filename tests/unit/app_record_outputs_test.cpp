@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include "app/access_logs.hpp"
+#include "app/record_outputs.hpp"
 
 namespace tidegate::app::access_logs_test {
 namespace {

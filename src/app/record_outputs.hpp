@@ -1,13 +1,15 @@
-// Sends spans to a collector: a thread that builds OTLP/HTTP in JSON of what the workers have
-// queued, in batches, and counts what the collector does not take.
+// Where records of requests go: the access logs of the process, and the exporters of spans. At most
+// one of each is in force; a former one ends when no request of an older configuration can write to
+// it any more.
 //
-// Owned by the main thread. The worker threads only push to the queue.
+// The main thread's. Workers hold what it has given them.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -16,9 +18,9 @@
 
 #include "app/http_client.hpp"
 #include "app/metrics.hpp"
-#include "app/traced_spans.hpp"
 #include "config/config.hpp"
 #include "net/asio.hpp"
+#include "telemetry/access_log.hpp"
 #include "telemetry/counters.hpp"
 #include "telemetry/log_interval.hpp"
 #include "telemetry/otlp_json.hpp"
@@ -26,6 +28,51 @@
 
 namespace tidegate::app {
 
+// The access log in force, and the former ones. Workers never let go of a log as its last owner:
+// the end of a log waits for its writer.
+class AccessLogs {
+  public:
+    // `threads` threads write.
+    explicit AccessLogs(std::size_t threads) : threads_(threads) {}
+
+    // The log of that path, if it is open; null: it is not, or the access log is off.
+    std::shared_ptr<telemetry::AccessLog> find(const config::Log& settings) const;
+    // Opens the log of that path, which find() has not found, for add(). Any thread: it may wait.
+    // Throws std::runtime_error naming the path.
+    static std::shared_ptr<telemetry::AccessLog> make(const config::Log& settings,
+                                                      std::size_t threads);
+    void add(const config::Log& settings, std::shared_ptr<telemetry::AccessLog> log);
+    // find(), and make() and add() where it finds none; null: off. Waits, so only for the start.
+    // use() sets format and sample.
+    std::shared_ptr<telemetry::AccessLog> open(const config::Log& settings);
+    // Puts `log`, which open() gave, in force. A log that goes on under its path takes on the new
+    // format and sample.
+    void use(const std::shared_ptr<telemetry::AccessLog>& log, const config::Log& settings);
+
+    // Opens all paths anew (USR1).
+    void reopen();
+    // Ends the logs that no request can write to any more, without waiting for them.
+    void sweep();
+
+    // Lines that were not written since the start.
+    std::uint64_t dropped() const;
+
+  private:
+    struct Open {
+        std::string path;
+        std::shared_ptr<telemetry::AccessLog> log;
+    };
+
+    std::size_t threads_;
+    std::vector<std::future<void>> ending_;  // each waits for a writer
+    std::vector<Open> logs_;
+    std::shared_ptr<telemetry::AccessLog> in_force_;
+    std::uint64_t dropped_before_ = 0;  // by logs that have ended
+};
+
+// Sends spans to a collector: a thread that builds OTLP/HTTP in JSON of what the workers have
+// queued, in batches, and counts what the collector does not take. The main thread owns it; the
+// workers only push to the queue.
 class TraceExporter {
   public:
     struct Options {
@@ -90,10 +137,7 @@ class TraceExporter {
     std::thread thread_;
 };
 
-// The exporters of spans of the process: the one in force, and those whose queues requests of
-// former configurations may still push to.
-//
-// The main thread's. Others hold what open() returned.
+// The exporter in force, and the former ones, whose queues requests may still push to.
 class TraceExporters {
   public:
     // `threads` push; `instance` names this process among those of the same service.
