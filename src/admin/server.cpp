@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 
 #include "admin/answer.hpp"
-#include "admin/message_reader.hpp"
 #include "admin/page.hpp"
 #include "base/timestamp.hpp"
 #include "http/field.hpp"
@@ -23,6 +22,7 @@
 #include "http/problem.hpp"
 #include "net/byte_stream.hpp"
 #include "net/descriptor.hpp"
+#include "net/message_reader.hpp"
 #include "telemetry/log.hpp"
 #include "telemetry/log_interval.hpp"
 

@@ -72,12 +72,12 @@ std::uint64_t AccessLogs::dropped() const {
 
 namespace {
 
-bool is_worth_another_try(const CollectorClient::Answer& answer) {
+bool is_worth_another_try(const HttpAnswer& answer) {
     constexpr int kTooManyRequests = 429;
     constexpr int kBadGateway = 502;
     constexpr int kGatewayTimeout = 504;
     // A collector that is late may have taken the batch.
-    if (answer.status == 0) return !answer.is_late;
+    if (answer.status == 0) return !answer.may_have_been_taken();
     return answer.status == kTooManyRequests ||
            (answer.status >= kBadGateway && answer.status <= kGatewayTimeout);
 }
@@ -178,7 +178,7 @@ void TraceExporter::fill_batch() {
 Task<bool> TraceExporter::deliver() {
     const std::string& json = batch_.finish();
     for (bool is_first = true;; is_first = false) {
-        const CollectorClient::Answer answer = co_await collector_.post(json, end_of_try());
+        const HttpAnswer answer = co_await collector_.post(json, end_of_try());
         if (answer.is_success()) {
             count_taken(answer.body);
             co_return true;
@@ -187,7 +187,8 @@ Task<bool> TraceExporter::deliver() {
         const bool is_over = is_stopping_ && steady_now() >= stop_until_;
         if (!is_first || is_over || !is_worth_another_try(answer)) {
             drop(reason, batch_.spans(),
-                 answer.status == 0 ? answer.fault : fmt::format("it answered {}", answer.status));
+                 answer.status == 0 ? answer.fault_text("the spans")
+                                    : fmt::format("it answered {}", answer.status));
             co_return false;
         }
         if (is_stopping_) continue;

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "admin/message_reader.hpp"
+#include "app/http_client.hpp"
 #include "base/json.hpp"
 #include "base/utf8.hpp"
 #include "cli/admin_text.hpp"
@@ -23,7 +23,6 @@
 #include "config/file_text.hpp"
 #include "config/load_admin.hpp"
 #include "net/asio.hpp"
-#include "net/byte_stream.hpp"
 
 namespace tidegate::cli {
 
@@ -33,12 +32,6 @@ using Reply = Result<AdminReply, std::string>;
 
 // The largest answer: what a hundred policies count.
 constexpr std::size_t kBodyBytesMax = std::size_t{16} << 20;
-constexpr std::size_t kAnswerHeadBytesMax = std::size_t{8} * 1024;
-
-StreamProtocol::endpoint endpoint_of(const config::Address& address) {
-    if (address.is_unix()) return asio::local::stream_protocol::endpoint(address.unix_path);
-    return asio::ip::tcp::endpoint(asio::ip::make_address(address.host), address.port);
-}
 
 std::string request_for(const AdminPlace& place, bool post, std::string_view target) {
     std::string request =
@@ -49,36 +42,19 @@ std::string request_for(const AdminPlace& place, bool post, std::string_view tar
     return request + "\r\n";
 }
 
-// The deadline closes the socket.
-std::string why_silent(const admin::MessageFault& fault) {
-    return fault.ec == asio::error::operation_aborted ? "it does not answer" : reason_of(fault);
-}
-
 Task<Reply> ask(Executor executor, AdminPlace place, bool post, std::string target,
                 std::chrono::milliseconds patience) {
-    const auto socket = std::make_shared<TimedSocket>(StreamSocket(executor));
-    const std::string where = place.address.to_string() + place.origin;
-    socket->expect_within(patience);
-    const error_code not_connected = co_await socket->connect(endpoint_of(place.address));
-    if (not_connected) {
-        socket->close();
-        co_return fmt::format("cannot reach the admin listener on {}: {}", where,
-                              why_silent({not_connected}));
-    }
+    using Fault = app::HttpAnswer::Fault;
+    app::HttpClient client(executor, {.address = place.address});
     const std::string request = request_for(place, post, target);
-    const error_code not_sent = co_await socket->write(request);
-    admin::MessageReader reader(*socket, kAnswerHeadBytesMax);
-    http::ResponseHead head;
-    std::string body;
-    bool is_read = co_await reader.read_head(head);
-    if (is_read) is_read = co_await reader.read_body(head, kBodyBytesMax, body);
-    socket->close();
-    if (!is_read) {
-        co_return fmt::format(
-            "no answer from the admin listener on {}: {}", where,
-            why_silent(not_sent ? admin::MessageFault{not_sent} : reader.fault()));
-    }
-    co_return AdminReply{head.status, std::move(body)};
+    app::HttpAnswer answer = co_await client.call(
+        {.head = request, .until = steady_now() + patience, .body_bytes_max = kBodyBytesMax});
+    client.close();
+    if (answer.fault == Fault::none) co_return AdminReply{answer.status, std::move(answer.body)};
+    co_return fmt::format("{} the admin listener on {}{}: {}",
+                          answer.fault > Fault::connect ? "no answer from" : "cannot reach",
+                          place.address.to_string(), place.origin,
+                          answer.is_late ? "it does not answer" : answer.reason);
 }
 
 }  // namespace

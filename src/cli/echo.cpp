@@ -8,22 +8,20 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include <CLI/CLI.hpp>
 #include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/ip/v6_only.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "admin/message_reader.hpp"
+#include "app/listener.hpp"
 #include "base/json.hpp"
 #include "base/process.hpp"
 #include "base/units.hpp"
@@ -34,6 +32,7 @@
 #include "http/problem.hpp"
 #include "net/asio.hpp"
 #include "net/byte_stream.hpp"
+#include "net/message_reader.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::cli {
@@ -93,95 +92,6 @@ Result<EchoOptions, std::string> read_echo_options(std::string_view target) {
 }
 
 namespace {
-
-class EchoListener {
-  public:
-    // Binds and listens. Throws std::system_error naming the address. A Unix socket whose owner is
-    // gone is replaced.
-    EchoListener(const Executor& executor, const config::Address& address);
-    // Removes the Unix socket's name.
-    ~EchoListener();
-    EchoListener(const EchoListener&) = delete;
-    EchoListener& operator=(const EchoListener&) = delete;
-
-    Acceptor& acceptor() { return acceptor_; }
-    const config::Address& address() const { return address_; }
-
-  private:
-    Acceptor acceptor_;
-    config::Address address_;
-};
-
-using Endpoint = StreamProtocol::endpoint;
-
-[[noreturn]] void fail(const config::Address& address, error_code ec) {
-    throw std::system_error(ec, "echo: cannot listen on " + address.to_string());
-}
-
-Endpoint checked_endpoint_of(const config::Address& address) {
-    if (address.is_unix()) {
-        const asio::local::stream_protocol::endpoint longest;
-        if (address.unix_path.size() + sizeof(sa_family_t) >= longest.capacity()) {
-            fail(address, asio::error::name_too_long);
-        }
-        return asio::local::stream_protocol::endpoint(address.unix_path);
-    }
-    error_code ec;
-    const auto ip = asio::ip::make_address(address.host, ec);
-    if (ec) fail(address, ec);
-    return asio::ip::tcp::endpoint(ip, address.port);
-}
-
-// A name in the file system outlives a server that was killed; no server answers there any more.
-bool is_left_behind(const Executor& executor, const Endpoint& endpoint) {
-    StreamSocket probe(executor, endpoint.protocol());
-    error_code ec;
-    probe.connect(endpoint, ec);
-    return ec == asio::error::connection_refused;
-}
-
-error_code bind_and_listen(Acceptor& acceptor, const Endpoint& endpoint) {
-    error_code ec;
-    acceptor.open(endpoint.protocol(), ec);
-    // Every address is that of IPv4, too.
-    if (!ec && endpoint.protocol().family() == AF_INET6) {
-        acceptor.set_option(asio::ip::v6_only(false), ec);
-    }
-    if (!ec) acceptor.set_option(asio::socket_base::reuse_address(true), ec);
-    if (!ec) acceptor.bind(endpoint, ec);
-    if (!ec) acceptor.listen(asio::socket_base::max_listen_connections, ec);
-    return ec;
-}
-
-std::uint16_t port_of(const Acceptor& acceptor) {
-    const Endpoint local = acceptor.local_endpoint();
-    asio::ip::tcp::endpoint tcp;
-    tcp.resize(local.size());
-    std::memcpy(tcp.data(), local.data(), local.size());
-    return tcp.port();
-}
-
-EchoListener::EchoListener(const Executor& executor, const config::Address& address)
-    : acceptor_(executor), address_(address) {
-    const Endpoint endpoint = checked_endpoint_of(address);
-    error_code ec = bind_and_listen(acceptor_, endpoint);
-    if (ec == asio::error::address_family_not_supported && address.host == config::kEveryAddress) {
-        address_.host = "0.0.0.0";
-        ec = bind_and_listen(acceptor_, checked_endpoint_of(address_));
-    }
-    if (ec == asio::error::address_in_use && address.is_unix() &&
-        is_left_behind(executor, endpoint)) {
-        ::unlink(address.unix_path.c_str());
-        acceptor_.close();
-        ec = bind_and_listen(acceptor_, endpoint);
-    }
-    if (ec) fail(address, ec);
-    if (!address.is_unix()) address_.port = port_of(acceptor_);
-}
-
-EchoListener::~EchoListener() {
-    if (address_.is_unix()) ::unlink(address_.unix_path.c_str());
-}
 
 using namespace std::chrono_literals;
 
@@ -281,7 +191,7 @@ class Session {
     Task<error_code> send_filler(std::uint64_t left);
 
     std::shared_ptr<TimedSocket> socket_;
-    admin::MessageReader reader_{*socket_, kHeadBytesMax};
+    MessageReader reader_{*socket_, kHeadBytesMax};
 };
 
 Task<bool> Session::serve_one() {
@@ -404,15 +314,26 @@ Task<> serve_seated(Seat, std::shared_ptr<TimedSocket> socket) {
 
 struct EchoServer::Impl {
     explicit Impl(const config::Address& wanted)
-        : listener(io.get_executor(), wanted), pause(io.get_executor()) {}
+        : address(wanted), acceptor(open(io.get_executor(), address)), pause(io.get_executor()) {}
     ~Impl() {
         io.stop();
         thread.join();
+        if (address.is_unix()) ::unlink(address.unix_path.c_str());
+    }
+
+    // Sets the address to where it listens.
+    static Acceptor open(const Executor& executor, config::Address& address) {
+        config::Listen settings;
+        settings.address = address;
+        const auto group = app::open_listeners(settings, 1);
+        if (!group) throw std::runtime_error("echo: " + group.error());
+        address = group->settings.address;
+        return app::adopt_listener(executor, address, group->descriptors.front());
     }
 
     Task<> accept_all() {
         for (;;) {
-            auto [ec, socket] = co_await listener.acceptor().async_accept(as_values);
+            auto [ec, socket] = co_await acceptor.async_accept(as_values);
             if (ec) {
                 telemetry::log(telemetry::Level::warn, "echo: cannot accept: {}", ec.message());
                 pause.expires_after(kAcceptPause);
@@ -420,11 +341,6 @@ struct EchoServer::Impl {
                 continue;
             }
             if (connections == kConnectionsMax) continue;
-            // A body in portions must not wait for the acknowledgement of the last one.
-            if (!listener.address().is_unix()) {
-                error_code ignored;
-                socket.set_option(asio::ip::tcp::no_delay(true), ignored);
-            }
             spawn_vital(
                 io.get_executor(),
                 serve_seated(Seat(connections), std::make_shared<TimedSocket>(std::move(socket))));
@@ -434,7 +350,8 @@ struct EchoServer::Impl {
     // Before `io`, whose end is the end of the sessions that count themselves here.
     std::size_t connections = 0;
     asio::io_context io{1};
-    EchoListener listener;
+    config::Address address;
+    Acceptor acceptor;
     Timer pause;
     std::thread thread;
 };
@@ -450,7 +367,7 @@ EchoServer::EchoServer(const config::Address& address) : impl_(std::make_unique<
 EchoServer::~EchoServer() = default;
 
 const config::Address& EchoServer::address() const {
-    return impl_->listener.address();
+    return impl_->address;
 }
 
 namespace {

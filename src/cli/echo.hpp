@@ -39,7 +39,7 @@ Result<EchoOptions, std::string> read_echo_options(std::string_view target);
 // Runs on a thread of its own, which takes no signals.
 class EchoServer {
   public:
-    // Listens on `address`, whose host is an IP address. Throws std::system_error naming it.
+    // Listens on `address`, whose host is an IP address. Throws std::runtime_error naming it.
     explicit EchoServer(const config::Address& address);
     // Closes everything at once.
     ~EchoServer();

@@ -58,8 +58,9 @@ Findings examine_collector(const config::Config& config, const TimeLimit& time_l
         findings.warning(kCollectorCheck, fmt::format("{} answers {}", collector, answer.status),
                          advice_about(answer.status));
     } else {
-        findings.warning(kCollectorCheck, fmt::format("{}: {}", collector, answer.fault),
-                         answer.is_late
+        findings.warning(kCollectorCheck,
+                         fmt::format("{}: {}", collector, answer.fault_text("the spans")),
+                         answer.may_have_been_taken()
                              ? "look why it is slow: Tidegate gives up after 2 s, and drops spans"
                              : "start the collector, or correct `tracing.otlp` or `tracing.tls`; "
                                "until then spans are dropped");

@@ -1,14 +1,20 @@
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include "app/http_client.hpp"
+#include "config/address.hpp"
 #include "unit/app_tls_world.hpp"
 
 namespace tidegate::app::http_client_test {
@@ -300,6 +306,67 @@ TEST_CASE("https_get: a loop that ends in the middle of a request frees everythi
     spawn_vital(io.get_executor(),
                 https_get(io.get_executor(), *config::parse_key_url(server.url()), {}, "*/*"));
     run_until(io, [&] { return server.seen().size() == 1; });
+}
+
+// The answer to a call with that head.
+HttpAnswer call(asio::io_context& io, HttpClient& client, std::string_view head,
+                std::chrono::milliseconds patience = 5s) {
+    std::optional<HttpAnswer> outcome;
+    spawn(io.get_executor(), client.call({.head = head, .until = steady_now() + patience}),
+          [&](const std::exception_ptr& failed, HttpAnswer answer) {
+              CHECK_FALSE(failed);
+              outcome = std::move(answer);
+          });
+    run_until(io, [&] { return outcome.has_value(); });
+    return std::move(*outcome);
+}
+
+TEST_CASE("http client: the next call goes over the same connection where the answer allows it") {
+    World world;
+    for (const bool is_kept : {true, false}) {
+        auto& server = world.serve([is_kept](TlsServer::Conversation& client) {
+            for (int i = 0; i < (is_kept ? 2 : 1); ++i) {
+                client.read_head();
+                client.send(is_kept ? "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+                                    : tls_answer("ok"));
+            }
+            client.finish();
+        });
+        asio::io_context io{1};
+        const auto url = config::parse_key_url(server.url());
+        HttpClient client(io.get_executor(), {.address = url->address, .tls = TlsSettings()});
+        for (int i = 0; i < 2; ++i) {
+            const HttpAnswer answer = call(io, client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            CHECK(answer.fault == HttpAnswer::Fault::none);
+            CHECK(answer.status == 200);
+            CHECK(answer.body == "ok");
+        }
+        CHECK(server.connections() == (is_kept ? 1 : 2));
+        CHECK(client.certificate_until());
+    }
+}
+
+TEST_CASE("http client: a call over a Unix socket; a silent server is late, a missing one is not") {
+    std::string folder = "/tmp/tidegate-test-XXXXXX";
+    REQUIRE(mkdtemp(folder.data()) != nullptr);
+    config::Address address;
+    address.unix_path = folder + "/server";
+    asio::io_context io{1};
+    HttpClient client(io.get_executor(), {.address = address});
+    const HttpAnswer away = call(io, client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    CHECK(away.fault == HttpAnswer::Fault::connect);
+    CHECK(away.reason == "No such file or directory");
+    CHECK_FALSE(away.is_late);
+    {
+        asio::io_context silent;
+        const asio::local::stream_protocol::acceptor acceptor(silent, address.unix_path);
+        const HttpAnswer late = call(io, client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", 50ms);
+        CHECK(late.fault == HttpAnswer::Fault::read);
+        CHECK(late.may_have_been_taken());
+        CHECK(late.fault_text() == "it did not answer in time");
+    }
+    unlink(address.unix_path.c_str());
+    rmdir(folder.c_str());
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ const std::vector<Rule>& rules() {
             {"routing", {"http", "base"}},
             {"config", {"limit", "rls", "http", "identity", "routing", "tls", "base"}},
             {"telemetry", {"base"}},
-            {"net", {"tls", "telemetry", "base"}},
+            {"net", {"http", "tls", "telemetry", "base"}},
             {"redis", {"net", "tls", "telemetry", "base"}},
             {"store", {"limit", "redis", "config", "net", "telemetry", "base"}},
             {"ask",

@@ -1,6 +1,6 @@
-// Reads HTTP/1 messages off a connection, one after the other, for what is off the path of
-// requests: the admin listener, the echo upstream, what is fetched now and then. As strict as the
-// proxy, by the same code.
+// Reads HTTP/1 messages off a byte stream, one after the other, for what is off the path of
+// requests: requests to the admin listener and the echo upstream, answers to calls of Tidegate's
+// own. As strict as the proxy, by the same code of `http`.
 //
 // Bounded: a head, and a piece of a body. One thread.
 #pragma once
@@ -13,7 +13,7 @@
 #include "http/head.hpp"
 #include "net/byte_stream.hpp"
 
-namespace tidegate::admin {
+namespace tidegate {
 
 // Why there is no message, or no more of it.
 struct MessageFault {
@@ -63,4 +63,4 @@ class MessageReader {
     bool is_heard_ = false;
 };
 
-}  // namespace tidegate::admin
+}  // namespace tidegate

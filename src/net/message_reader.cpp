@@ -1,11 +1,11 @@
-#include "admin/message_reader.hpp"
+#include "net/message_reader.hpp"
 
 #include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
-namespace tidegate::admin {
+namespace tidegate {
 
 namespace {
 
@@ -98,4 +98,4 @@ Task<bool> MessageReader::receive() {
     co_return !received.ec;
 }
 
-}  // namespace tidegate::admin
+}  // namespace tidegate

@@ -6,9 +6,9 @@
 #include <boost/asio/write.hpp>
 #include <doctest/doctest.h>
 
-#include "admin/message_reader.hpp"
+#include "net/message_reader.hpp"
 
-namespace tidegate::admin::message_reader_test {
+namespace tidegate::net_message_reader_test {
 namespace {
 
 using LocalSocket = asio::basic_stream_socket<asio::local::stream_protocol, Executor>;
@@ -138,4 +138,4 @@ TEST_CASE("message_reader: one request follows the other, also when they come to
 }
 
 }  // namespace
-}  // namespace tidegate::admin::message_reader_test
+}  // namespace tidegate::net_message_reader_test
