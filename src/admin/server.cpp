@@ -33,7 +33,7 @@ using namespace std::chrono_literals;
 namespace {
 
 // The facts of a request that its answer needs.
-struct Asked {
+struct AskedFacts {
     int minor_version = 1;
     bool keep_alive = false;
     bool is_head = false;
@@ -52,13 +52,13 @@ int status_of(http::HeadFault fault) {
     return 400;
 }
 
-// Of a request that has a body, or whose body would be of unclear length; 0: it has none.
+// The status that refuses a request with a body, or with one of unclear length; 0: it has no body.
 int status_of_body(http::FramingFault fault, const http::Framing& framing) {
     if (fault == http::FramingFault::none) return framing.body == http::BodyKind::none ? 0 : 413;
     return fault == http::FramingFault::bad_transfer_encoding ? 413 : 400;
 }
 
-std::string head_of(const AdminAnswer& answer, std::size_t body_bytes, const Asked& asked) {
+std::string head_of(const AdminAnswer& answer, std::size_t body_bytes, const AskedFacts& asked) {
     std::string head = fmt::format("HTTP/1.{} {} {}\r\n", asked.minor_version, answer.status,
                                    http::status_title(answer.status));
     http::append_field("Content-Type", answer.content_type, head);
@@ -96,8 +96,8 @@ constexpr std::string_view kTooMuchWork =
 
 using Body = std::shared_ptr<const std::string>;
 
-struct Connection {
-    explicit Connection(StreamSocket peer)
+struct AdminConnection {
+    explicit AdminConnection(StreamSocket peer)
         : socket(std::make_shared<TimedSocket>(std::move(peer))) {}
 
     std::shared_ptr<TimedSocket> socket;
@@ -136,7 +136,7 @@ Body body_of(std::string text) {
 }  // namespace
 
 struct AdminServer::Impl : std::enable_shared_from_this<Impl> {
-    using Place = std::list<Connection>::iterator;
+    using Place = std::list<AdminConnection>::iterator;
 
     Impl(Acceptor opened, AdminSources from, const AdminBounds& within)
         : acceptor(std::move(opened)),
@@ -173,14 +173,14 @@ struct AdminServer::Impl : std::enable_shared_from_this<Impl> {
     static Task<AdminAnswer> work(Impl& self, Place connection, AdminAnswer asked);
     static Task<bool> refuse(Impl& self, Place connection, int status);
     static Task<bool> send(Impl& self, Place connection, const AdminAnswer& answer, Body body,
-                           Asked asked);
+                           AskedFacts asked);
 
     Acceptor acceptor;
     Timer accept_pause;
     AdminSources sources;
     const AdminBounds bounds;
     // Connections that wait for their peers, in the order in which they began to wait.
-    std::list<Connection> connections;
+    std::list<AdminConnection> connections;
     std::shared_ptr<Body> next_metrics;  // for the requests of this turn of the loop
     telemetry::LogInterval log_interval;
     telemetry::LogInterval refusal_interval;
@@ -207,7 +207,7 @@ void AdminServer::Impl::stop() {
     error_code failure;
     if (acceptor.is_open()) const Descriptor closed(acceptor.release(failure));
     accept_pause.cancel();
-    for (Connection& connection : connections) connection.socket->close();
+    for (AdminConnection& connection : connections) connection.socket->close();
 }
 
 bool AdminServer::Impl::make_room() {
@@ -218,7 +218,7 @@ bool AdminServer::Impl::make_room() {
                        "waited longest for its client, for each new one",
                        bounds.connections);
     }
-    return close_longest_waiting([](const Connection&) { return true; });
+    return close_longest_waiting([](const AdminConnection&) { return true; });
 }
 
 void AdminServer::Impl::wait_for_peer(Place connection, std::chrono::milliseconds patience) {
@@ -229,7 +229,7 @@ void AdminServer::Impl::wait_for_peer(Place connection, std::chrono::millisecond
 
 template <class Filter>
 bool AdminServer::Impl::close_longest_waiting(Filter filter) {
-    for (Connection& connection : connections) {
+    for (AdminConnection& connection : connections) {
         if (!connection.waits_for_peer || !connection.socket->socket().is_open()) continue;
         if (!filter(connection)) continue;
         connection.socket->close();
@@ -241,14 +241,14 @@ bool AdminServer::Impl::close_longest_waiting(Filter filter) {
 void AdminServer::Impl::bound_answers(const Body& newest) {
     const auto others_bytes = [&] {
         std::set<Body> others;  // connections share the text of metrics
-        for (const Connection& connection : connections) {
+        for (const AdminConnection& connection : connections) {
             if (connection.socket->socket().is_open()) others.insert(connection.answer);
         }
         std::size_t bytes = 0;
         for (const Body& other : others) bytes += other && other != newest ? other->size() : 0;
         return bytes;
     };
-    const auto is_other = [&](const Connection& connection) {
+    const auto is_other = [&](const AdminConnection& connection) {
         return connection.answer && connection.answer != newest;
     };
     while (others_bytes() > bounds.answer_bytes && close_longest_waiting(is_other)) {
@@ -267,7 +267,8 @@ Task<> AdminServer::Impl::accept_all(std::shared_ptr<Impl> self) {
             continue;
         }
         self->admit(std::move(socket));
-        // Those that have come meanwhile, so that their requests are met in one turn.
+        // Takes the connections that have come meanwhile, too, so that one turn serves their
+        // requests.
         for (int more = 1; more < kAcceptedAtOnce; ++more) {
             StreamSocket next = self->acceptor.accept(ec);
             if (ec) break;
@@ -318,7 +319,7 @@ Task<bool> AdminServer::Impl::serve_one(Impl& self, Place connection, MessageRea
     }
     if (self.stopped) co_return false;
     if (!body) body = body_of(std::move(answer.body));
-    const Asked asked{head.minor_version, framing.keep_alive, head.method == "HEAD"};
+    const AskedFacts asked{head.minor_version, framing.keep_alive, head.method == "HEAD"};
     co_return co_await send(self, connection, answer, std::move(body), asked);
 }
 
@@ -370,7 +371,7 @@ Task<Body> AdminServer::Impl::metrics(Impl& self) {
 // Work goes on when its client has left, and keeps its place among `at_work` until it ends.
 Task<AdminAnswer> AdminServer::Impl::work(Impl& self, Place connection, AdminAnswer asked) {
     const auto at_work = std::count_if(self.connections.begin(), self.connections.end(),
-                                       [](const Connection& other) { return other.at_work; });
+                                       [](const AdminConnection& other) { return other.at_work; });
     if (static_cast<std::size_t>(at_work) >= self.bounds.at_work) {
         co_return problem(503, kTooMuchWork, kRetryAfterSeconds);
     }
@@ -391,13 +392,13 @@ Task<AdminAnswer> AdminServer::Impl::work(Impl& self, Place connection, AdminAns
 Task<bool> AdminServer::Impl::refuse(Impl& self, Place connection, int status) {
     AdminAnswer answer = problem(status);
     Body body = body_of(std::move(answer.body));
-    co_await send(self, connection, answer, std::move(body), Asked{});
+    co_await send(self, connection, answer, std::move(body), AskedFacts{});
     co_await connection->socket->close_gently(kLingerPatience);
     co_return false;
 }
 
 Task<bool> AdminServer::Impl::send(Impl& self, Place connection, const AdminAnswer& answer,
-                                   Body body, Asked asked) {
+                                   Body body, AskedFacts asked) {
     const std::string head = head_of(answer, body->size(), asked);
     // Content-Length says what GET would bring (RFC 9110 section 9.3.2).
     const std::string_view sent = asked.is_head ? std::string_view() : *body;

@@ -224,7 +224,7 @@ InspectService::JobPtr InspectService::make_job(const Config& config, const std:
     return job;
 }
 
-Worker* InspectService::asked() const {
+Worker* InspectService::any_worker() const {
     const auto found = std::find_if(workers_.begin(), workers_.end(),
                                     [](const auto& worker) { return !worker->has_left(); });
     return found == workers_.end() ? nullptr : found->get();
@@ -235,7 +235,7 @@ Task<std::string> InspectService::count(JobPtr job) {
         job->counts = shared_.memory_store.count(job->items, store::process_now());
         co_return std::string();
     }
-    Worker* const worker = asked();
+    Worker* const worker = any_worker();
     if (worker == nullptr) co_return kStopped;
     worker->inspect([job](const store::Inspector& inspector) {
         inspector.count(job->items, Job::into(job, &Job::counts));
@@ -247,7 +247,7 @@ Task<std::string> InspectService::count(JobPtr job) {
 Task<std::string> InspectService::forget(JobPtr job) {
     job->forgotten.assign(job->items.size(), false);
     if (shared_.redis && !job->items.empty()) {
-        Worker* const worker = asked();
+        Worker* const worker = any_worker();
         if (worker == nullptr) co_return kStopped;
         worker->inspect([job](const store::Inspector& inspector) {
             inspector.forget(job->items, Job::into(job, &Job::forgotten));

@@ -71,7 +71,7 @@ class InspectService {
 
     JobPtr make_job(const Config& config, const std::string& identifier, SteadyTime until) const;
     // Whose connection to Redis is asked; null: all have left.
-    Worker* asked() const;
+    Worker* any_worker() const;
     // Each says why there is no answer; empty: it is in the job.
     Task<std::string> count(JobPtr job);
     Task<std::string> forget(JobPtr job);

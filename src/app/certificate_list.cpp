@@ -102,8 +102,8 @@ std::optional<ListedCertificate> first_to_expire(const config::Config& config) {
     return first == all.end() ? std::nullopt : std::optional(std::move(*first));
 }
 
-void CertificateExpiry::fill_in(const std::shared_ptr<const config::Config>& config,
-                                Gauges& gauges) {
+void CertificateExpiries::fill_in(const std::shared_ptr<const config::Config>& config,
+                                  Gauges& gauges) {
     if (of_.lock() != config) {
         std::map<std::string, system_clock::time_point> by_name;
         for (const ListedCertificate& one : listed_certificates(*config)) {

@@ -34,8 +34,8 @@ struct ListedCertificate {
     long days_left(system_clock::time_point now) const;
 };
 
-// Those of listeners in their order, then those towards upstreams and Redis. The same certificate
-// in two places is listed for each.
+// Lists those of listeners in their order, then those that Tidegate shows to upstreams and Redis.
+// The same certificate in two places is listed for each.
 std::vector<ListedCertificate> listed_certificates(const config::Config& config);
 
 // The one that expires first.
@@ -43,7 +43,7 @@ std::optional<ListedCertificate> first_to_expire(const config::Config& config);
 
 // For /metrics: by name the one of that name that expires first. Certificates are parsed once for
 // each configuration. One thread.
-class CertificateExpiry {
+class CertificateExpiries {
   public:
     void fill_in(const std::shared_ptr<const config::Config>& config, Gauges& gauges);
 

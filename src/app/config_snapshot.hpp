@@ -37,9 +37,9 @@ struct ListenerTls {
     bool operator==(const ListenerTls&) const = default;
 };
 
-// Those of the listeners of `config` that speak TLS. What the settings leave as it was is that of
-// `before`. Or what is wrong with the settings, as a sentence. Throws std::runtime_error when the
-// system has no random bytes.
+// Makes the TLS of each listener of `config` that speaks it, or takes that of `before` if the
+// settings are the same. The error says what is wrong with the settings, as a sentence. Throws
+// std::runtime_error when the system has no random bytes.
 Result<std::vector<ListenerTls>, std::string> make_listener_tls(
     const config::Config& config, const std::vector<ListenerTls>& before, SteadyTime now);
 

@@ -143,7 +143,7 @@ std::vector<std::string> paths_of(const std::vector<FileRead>& files) {
 }
 
 // What the watch looks at, and what it finds.
-struct Look {
+struct FileLook {
     std::vector<FileRead> configuration;  // files and patterns
     std::vector<std::string> certificates;
     std::vector<std::string> folders;
@@ -166,11 +166,11 @@ struct Look {
 
 class FileWatch {
   public:
-    FileWatch(Executor executor, Reloader& reloader, Watched watched)
+    FileWatch(Executor executor, Reloader& reloader, WatchedFiles watched)
         : reloader_(reloader),
           events_(executor),
           pause_(executor),
-          reloads_(watched == Watched::all_files) {
+          reloads_(watched == WatchedFiles::all_files) {
         if (reloads_) events_.open();
     }
 
@@ -193,7 +193,7 @@ class FileWatch {
   private:
     Task<> look() {
         if (reloader_.is_stopped()) co_return;
-        Look wanted = next_look();
+        FileLook wanted = next_look();
         if (!reloads_ && wanted.certificates.empty()) co_return;
         std::vector<FileRead> files = wanted.configuration;
         auto find = [wanted = std::move(wanted)] { return wanted.find(); };
@@ -216,8 +216,8 @@ class FileWatch {
         if (!is_renewed) certificates_.retry(steady_now());
     }
 
-    Look next_look() {
-        Look wanted;
+    FileLook next_look() {
+        FileLook wanted;
         wanted.certificates = reloader_.config().files;
         if (!reloads_) return wanted;
         wanted.configuration = files_of_reload(reloader_);
@@ -305,7 +305,7 @@ bool SettledChange::is_due(FileStamps found, SteadyTime now) {
     return true;
 }
 
-Task<> watch_files(Executor executor, Reloader& reloader, Watched watched) {
+Task<> watch_files(Executor executor, Reloader& reloader, WatchedFiles watched) {
     FileWatch watch(executor, reloader, watched);
     co_await watch.run();
 }

@@ -110,7 +110,7 @@ inline constexpr std::chrono::seconds kCertificatesSettle{4};
 // With events.
 inline constexpr std::chrono::milliseconds kSettle{200};
 
-enum class Watched : bool {
+enum class WatchedFiles : bool {
     certificates,
     all_files,  // that the configuration was read from: the reloader reads it again
 };
@@ -118,6 +118,6 @@ enum class Watched : bool {
 // Looks at the files of the configuration in force, and of the last one that was refused, and has
 // the reloader put changes in force. Also makes new keys for tickets when it is time. Lives as long
 // as the loop; `reloader` outlives it.
-Task<> watch_files(Executor executor, Reloader& reloader, Watched watched);
+Task<> watch_files(Executor executor, Reloader& reloader, WatchedFiles watched);
 
 }  // namespace tidegate::app

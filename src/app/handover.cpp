@@ -53,7 +53,8 @@ constexpr int kSendPatienceMs = 1'000;
 
 using Control = std::array<char, kControlBytes>;
 
-// Owns what came with a message, whatever becomes of it.
+// Takes ownership of every descriptor that came with a message, also if the message is not
+// understood.
 std::vector<Descriptor> descriptors_of(msghdr& message) {
     std::vector<Descriptor> descriptors;
     for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
@@ -443,7 +444,7 @@ std::string Predecessor::read_offers() {
     }
 }
 
-Task<bool> Predecessor::take_over(Takers takers) {
+Task<bool> Predecessor::take_over(TakeOverHandlers handlers) {
     log(Level::info, "ready to take over from process {}", pid_);
     channel_.send(to_text({.step = HandoverStep::ready}));
     for (;;) {
@@ -459,11 +460,11 @@ Task<bool> Predecessor::take_over(Takers takers) {
         if (!note) continue;
         switch (note->step) {
             case HandoverStep::tickets:
-                takers.ticket_keys(note->address, note->ticket_keys);
+                handlers.ticket_keys(note->address, note->ticket_keys);
                 break;
             case HandoverStep::counts:
                 if (!message->descriptors.empty()) {
-                    takers.counts(MappedFile(message->descriptors.front()).bytes());
+                    handlers.counts(MappedFile(message->descriptors.front()).bytes());
                 }
                 break;
             case HandoverStep::go:
@@ -526,10 +527,10 @@ Result<std::unique_ptr<Successor>, std::string> Successor::start(Executor execut
     const auto pid = program.start(theirs);
     if (!pid) return pid.error();
     std::unique_ptr<Successor> started(new Successor(executor, std::move(ours), *pid));
-    started->say({.step = HandoverStep::hello,
-                  .version = std::string(kVersion),
-                  .clock_offset = store::process_clock_offset(),
-                  .pid = ::getpid()});
+    started->send({.step = HandoverStep::hello,
+                   .version = std::string(kVersion),
+                   .clock_offset = store::process_clock_offset(),
+                   .pid = ::getpid()});
     return started;
 } catch (const std::system_error& error) {
     return std::string(error.what());
@@ -538,7 +539,7 @@ Result<std::unique_ptr<Successor>, std::string> Successor::start(Executor execut
 Successor::~Successor() {
     if (outlives_this_) return;
     // The child may have made the process that takes over, which has not told its id yet.
-    say({.step = HandoverStep::stop});
+    send({.step = HandoverStep::stop});
     kill();
     if (child_ != 0) ::waitpid(child_, nullptr, 0);
 }
@@ -549,23 +550,23 @@ void Successor::kill() const {
     if (child_ == 0 && !outlives_this_ && !channel_.is_closed()) ::kill(pid_, SIGKILL);
 }
 
-void Successor::say(const HandoverNote& note, std::span<const int> descriptors) {
-    const bool is_said = channel_.send(to_text(note), descriptors);
-    // until_said() sees the end of the process, but not that the process lacks a socket.
-    misses_offers_ = misses_offers_ || (!is_said && !descriptors.empty());
+void Successor::send(const HandoverNote& note, std::span<const int> descriptors) {
+    const bool is_sent = channel_.send(to_text(note), descriptors);
+    // await_step() sees the end of the process, but not that the process lacks a socket.
+    lacks_sockets_ = lacks_sockets_ || (!is_sent && !descriptors.empty());
 }
 
 void Successor::offer(HandoverStep step, const std::string& address,
                       std::span<const int> descriptors) {
     while (!descriptors.empty()) {
         const std::size_t count = std::min(descriptors.size(), HandoverChannel::kDescriptorsMax);
-        say({.step = step, .address = address}, descriptors.first(count));
+        send({.step = step, .address = address}, descriptors.first(count));
         descriptors = descriptors.subspan(count);
     }
 }
 
 void Successor::hand_over_ticket_keys(const std::string& address, MadeTicketKeys keys) {
-    say({.step = HandoverStep::tickets, .address = address, .ticket_keys = std::move(keys)});
+    send({.step = HandoverStep::tickets, .address = address, .ticket_keys = std::move(keys)});
 }
 
 Descriptor Successor::save_counts(const Write& write) {
@@ -580,35 +581,35 @@ Descriptor Successor::save_counts(const Write& write) {
 
 void Successor::hand_over_counts(const Descriptor& saved) {
     const int number = saved.get();
-    say({.step = HandoverStep::counts}, {&number, 1});
+    send({.step = HandoverStep::counts}, {&number, 1});
 }
 
 Task<std::string> Successor::until_started(std::chrono::milliseconds patience) {
-    std::string fault = co_await until_said(HandoverStep::started, "start", patience);
+    std::string fault = co_await await_step(HandoverStep::started, "start", patience);
     // The child ends as soon as it has made the other process. If it could not, it is that process.
     if (fault.empty() && pid_ != child_) ::waitpid(std::exchange(child_, 0), nullptr, 0);
     co_return fault;
 }
 
 Task<std::string> Successor::until_ready(std::chrono::milliseconds patience) {
-    say({.step = HandoverStep::offered});
-    if (misses_offers_) {
+    send({.step = HandoverStep::offered});
+    if (lacks_sockets_) {
         co_await channel_.receive(std::chrono::milliseconds{0});  // sees whether it has ended
         if (channel_.is_closed()) co_return co_await until_ended();
         co_return fmt::format("process {} takes no sockets", pid_);
     }
-    co_return co_await until_said(HandoverStep::ready, "become ready", patience);
+    co_return co_await await_step(HandoverStep::ready, "become ready", patience);
 }
 
 Task<std::string> Successor::until_accepting(std::chrono::milliseconds patience) {
-    say({.step = HandoverStep::go});
+    send({.step = HandoverStep::go});
     std::string fault =
-        co_await until_said(HandoverStep::accepting, "accept connections", patience);
+        co_await await_step(HandoverStep::accepting, "accept connections", patience);
     outlives_this_ = fault.empty();
     co_return fault;
 }
 
-Task<std::string> Successor::until_said(HandoverStep step, std::string_view what,
+Task<std::string> Successor::await_step(HandoverStep step, std::string_view what,
                                         std::chrono::milliseconds patience) {
     const SteadyTime until = steady_now() + patience;
     for (;;) {
@@ -649,7 +650,7 @@ Task<std::string> Successor::until_ended() {
 }
 
 void Successor::tell_leaving() {
-    say({.step = HandoverStep::leaving});
+    send({.step = HandoverStep::leaving});
 }
 
 }  // namespace tidegate::app

@@ -146,7 +146,7 @@ void leave_parent(config::Environment environment);
 class Predecessor {
   public:
     // What the former process leaves to this one, each as it comes.
-    struct Takers {
+    struct TakeOverHandlers {
         std::function<void(const std::string& address, const MadeTicketKeys&)> ticket_keys;
         std::function<void(std::string_view bytes)> counts;
     };
@@ -164,7 +164,7 @@ class Predecessor {
     // Says that this process is ready, and takes what the former one leaves. True: this process is
     // to accept connections, also when the former one has crashed meanwhile. False: the former one
     // goes on, and this one is to stop.
-    Task<bool> take_over(Takers takers);
+    Task<bool> take_over(TakeOverHandlers handlers);
     // Says that this process accepts connections. Until the former one has left the service to it.
     Task<> tell_accepting();
     // Until the former process has ended.
@@ -221,8 +221,8 @@ class Successor {
   private:
     Successor(Executor executor, Descriptor socket, pid_t child);
 
-    void say(const HandoverNote& note, std::span<const int> descriptors = {});
-    Task<std::string> until_said(HandoverStep step, std::string_view what,
+    void send(const HandoverNote& note, std::span<const int> descriptors = {});
+    Task<std::string> await_step(HandoverStep step, std::string_view what,
                                  std::chrono::milliseconds patience);
     Task<std::string> until_ended();
 
@@ -230,7 +230,7 @@ class Successor {
     Timer timer_;
     pid_t child_;  // makes the process that takes over, and ends; 0: it has ended
     pid_t pid_;
-    bool misses_offers_ = false;
+    bool lacks_sockets_ = false;
     bool outlives_this_ = false;
 };
 

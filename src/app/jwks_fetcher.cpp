@@ -116,8 +116,8 @@ constexpr std::chrono::milliseconds kPoll{10};
 constexpr std::size_t kWarningsMax = 5;
 
 // A location, and what is known of it.
-struct Place {
-    Place(Executor executor, const KeyLocation& from, const FetchTiming& timing)
+struct FetchedPlace {
+    FetchedPlace(Executor executor, const KeyLocation& from, const FetchTiming& timing)
         : latest(from), shown(app::shown(from)), schedule(timing), pause(executor) {}
 
     KeySource latest;  // all others adopt from this one
@@ -135,7 +135,7 @@ struct Place {
 };
 
 template <class Do>
-void for_each_source(Place& place, Do action) {
+void for_each_source(FetchedPlace& place, Do action) {
     for (const auto& source : place.sources) action(*source);
     std::erase_if(place.former, [&](const auto& weak) {
         const auto source = weak.lock();
@@ -149,7 +149,7 @@ std::string in_words(std::size_t keys) {
 }
 
 // `place` stays alive: its own coroutine waits for this.
-Task<Keys> keys_of(Executor executor, const Place& place, const HttpsBounds& bounds) {
+Task<Keys> keys_of(Executor executor, const FetchedPlace& place, const HttpsBounds& bounds) {
     try {
         const auto answer = co_await fetch_key_set(executor, place.latest.location(), bounds);
         if (!answer) co_return config::ErrorMessage{answer.error()};
@@ -163,7 +163,7 @@ Task<Keys> keys_of(Executor executor, const Place& place, const HttpsBounds& bou
 }
 
 // Gives sources the latest keys, then the notice that there may be some.
-void tell_sources(Place& place) {
+void tell_sources(FetchedPlace& place) {
     place.fetches.next = place.schedule.due(true);
     for_each_source(place, [&](KeySource& source) {
         source.adopt(place.latest);
@@ -171,20 +171,20 @@ void tell_sources(Place& place) {
     });
 }
 
-void begin_fetch(Place& place) {
+void begin_fetch(FetchedPlace& place) {
     place.schedule.begin(steady_now());
     ++place.fetches.begun;
     for_each_source(place, [&](KeySource& source) { source.publish(place.fetches); });
 }
 
 // When to fetch next.
-SteadyTime next_fetch(Place& place) {
+SteadyTime next_fetch(FetchedPlace& place) {
     for_each_source(
         place, [&](KeySource& source) { place.wanted = source.take_wanted() || place.wanted; });
     return place.schedule.due(place.wanted);
 }
 
-void log_success(const Place& place, std::uint64_t version_before) {
+void log_success(const FetchedPlace& place, std::uint64_t version_before) {
     const JwkSet& keys = *place.latest.keys();
     if (version_before == place.latest.version()) {
         if (place.failing) log(Level::info, "jwks {}: fetching works again", place.shown);
@@ -202,7 +202,7 @@ void log_success(const Place& place, std::uint64_t version_before) {
     }
 }
 
-void log_failure(Place& place, const std::string& reason) {
+void log_failure(FetchedPlace& place, const std::string& reason) {
     const char* const still = place.failing ? "still " : "";
     if (!place.notice.is_due(reason, steady_now())) {
         log(Level::debug, "jwks {}: {}", place.shown, reason);
@@ -222,19 +222,19 @@ struct JwksFetcher::Impl : std::enable_shared_from_this<Impl> {
         : executor(on), options(how), random(std::random_device{}()) {}
 
     // Begins to fetch from there if it is new.
-    std::shared_ptr<Place> place_of(const KeyLocation& location);
+    std::shared_ptr<FetchedPlace> place_of(const KeyLocation& location);
     void put_in_force(const std::shared_ptr<KeySource>& source);
     void forget_unused();
-    void take(Place& place, Keys keys);
+    void take(FetchedPlace& place, Keys keys);
     double jitter() { return std::uniform_real_distribution<>(0, 1)(random); }
 
     // Takes its owners by value: they live as long as it does.
-    static Task<> keep_fresh(std::shared_ptr<Impl> self, std::shared_ptr<Place> place);
+    static Task<> keep_fresh(std::shared_ptr<Impl> self, std::shared_ptr<FetchedPlace> place);
 
     Executor executor;
     Options options;
     std::minstd_rand random;
-    std::map<KeyLocation, std::shared_ptr<Place>> places;
+    std::map<KeyLocation, std::shared_ptr<FetchedPlace>> places;
     std::uint64_t fetches_ok = 0;
     std::uint64_t fetches_failed = 0;
 };
@@ -247,7 +247,7 @@ JwksFetcher::~JwksFetcher() {
 }
 
 Task<> JwksFetcher::prepare(Sources sources) {
-    std::vector<std::shared_ptr<Place>> wanted;
+    std::vector<std::shared_ptr<FetchedPlace>> wanted;
     for (const auto& source : sources) {
         if (source->is_fetched()) wanted.push_back(impl_->place_of(source->location()));
     }
@@ -293,10 +293,10 @@ void JwksFetcher::fill_in(Gauges& gauges) const {
     }
 }
 
-std::shared_ptr<Place> JwksFetcher::Impl::place_of(const KeyLocation& location) {
-    std::shared_ptr<Place>& place = places[location];
+std::shared_ptr<FetchedPlace> JwksFetcher::Impl::place_of(const KeyLocation& location) {
+    std::shared_ptr<FetchedPlace>& place = places[location];
     if (!place) {
-        place = std::make_shared<Place>(executor, location, options.timing);
+        place = std::make_shared<FetchedPlace>(executor, location, options.timing);
         spawn_vital(executor, keep_fresh(shared_from_this(), place));
     }
     return place;
@@ -304,7 +304,7 @@ std::shared_ptr<Place> JwksFetcher::Impl::place_of(const KeyLocation& location) 
 
 // Requests of any thread call the hook, until it is taken away: the event loop is there until then.
 void JwksFetcher::Impl::put_in_force(const std::shared_ptr<KeySource>& source) {
-    const std::shared_ptr<Place> place = place_of(source->location());
+    const std::shared_ptr<FetchedPlace> place = place_of(source->location());
     std::erase_if(place->former, [&](const auto& weak) { return weak.lock() == source; });
     place->sources.push_back(source);
     source->on_wanted([on = executor, weak = std::weak_ptr(place)] {
@@ -316,7 +316,7 @@ void JwksFetcher::Impl::put_in_force(const std::shared_ptr<KeySource>& source) {
 
 void JwksFetcher::Impl::forget_unused() {
     std::erase_if(places, [](const auto& entry) {
-        Place& place = *entry.second;
+        FetchedPlace& place = *entry.second;
         if (!place.sources.empty()) return false;
         for_each_source(place, [](KeySource& source) { source.on_wanted({}); });
         place.left = true;
@@ -325,7 +325,8 @@ void JwksFetcher::Impl::forget_unused() {
     });
 }
 
-Task<> JwksFetcher::Impl::keep_fresh(std::shared_ptr<Impl> self, std::shared_ptr<Place> place) {
+Task<> JwksFetcher::Impl::keep_fresh(std::shared_ptr<Impl> self,
+                                     std::shared_ptr<FetchedPlace> place) {
     while (!place->left) {
         begin_fetch(*place);
         Keys keys = co_await keys_of(self->executor, *place, self->options.bounds);
@@ -339,7 +340,7 @@ Task<> JwksFetcher::Impl::keep_fresh(std::shared_ptr<Impl> self, std::shared_ptr
     }
 }
 
-void JwksFetcher::Impl::take(Place& place, Keys keys) {
+void JwksFetcher::Impl::take(FetchedPlace& place, Keys keys) {
     place.fetches.ended = place.fetches.begun;
     if (keys) {
         ++fetches_ok;

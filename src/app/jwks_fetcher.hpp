@@ -30,20 +30,20 @@ class FailureNotice {
   public:
     static constexpr std::chrono::hours kEvery{1};
 
-    // Notes a failure. Whether it is to be told.
+    // Notes a failure. Returns whether it becomes a warning.
     bool is_due(const std::string& reason, SteadyTime now) {
-        if (told_ == reason && now < due_) return false;
-        told_ = reason;
+        if (warned_ == reason && now < due_) return false;
+        warned_ = reason;
         due_ = now + kEvery;
         return true;
     }
 
     // It went well: the next failure is a first one.
-    void recovered() { told_.reset(); }
+    void recovered() { warned_.reset(); }
 
   private:
-    std::optional<std::string> told_;  // the reason of the last warning, since it went well
-    SteadyTime due_{};                 // of the next one with that reason
+    std::optional<std::string> warned_;  // the reason of the last warning, since it went well
+    SteadyTime due_{};                   // of the next one with that reason
 };
 
 // When something that is kept fresh is fetched: every so often, sooner after a failure, at once

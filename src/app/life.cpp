@@ -93,7 +93,7 @@ std::string check_redis(const SharedState& shared, const config::Config& config)
 // serves meanwhile, so the former one can afford to wait for that.
 constexpr std::chrono::milliseconds kIdlePatience{5'000};
 
-// Those variables are for this process alone.
+// Removes the variables afterwards: they are for this process alone.
 InheritedSockets take_own_sockets() {
     InheritedSockets sockets = take_inherited_sockets(config::process_environment, ::getpid());
     clear_inheritance();
@@ -108,7 +108,7 @@ std::unique_ptr<Predecessor> find_predecessor(Executor executor) {
 
 }  // namespace
 
-Life::Life(std::shared_ptr<const config::Config> config, Origin origin, OwnProgram program)
+Life::Life(std::shared_ptr<const config::Config> config, ConfigOrigin origin, OwnProgram program)
     : program_(std::move(program)),
       file_(origin.file),
       inherited_(take_own_sockets()),
@@ -201,7 +201,7 @@ int Life::run() {
     spawn_vital(io_.get_executor(), become_ready());
     spawn_vital(io_.get_executor(),
                 watch_files(io_.get_executor(), reloader_,
-                            is_watched_ ? Watched::all_files : Watched::certificates));
+                            is_watched_ ? WatchedFiles::all_files : WatchedFiles::certificates));
     if (!predecessor_) begin_watchdog();
     await_stop();
     await_other_signals();
@@ -417,7 +417,7 @@ class LateSignals {
 
 }  // namespace
 
-int run(std::shared_ptr<const config::Config> config, Origin origin) {
+int run(std::shared_ptr<const config::Config> config, ConfigOrigin origin) {
     leave_parent(config::process_environment);
     OwnProgram program = OwnProgram::of_this_process();
     set_log_level(config->log.level);

@@ -30,7 +30,7 @@ namespace tidegate::app {
 class Life {
   public:
     // `program` is how this process was started. Throws what keeps it from starting.
-    Life(std::shared_ptr<const config::Config> config, Origin origin, OwnProgram program);
+    Life(std::shared_ptr<const config::Config> config, ConfigOrigin origin, OwnProgram program);
 
     // Until it is stopped, or another process has taken its place. The exit code.
     int run();
@@ -72,7 +72,7 @@ class Life {
 
     asio::io_context io_{1};
     const OwnProgram program_;
-    const std::string file_;  // see Origin
+    const std::string file_;  // see ConfigOrigin
     InheritedSockets inherited_;
     std::unique_ptr<Predecessor> predecessor_;  // null: there is none, or it has ended
     SharedState shared_;

@@ -52,7 +52,7 @@ std::optional<ProcessStat> read_process_stat(std::string_view text, long ticks_p
     const std::size_t name_end = text.rfind(')');
     if (name_end == std::string_view::npos) return std::nullopt;
     text.remove_prefix(name_end + 1);
-    // Those of proc(5) that follow, by their numbers there.
+    // The numbers of the fields in proc(5).
     constexpr std::size_t kFirst = 3, kUser = 14, kSystem = 15, kThreads = 20, kVirtual = 23,
                           kResident = 24;
     std::array<std::uint64_t, kResident + 1> fields{};

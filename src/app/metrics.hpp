@@ -77,7 +77,7 @@ class ThreadClock {
     std::optional<std::chrono::nanoseconds> used() const;
 
   private:
-    std::atomic<clockid_t> clock_{CLOCK_REALTIME};  // which stands for none
+    std::atomic<clockid_t> clock_{CLOCK_REALTIME};  // CLOCK_REALTIME: no thread yet
 };
 
 // Writes process_*, under the names that Prometheus's client libraries give them; leaves out what

@@ -215,7 +215,7 @@ void TraceExporter::count_taken(const std::string& answer) {
 
 void TraceExporter::drop(SpanDrop reason, std::uint64_t spans, const std::string& why) {
     dropped_[reason].add(spans);
-    if (!said_.is_due(steady_now())) return;
+    if (!log_interval_.is_due(steady_now())) return;
     telemetry::log(telemetry::Level::warn,
                    "tracing: the collector at {} has not taken {} spans: {}. Counted in "
                    "tidegate_trace_spans_dropped_total; logged once a minute",
@@ -233,7 +233,8 @@ void TraceExporter::drop_all_that_is_left() {
 
 void TraceExporter::report_full_queue() {
     const std::uint64_t dropped = queue_.dropped();
-    if (std::exchange(full_before_, dropped) == dropped || !said_.is_due(steady_now())) return;
+    if (std::exchange(full_before_, dropped) == dropped || !log_interval_.is_due(steady_now()))
+        return;
     telemetry::log(telemetry::Level::warn,
                    "tracing: spans come faster than the collector at {} takes them, and the queue "
                    "is full: {} dropped so far. Counted in tidegate_trace_spans_dropped_total; "
@@ -276,7 +277,7 @@ std::shared_ptr<telemetry::TraceQueue> TraceExporters::open(const config::Config
 
 bool TraceExporters::sweep() {
     for (Open& one : open_) {
-        // No thread can come to hold it again but through open(), on this thread.
+        // Only open() hands the queue out again, on this thread.
         if (one.is_ending || one.queue.use_count() > 1) continue;
         one.is_ending = true;
         one.exporter->begin_stop();

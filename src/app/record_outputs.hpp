@@ -120,7 +120,7 @@ class TraceExporter {
     telemetry::TraceQueue& queue_;
     telemetry::Counter exported_;
     telemetry::CounterBy<SpanDrop> dropped_;  // not of the queue
-    telemetry::LogInterval said_;
+    telemetry::LogInterval log_interval_;
     std::uint64_t full_before_ = 0;  // what the queue had dropped when that was looked at last
 
     // The thread's.

@@ -148,7 +148,7 @@ constexpr std::chrono::milliseconds kGenerationSweepEvery{500};
 }  // namespace
 
 Reloader::Reloader(Executor executor, SharedState& shared, Workers& workers,
-                   std::shared_ptr<const config::Config> config, Origin origin)
+                   std::shared_ptr<const config::Config> config, ConfigOrigin origin)
     : executor_(executor),
       shared_(shared),
       workers_(workers),

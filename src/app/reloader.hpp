@@ -90,7 +90,7 @@ class UpstreamGroups {
     // new ones, whose names begin with the addresses that the upstream of the same name had. `tls`:
     // of make_tls(), with the groups that are in use now.
     Groups make(const config::Config& config, const Tls& tls);
-    // Those of `groups` that are not in use yet.
+    // The groups among `groups` that are not in use yet.
     Groups new_of(Groups groups) const;
     // Every name of those in use has led to an address or has been looked up in vain once.
     bool are_names_tried() const;
@@ -121,7 +121,7 @@ void set_log_level(config::LogLevel level);
 
 using Workers = std::vector<std::unique_ptr<Worker>>;
 
-// Both on the main thread; neither for a renewal of certificates.
+// Called on the main thread, for reloads but not for renewals of certificates.
 struct ReloadObserver {
     std::function<void()> on_begin = [] {};
     std::function<void(const admin::ReloadReport&)> on_end = [](const auto&) {};
@@ -132,7 +132,7 @@ class Reloader {
     // `config` was read from `origin` just now. Opens the access log, throws std::runtime_error if
     // it cannot; begins to fetch keys. All but the values outlive this.
     Reloader(Executor executor, SharedState& shared, Workers& workers,
-             std::shared_ptr<const config::Config> config, Origin origin);
+             std::shared_ptr<const config::Config> config, ConfigOrigin origin);
 
     // Reads, checks and, if there is no fault, puts in force; when this returns, every worker
     // begins its requests with the new one. One after the other, in the order asked. Faults, and
@@ -216,7 +216,7 @@ class Reloader {
     TraceExporters trace_exporters_;
     JwksFetcher jwks_fetcher_;
     UpstreamGroups upstreams_;
-    CertificateExpiry certificate_expiry_;
+    CertificateExpiries certificate_expiry_;
     std::shared_ptr<const ConfigSnapshot> current_;
     // What was read last: the certificates of this one are in force, and else it is like current_.
     std::shared_ptr<const config::Config> certified_;

@@ -11,7 +11,7 @@
 namespace tidegate::app {
 
 // Where the configuration of this process comes from.
-struct Origin {
+struct ConfigOrigin {
     std::string file;  // reloads read it again; empty: the configuration is built in
     std::vector<config::FileRead> files_read;
     bool is_watched = false;  // changes of these files are put in force without a signal
@@ -19,6 +19,6 @@ struct Origin {
 
 // Runs the proxy until stopped, with `config`, which was read from `origin`. Returns the exit code;
 // says why on standard error.
-int run(std::shared_ptr<const config::Config> config, Origin origin);
+int run(std::shared_ptr<const config::Config> config, ConfigOrigin origin);
 
 }  // namespace tidegate::app

@@ -29,11 +29,11 @@ namespace tidegate::app {
 
 namespace {
 
-enum class Version : bool { v1, v2 };
+enum class CgroupVersion : bool { v1, v2 };
 
 // A mount of cgroup v2, or of the hierarchy of v1 that has the controller `cpu`.
 struct Mount {
-    Version version = Version::v2;
+    CgroupVersion version = CgroupVersion::v2;
     std::string root;  // the group that is seen at `point`; `/`: the top
     std::string point;
 };
@@ -83,7 +83,8 @@ std::optional<Mount> parse_mount(const std::string& line) {
     if (!(words >> type >> source >> options)) return std::nullopt;
     const bool has_cpu = type == "cgroup" && lists(options, "cpu");
     if (type != "cgroup2" && !has_cpu) return std::nullopt;
-    return Mount{has_cpu ? Version::v1 : Version::v2, unescaped(root), unescaped(point)};
+    return Mount{has_cpu ? CgroupVersion::v1 : CgroupVersion::v2, unescaped(root),
+                 unescaped(point)};
 }
 
 std::vector<Mount> mounts(const std::string& root) {
@@ -97,7 +98,7 @@ std::vector<Mount> mounts(const std::string& root) {
 
 // The path of this process's group, by a line of /proc/self/cgroup: `4:cpu,cpuacct:/a/b` in v1,
 // `0::/a/b` in v2. Nothing: it is in no such hierarchy.
-std::optional<std::string> group_path(const std::string& root, Version version) {
+std::optional<std::string> group_path(const std::string& root, CgroupVersion version) {
     std::ifstream file(root + "/proc/self/cgroup");
     for (std::string line; std::getline(file, line);) {
         const std::size_t first = line.find(':');
@@ -105,8 +106,9 @@ std::optional<std::string> group_path(const std::string& root, Version version) 
         const std::size_t second = line.find(':', first + 1);
         if (second == line.npos) continue;
         const auto controllers = std::string_view(line).substr(first + 1, second - first - 1);
-        const bool is_it = version == Version::v1 ? lists(controllers, "cpu")
-                                                  : controllers.empty() && line.starts_with("0:");
+        const bool is_it = version == CgroupVersion::v1
+                               ? lists(controllers, "cpu")
+                               : controllers.empty() && line.starts_with("0:");
         if (is_it) return line.substr(second + 1);
     }
     return std::nullopt;
@@ -125,7 +127,7 @@ std::optional<double> ratio(double quota_us, double period_us) {
     return quota_us / period_us;
 }
 
-// Of one group: `max 100000`, or quota and period in microseconds.
+// The quota of one group in cgroup v2: `max 100000`, or quota and period in microseconds.
 std::optional<double> quota_v2(const std::string& folder) {
     std::ifstream file(folder + "/cpu.max");
     double quota_us = 0;
@@ -134,7 +136,7 @@ std::optional<double> quota_v2(const std::string& folder) {
     return ratio(quota_us, period_us);
 }
 
-// -1: none.
+// The same in cgroup v1, where a quota of -1 means none.
 std::optional<double> quota_v1(const std::string& folder) {
     std::ifstream quota(folder + "/cpu.cfs_quota_us");
     std::ifstream period(folder + "/cpu.cfs_period_us");
@@ -155,7 +157,8 @@ std::optional<double> cpu_quota(const std::string& root) {
         for (std::string rest = below(mount.root, *path);;) {
             std::string folder = root;
             folder.append(mount.point).append(rest);
-            const auto quota = mount.version == Version::v1 ? quota_v1(folder) : quota_v2(folder);
+            const auto quota =
+                mount.version == CgroupVersion::v1 ? quota_v1(folder) : quota_v2(folder);
             if (quota) least = std::min(least.value_or(*quota), *quota);
             if (rest.empty()) break;
             rest.erase(rest.rfind('/'));
@@ -261,7 +264,7 @@ namespace {
 using telemetry::Level;
 using telemetry::log;
 
-// Of this process alone.
+// A secret that no other process has.
 std::string random_secret() {
     std::random_device device;
     std::string secret;

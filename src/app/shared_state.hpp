@@ -65,7 +65,7 @@ struct SharedState {
     std::shared_ptr<TlsClient> redis_tls;       // null: not encrypted
     std::shared_ptr<TlsClient> sentinel_tls;    // likewise
     std::optional<redis::ClientOptions> redis;  // none: in process
-    // Of which `redis` says how its nodes are spoken to; none: it is no cluster.
+    // Set if Redis is a cluster. `redis` says how to speak to its nodes.
     std::optional<redis::ClusterOptions> redis_cluster;
     store::Replicas replicas{0};
     store::FreedIdentifiers freed;

@@ -87,7 +87,7 @@ client::ConnectionContext Worker::connection_context(client::ConnectionContext::
             .serve = serve,
             .server = server,
             .tell_failure = [this](const std::exception_ptr& failure) {
-                tell_internal_error(failure);
+                note_internal_error(failure);
             }};
 }
 
@@ -205,7 +205,7 @@ void Worker::drain(std::chrono::milliseconds idle_patience) {
             }
             const Descriptor closed = release(*listener);
         }
-        for (client::ProxyHeaderWait& one : unnamed_) one.on_drain();
+        for (client::ProxyHeaderWait& one : awaiting_proxy_header_) one.on_drain();
         for (client::TlsHandshake& one : handshakes_) one.on_drain();
         for (client::ServedConnection& one : connections_) one.on_drain();
         finish_if_empty();
@@ -214,7 +214,7 @@ void Worker::drain(std::chrono::milliseconds idle_patience) {
 
 void Worker::cut_requests(bool is_late) {
     asio::post(io_, [this, is_late] {
-        for (client::ProxyHeaderWait& one : unnamed_) one.cut_off();
+        for (client::ProxyHeaderWait& one : awaiting_proxy_header_) one.cut_off();
         for (client::TlsHandshake& one : handshakes_) one.cut_off();
         cut(false, is_late);
     });
@@ -225,13 +225,13 @@ void Worker::cut_tunnels(bool is_late) {
 }
 
 void Worker::cut(bool tunnels, bool is_late) {
-    static std::array<telemetry::LogInterval, 2> said;  // of all workers
+    static std::array<telemetry::LogInterval, 2> log_intervals;  // of all workers
     bool has_any = false;
     for (client::ServedConnection& one : connections_) {
         const bool has = tunnels ? one.cut_tunnels() : one.cut_requests();
         has_any = has_any || has;
     }
-    if (!has_any || !is_late || !said[tunnels ? 1 : 0].is_due(steady_now())) return;
+    if (!has_any || !is_late || !log_intervals[tunnels ? 1 : 0].is_due(steady_now())) return;
     log(Level::warn, "{}",
         tunnels ? "timeouts.drain_tunnels has ended with tunnels open: closing their connections"
                 : "timeouts.drain has ended with requests in flight: closing their connections");
@@ -266,7 +266,7 @@ int Worker::accept_ready(Listener& listener) {
             try {
                 open_connection(listener, std::move(descriptor), from);
             } catch (...) {
-                tell_internal_error(std::current_exception());
+                note_internal_error(std::current_exception());
             }
             continue;
         }
@@ -286,7 +286,7 @@ int Worker::accept_ready(Listener& listener) {
     return kAcceptedAtOnce;
 }
 
-void Worker::tell_internal_error(const std::exception_ptr& failure) {
+void Worker::note_internal_error(const std::exception_ptr& failure) {
     metrics_.client.internal_errors.add();
     try {
         log(Level::error, "internal error, a client's connection was reset: {}",
@@ -332,8 +332,8 @@ void Worker::make_room(SteadyTime time) {
 // Drained, with no connection left: everything that keeps the loop going ends.
 void Worker::finish_if_empty() {
     // Other threads may wait for what this one has sent for them: a tick asks again.
-    const bool is_empty =
-        connections_.empty() && unnamed_.empty() && handshakes_.empty() && limiter_.is_idle();
+    const bool is_empty = connections_.empty() && awaiting_proxy_header_.empty() &&
+                          handshakes_.empty() && limiter_.is_idle();
     if (!clients_.is_draining || finished_ || !is_empty) return;
     finished_ = true;
     readiness_.stop();
@@ -391,23 +391,23 @@ void Worker::add_listener(const ListenerGroup& group, int descriptor,
                      .redirect = {},
                      .clients = {}});
     if (listener->settings.redirects) {
-        listener->redirect =
-            std::make_unique<faces::Redirect>(faces::Redirect{context_, listener->settings});
+        listener->redirect = std::make_unique<faces::RedirectFace>(
+            faces::RedirectFace{context_, listener->settings});
         listener->clients = std::make_unique<client::ConnectionContext>(
             connection_context(&faces::serve_redirect, listener->redirect.get(), http2_));
     } else if (listener->settings.face == Face::forward_auth) {
-        listener->forward_auth = std::make_unique<faces::ForwardAuth>(
-            faces::ForwardAuth{context_, listener->settings, metrics_.faces});
+        listener->forward_auth = std::make_unique<faces::ForwardAuthFace>(
+            faces::ForwardAuthFace{context_, listener->settings, metrics_.faces});
         listener->clients = std::make_unique<client::ConnectionContext>(
             connection_context(&faces::serve_forward_auth, listener->forward_auth.get(), http2_));
     } else if (listener->settings.face == Face::check) {
-        listener->check = std::make_unique<faces::Check>(
-            faces::Check{context_, listener->settings, shared_.reservations});
+        listener->check = std::make_unique<faces::CheckFace>(
+            faces::CheckFace{context_, listener->settings, shared_.reservations});
         listener->clients = std::make_unique<client::ConnectionContext>(
             connection_context(&faces::serve_check, listener->check.get(), http2_));
     } else if (listener->settings.face == Face::envoy_grpc) {
-        listener->envoy_grpc =
-            std::make_unique<faces::EnvoyGrpc>(faces::EnvoyGrpc{context_, listener->settings});
+        listener->envoy_grpc = std::make_unique<faces::EnvoyGrpcFace>(
+            faces::EnvoyGrpcFace{context_, listener->settings});
         listener->clients = std::make_unique<client::ConnectionContext>(
             connection_context(&faces::serve_envoy_grpc, listener->envoy_grpc.get(), grpc_http2_));
     }

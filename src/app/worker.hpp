@@ -52,7 +52,7 @@ class Worker {
     void start();
     // Calls `wait` on this worker's thread, which does nothing else until that returns.
     void hold(std::function<void()> wait);
-    // Also after pause_accepting().
+    // Begins to accept, or goes on after pause_accepting().
     void begin_accepting();
     // Leaves what waits to be accepted in the queues of the sockets, and calls `done` on this
     // worker's thread. Connections that it has accepted go on.
@@ -66,7 +66,7 @@ class Worker {
     // worker that has left calls nothing, here and below.
     void inspect(std::function<void(const store::Inspector&)> ask);
     // Forgets what is remembered here of these items, then calls `done`, on this worker's thread.
-    // Whoever owns the items owns what they point to: configuration and identifier.
+    // The owner of the items also owns what they point to: configuration and identifier.
     void forget(std::shared_ptr<const std::vector<limit::ChargeItem>> items,
                 std::function<void()> done);
     // Calls `look` on this worker's thread with what it remembers of clients, once in each turn of
@@ -95,14 +95,14 @@ class Worker {
         bool starved = false;        // no descriptor was left for the last connection
         std::string hsts_line;       // see client::Arrival
         config::Address configured;  // as the configuration has it
-        // Of a listener that speaks TLS; a reload replaces both.
+        // Set if the listener speaks TLS; a reload replaces both.
         std::shared_ptr<const ServerCredentials> credentials;
         std::unique_ptr<TlsServer> tls;
-        // Of a listener whose face is not the proxy, or that redirects.
-        std::unique_ptr<faces::ForwardAuth> forward_auth;
-        std::unique_ptr<faces::Check> check;
-        std::unique_ptr<faces::EnvoyGrpc> envoy_grpc;
-        std::unique_ptr<faces::Redirect> redirect;
+        // Set if the face of the listener is not the proxy, or if it redirects.
+        std::unique_ptr<faces::ForwardAuthFace> forward_auth;
+        std::unique_ptr<faces::CheckFace> check;
+        std::unique_ptr<faces::EnvoyGrpcFace> envoy_grpc;
+        std::unique_ptr<faces::RedirectFace> redirect;
         std::unique_ptr<client::ConnectionContext> clients;
     };
 
@@ -139,12 +139,12 @@ class Worker {
     }
     void run();
     void use_http2(const config::Config& config);
-    // Of clients, for the admin listener.
+    // Remembers names of clients for the admin listener, if there is one.
     void keep_names(const config::Config& config);
     client::ConnectionContext connection_context(client::ConnectionContext::Serve serve,
                                                  void* server, client::Http2Resources& http2);
     Task<> accept(Listener& listener);
-    // The descriptor of a listener, whose loop hears of it no more.
+    // Takes the descriptor of a listener off this worker's loop.
     static Descriptor release(Listener& listener);
     // Ends the pause of a listener, if it pauses.
     void resume(Listener& listener);
@@ -188,7 +188,7 @@ class Worker {
                          client::TlsHandshake::End end);
     void refuse_header(const Listener& listener, client::ProxyHeaderRefusal reason,
                        const std::optional<IpAddress>& peer, std::string_view fault = {});
-    // Who `peer` is to the configuration in force.
+    // Notes whether the configuration in force trusts `peer`, and whether it is a gateway.
     void judge_peer(identity::Peer& peer, const config::Listen& settings) const;
     // Breaks off the connections that are tunnels, or those that are not.
     void cut(bool tunnels, bool is_late);
@@ -196,10 +196,10 @@ class Worker {
     // For requests that wait for a connection to an upstream, whichever configuration they have.
     void make_room(SteadyTime time);
     // An exception has ended a connection: the worker logs and counts it.
-    void tell_internal_error(const std::exception_ptr& failure);
+    void note_internal_error(const std::exception_ptr& failure);
     // The coroutine of a connection has ended; null: as it should.
     void note_end(const std::exception_ptr& failure) {
-        if (failure) tell_internal_error(failure);
+        if (failure) note_internal_error(failure);
         finish_if_empty();
     }
     void finish_if_empty();
@@ -219,11 +219,11 @@ class Worker {
     std::shared_ptr<store::Heartbeat> heartbeat_;
     store::Limiter limiter_;
     proxy::WorkerContext context_;
-    // Of configurations that are not in force any more; requests in flight keep them.
+    // Pools of former configurations, which requests in flight keep.
     std::vector<std::weak_ptr<upstream::Pool>> former_pools_;
     std::vector<std::unique_ptr<Listener>> listeners_;
     client::ConnectionContext clients_;
-    client::ProxyHeaderWaitList unnamed_;
+    client::ProxyHeaderWaitList awaiting_proxy_header_;
     client::HandshakeTurns handshake_turns_;
     client::TlsHandshakeList handshakes_;
     client::RefusedConnections refused_connections_;

@@ -181,7 +181,7 @@ void Worker::open_behind_balancer(Listener& listener, Descriptor descriptor,
     auto wait = std::make_unique<ProxyHeaderWait>(
         io_.get_executor(), deadlines_,
         ConnectionPtr(new Connection(readiness_, std::move(descriptor))), arrival);
-    unnamed_.push_back(*wait);
+    awaiting_proxy_header_.push_back(*wait);
     spawn(io_.get_executor(),
           await_proxy_header(listener, std::move(wait), std::move(*slot), std::move(unfinished)),
           [this](const std::exception_ptr& failed) { note_end(failed); });

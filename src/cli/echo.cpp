@@ -103,13 +103,13 @@ constexpr auto kClientPatience = 75s;
 constexpr auto kLingerPatience = 1s;
 
 // The description of a request's body once it has been read.
-struct ReadBody {
+struct EchoedBody {
     std::uint64_t bytes = 0;
     std::string beginning;  // kBodyShownMax and no more
 };
 
 // Written by hand except for the values, so that a field takes one line.
-std::string echo_of(const http::RequestHead& head, const ReadBody& body) {
+std::string echo_of(const http::RequestHead& head, const EchoedBody& body) {
     std::string fields;
     for (const auto& field : head.fields) {
         fields += fmt::format("{}\n    [{}, {}]", fields.empty() ? "" : ",", json_text(field.name),
@@ -129,7 +129,7 @@ std::string fault_of(int status, const std::string& detail) {
     return json_text({{"status", status}, {"detail", detail}}) + "\n";
 }
 
-struct Answer {
+struct EchoAnswer {
     int status = 200;
     std::string_view content_type = "application/json";
     std::string body;
@@ -139,7 +139,7 @@ struct Answer {
     bool has_body() const { return status != 204 && status != 304; }
 };
 
-std::string head_of(const Answer& answer, int minor_version, bool keep_alive) {
+std::string head_of(const EchoAnswer& answer, int minor_version, bool keep_alive) {
     std::string head =
         fmt::format("HTTP/1.1 {} {}\r\n", answer.status, http::status_title(answer.status));
     if (answer.has_body()) {
@@ -151,15 +151,16 @@ std::string head_of(const Answer& answer, int minor_version, bool keep_alive) {
     return head + "\r\n";
 }
 
-Answer bad_request(const std::string& detail) {
-    Answer answer;
+EchoAnswer bad_request(const std::string& detail) {
+    EchoAnswer answer;
     answer.status = 400;
     answer.body = fault_of(400, detail);
     return answer;
 }
 
-Answer answer_to(const http::RequestHead& head, const ReadBody& body, const EchoOptions& wishes) {
-    Answer answer;
+EchoAnswer answer_to(const http::RequestHead& head, const EchoedBody& body,
+                     const EchoOptions& wishes) {
+    EchoAnswer answer;
     answer.status = wishes.status;
     if (wishes.bytes) {
         answer.content_type = "text/plain";
@@ -172,29 +173,29 @@ Answer answer_to(const http::RequestHead& head, const ReadBody& body, const Echo
     return answer;
 }
 
-class Session {
+class EchoSession {
   public:
-    explicit Session(std::shared_ptr<TimedSocket> socket) : socket_(std::move(socket)) {}
+    explicit EchoSession(std::shared_ptr<TimedSocket> socket) : socket_(std::move(socket)) {}
 
     // One request and its answer; false when it was the last.
     Task<bool> serve_one();
 
   private:
     // False: the fault of the reader says why there is no more of it.
-    Task<bool> read_body(ReadBody& body);
-    Task<Answer> answer_when_due(const http::RequestHead& head, const ReadBody& body);
+    Task<bool> read_body(EchoedBody& body);
+    Task<EchoAnswer> answer_when_due(const http::RequestHead& head, const EchoedBody& body);
     // Answers, and ends the connection: what follows on it is unclear.
     Task<bool> refuse(std::string detail);
     // As the fault of the reader says; nothing can be sent on a connection that has failed.
     Task<bool> refuse_unreadable();
-    Task<bool> send(const Answer& answer, int minor_version, bool keep_alive, bool head_only);
+    Task<bool> send(const EchoAnswer& answer, int minor_version, bool keep_alive, bool head_only);
     Task<error_code> send_filler(std::uint64_t left);
 
     std::shared_ptr<TimedSocket> socket_;
     MessageReader reader_{*socket_, kHeadBytesMax};
 };
 
-Task<bool> Session::serve_one() {
+Task<bool> EchoSession::serve_one() {
     socket_->expect_within(kClientPatience);
     http::RequestHead head;
     const bool is_read = co_await reader_.read_head(head);
@@ -208,16 +209,16 @@ Task<bool> Session::serve_one() {
         const error_code ec = co_await socket_->write("HTTP/1.1 100 Continue\r\n\r\n");
         if (ec) co_return false;
     }
-    ReadBody body;
+    EchoedBody body;
     reader_.begin_body(framing);
     const bool is_whole = co_await read_body(body);
     if (!is_whole) co_return co_await refuse_unreadable();
 
-    const Answer answer = co_await answer_when_due(head, body);
+    const EchoAnswer answer = co_await answer_when_due(head, body);
     co_return co_await send(answer, head.minor_version, framing.keep_alive, head.method == "HEAD");
 }
 
-Task<bool> Session::read_body(ReadBody& body) {
+Task<bool> EchoSession::read_body(EchoedBody& body) {
     http::BodyBatch batch;
     while (!batch.done) {
         socket_->expect_within(kClientPatience);
@@ -231,7 +232,8 @@ Task<bool> Session::read_body(ReadBody& body) {
     co_return true;
 }
 
-Task<Answer> Session::answer_when_due(const http::RequestHead& head, const ReadBody& body) {
+Task<EchoAnswer> EchoSession::answer_when_due(const http::RequestHead& head,
+                                              const EchoedBody& body) {
     const auto wishes = read_echo_options(head.target);
     if (!wishes) co_return bad_request(wishes.error());
     if (wishes->delay > 0us) {
@@ -242,19 +244,20 @@ Task<Answer> Session::answer_when_due(const http::RequestHead& head, const ReadB
     co_return answer_to(head, body, *wishes);
 }
 
-Task<bool> Session::refuse(std::string detail) {
-    const Answer answer = bad_request(detail);
+Task<bool> EchoSession::refuse(std::string detail) {
+    const EchoAnswer answer = bad_request(detail);
     co_await send(answer, 1, false, false);
     co_await socket_->close_gently(kLingerPatience);
     co_return false;
 }
 
-Task<bool> Session::refuse_unreadable() {
+Task<bool> EchoSession::refuse_unreadable() {
     if (reader_.fault().ec) co_return false;
     co_return co_await refuse(std::string(describe(reader_.fault())));
 }
 
-Task<bool> Session::send(const Answer& answer, int minor_version, bool keep_alive, bool head_only) {
+Task<bool> EchoSession::send(const EchoAnswer& answer, int minor_version, bool keep_alive,
+                             bool head_only) {
     const std::string head = head_of(answer, minor_version, keep_alive);
     const bool with_body = !head_only && answer.has_body();
     const std::string_view body = with_body ? std::string_view(answer.body) : std::string_view();
@@ -264,7 +267,7 @@ Task<bool> Session::send(const Answer& answer, int minor_version, bool keep_aliv
     co_return !ec && keep_alive;
 }
 
-Task<error_code> Session::send_filler(std::uint64_t left) {
+Task<error_code> EchoSession::send_filler(std::uint64_t left) {
     static const std::string filler(kFillerBytes, 'x');
     while (left != 0) {
         const std::size_t size = std::min<std::uint64_t>(left, filler.size());
@@ -280,7 +283,7 @@ Task<error_code> Session::send_filler(std::uint64_t left) {
 // at most 64 KiB, one piece of a body.
 Task<> serve_echo(std::shared_ptr<TimedSocket> socket) {
     try {
-        Session session(socket);
+        EchoSession session(socket);
         while (co_await session.serve_one()) {
         }
     } catch (const std::exception& error) {
@@ -293,20 +296,20 @@ constexpr std::size_t kConnectionsMax = 1024;
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
 // Counts one connection for as long as it lives.
-class Seat {
+class EchoSeat {
   public:
-    explicit Seat(std::size_t& taken) : taken_(&taken) { ++taken; }
-    ~Seat() {
+    explicit EchoSeat(std::size_t& taken) : taken_(&taken) { ++taken; }
+    ~EchoSeat() {
         if (taken_ != nullptr) --*taken_;
     }
-    Seat(Seat&& other) noexcept : taken_(std::exchange(other.taken_, nullptr)) {}
-    Seat& operator=(Seat&&) = delete;
+    EchoSeat(EchoSeat&& other) noexcept : taken_(std::exchange(other.taken_, nullptr)) {}
+    EchoSeat& operator=(EchoSeat&&) = delete;
 
   private:
     std::size_t* taken_;
 };
 
-Task<> serve_seated(Seat, std::shared_ptr<TimedSocket> socket) {
+Task<> serve_seated(EchoSeat, std::shared_ptr<TimedSocket> socket) {
     co_await serve_echo(std::move(socket));
 }
 
@@ -341,9 +344,9 @@ struct EchoServer::Impl {
                 continue;
             }
             if (connections == kConnectionsMax) continue;
-            spawn_vital(
-                io.get_executor(),
-                serve_seated(Seat(connections), std::make_shared<TimedSocket>(std::move(socket))));
+            spawn_vital(io.get_executor(),
+                        serve_seated(EchoSeat(connections),
+                                     std::make_shared<TimedSocket>(std::move(socket))));
         }
     }
 

@@ -248,7 +248,7 @@ class Settling {
   public:
     using State = Settled::State;
 
-    Settling(const Check& face, proxy::Exchange& exchange, const SealedReservation& reserved,
+    Settling(const CheckFace& face, proxy::Exchange& exchange, const SealedReservation& reserved,
              milliseconds left)
         : face_(face),
           x_(exchange),
@@ -285,7 +285,7 @@ class Settling {
                                            remembered_for_};
         const std::optional<std::int64_t> settled = co_await store::settle_in_redis(
             *limiter_.redis(), settlement, x_.config(), x_.client->sleeper().wakeup());
-        // Also without an answer: Redis may have given units back.
+        // Redis may have given units back even if no answer came.
         for (const store::Reservation::Part& part : reserved_.reservation.parts) {
             for (const auto& item : part.items) limiter_.note_freed(item.identifier);
         }
@@ -349,7 +349,7 @@ class Settling {
         co_return more.result != store::LimitDecision::Result::unavailable;
     }
 
-    const Check& face_;
+    const CheckFace& face_;
     proxy::Exchange& x_;
     store::Limiter& limiter_;
     const SealedReservation& reserved_;
@@ -357,7 +357,7 @@ class Settling {
 };
 
 // Settles with `cost` what has not expired for `left`.
-Task<Settled> settle_reservation(const Check& face, proxy::Exchange& exchange,
+Task<Settled> settle_reservation(const CheckFace& face, proxy::Exchange& exchange,
                                  const SealedReservation& reserved, std::int64_t cost,
                                  milliseconds left) {
     Settling settling(face, exchange, reserved, left);
@@ -370,26 +370,26 @@ using proxy::FaultAnswer;
 
 constexpr std::string_view kJsonType = "application/json";
 
-enum class Path : std::uint8_t { check, reserve, settle, other };
+enum class CheckPath : std::uint8_t { check, reserve, settle, other };
 
-Path path_of(std::string_view path) {
-    if (path == "/v1/check") return Path::check;
-    if (path == "/v1/reserve") return Path::reserve;
-    return path == "/v1/settle" ? Path::settle : Path::other;
+CheckPath path_of(std::string_view path) {
+    if (path == "/v1/check") return CheckPath::check;
+    if (path == "/v1/reserve") return CheckPath::reserve;
+    return path == "/v1/settle" ? CheckPath::settle : CheckPath::other;
 }
 
 // One call on its way: its request and its answer.
 class CheckServing {
   public:
-    CheckServing(const Check& face, Exchange& exchange) : face_(face), x_(exchange) {}
+    CheckServing(const CheckFace& face, Exchange& exchange) : face_(face), x_(exchange) {}
 
     Task<> run() {
         if (const Fault fault = fault_of_peer(); fault != Fault::none) {
             x_.decision.refuse(fault);
             co_return;
         }
-        const Path path = path_of(x_.facts.head.path);
-        if (path == Path::other) {
+        const CheckPath path = path_of(x_.facts.head.path);
+        if (path == CheckPath::other) {
             co_return refuse(404, "There is POST /v1/check, /v1/reserve and /v1/settle.");
         }
         if (x_.facts.head.method != "POST") {
@@ -400,10 +400,10 @@ class CheckServing {
         const Fault fault = co_await proxy::read_body(x_, kCheckBytesMax, &body_);
         if (fault != Fault::none) {
             x_.decision.refuse(fault);
-        } else if (path == Path::settle) {
+        } else if (path == CheckPath::settle) {
             co_await settle();
         } else {
-            co_await ask(path == Path::reserve);
+            co_await ask(path == CheckPath::reserve);
         }
     }
 
@@ -457,7 +457,7 @@ class CheckServing {
         return question.decision.charge.items.empty() || engine().charge(question);
     }
 
-    // Of a decision other than that of the exchange, which is recorded.
+    // Counts a decision that is not the exchange's own, which proxy::finish() records.
     void note_activity(const ask::Decision& decision) const {
         telemetry::Activity::Names* const names = face_.worker.activity.names();
         if (names == nullptr) return;
@@ -629,7 +629,7 @@ class CheckServing {
         answer_->retry_after = 1;
     }
 
-    const Check& face_;
+    const CheckFace& face_;
     Exchange& x_;
     std::string body_;
     std::optional<FaultAnswer> answer_;
@@ -641,7 +641,7 @@ class CheckServing {
 }  // namespace
 
 Task<> serve_check(void* self, client::Stream& client) {
-    const Check& face = *static_cast<Check*>(self);
+    const CheckFace& face = *static_cast<CheckFace*>(self);
     std::unique_ptr<Exchange> exchange = face.worker.exchanges.take();
     Exchange& x = *exchange;
     x.client = &client;

@@ -12,8 +12,8 @@ namespace tidegate::faces {
 namespace {
 
 // The place of a value in a body. Written out only when there is a fault.
-struct Place {
-    const Place* outer = nullptr;  // null: the body itself
+struct BodyPlace {
+    const BodyPlace* outer = nullptr;  // null: the body itself
     std::string_view name{};
     std::optional<std::size_t> position{};  // in the list of that name
 
@@ -24,41 +24,41 @@ struct Place {
         if (position) out += "[" + std::to_string(*position) + "]";
         return out;
     }
-    Place below(std::string_view member) const { return {this, member}; }
+    BodyPlace below(std::string_view member) const { return {this, member}; }
     bool is_top() const { return outer == nullptr; }
 };
-constexpr Place kTop;
+constexpr BodyPlace kTop;
 
 // Thrown while a body is read, and caught before the reader returns.
-struct Wrong {
+struct WrongCheckCall {
     std::string sentence;
 };
 
-[[noreturn]] void wrong(const Place& place, const std::string& sentence) {
-    throw Wrong{place.is_top() ? sentence : place.text() + ": " + sentence};
+[[noreturn]] void wrong(const BodyPlace& place, const std::string& sentence) {
+    throw WrongCheckCall{place.is_top() ? sentence : place.text() + ": " + sentence};
 }
 
-void refuse_controls(std::string_view text, const Place& place) {
+void refuse_controls(std::string_view text, const BodyPlace& place) {
     const bool has_control = std::any_of(text.begin(), text.end(), [](char c) {
         return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
     });
     if (has_control) wrong(place, "a control character cannot stand here");
 }
 
-std::string_view text_at(const JsonNode& value, const Place& place) {
+std::string_view text_at(const JsonNode& value, const BodyPlace& place) {
     if (value.kind != JsonNode::Kind::string) wrong(place, "write a string");
     refuse_controls(value.text, place);
     return value.text;
 }
 
-std::int64_t cost_at(const JsonNode& value, const Place& place) {
+std::int64_t cost_at(const JsonNode& value, const BodyPlace& place) {
     if (value.kind != JsonNode::Kind::whole || value.number > std::uint64_t{limit::kQuotaMax}) {
         wrong(place, "write a whole number from 0 to " + std::to_string(limit::kQuotaMax));
     }
     return static_cast<std::int64_t>(value.number);
 }
 
-std::chrono::seconds ttl_at(const JsonNode& value, const Place& place) {
+std::chrono::seconds ttl_at(const JsonNode& value, const BodyPlace& place) {
     const std::string_view text = text_at(value, place);
     const std::string_view digits = text.substr(0, text.find_first_not_of("0123456789"));
     const std::string_view unit = text.substr(digits.size());
@@ -70,9 +70,9 @@ std::chrono::seconds ttl_at(const JsonNode& value, const Place& place) {
 }
 
 // One body. A fault in it throws.
-class BodyReader {
+class CheckCallReader {
   public:
-    explicit BodyReader(std::string_view body) : tree_(tree_of(body)) {}
+    explicit CheckCallReader(std::string_view body) : tree_(tree_of(body)) {}
 
     CheckCall check_call(bool reserves) const {
         CheckCall call;
@@ -113,14 +113,14 @@ class BodyReader {
   private:
     static JsonTree tree_of(std::string_view body) {
         auto tree = read_json_tree(body);
-        if (!tree) throw Wrong{"the body is no JSON object: " + tree.error()};
+        if (!tree) throw WrongCheckCall{"the body is no JSON object: " + tree.error()};
         return std::move(*tree);
     }
 
     const JsonNode* top(std::string_view name) const { return tree_.member(tree_.root(), name); }
 
     void refuse_others(const JsonNode& object, std::initializer_list<std::string_view> known,
-                       const Place& place) const {
+                       const BodyPlace& place) const {
         for (const JsonNode& one : tree_.children(object)) {
             if (std::find(known.begin(), known.end(), one.name) != known.end()) continue;
             std::string names;
@@ -145,7 +145,7 @@ class BodyReader {
     }
 
     // At the top of a reservation its own members are beside those of the item.
-    void read_item(const JsonNode& value, bool reserves, const Place& place,
+    void read_item(const JsonNode& value, bool reserves, const BodyPlace& place,
                    CheckItem& item) const {
         if (value.kind != JsonNode::Kind::object) {
             wrong(place, "write an object: `{\"policy\": \"per-user\", ...}`");
@@ -180,7 +180,7 @@ class BodyReader {
 
     using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-    void read_pairs(const JsonNode& value, const Place& place, Pairs& pairs) const {
+    void read_pairs(const JsonNode& value, const BodyPlace& place, Pairs& pairs) const {
         if (value.kind != JsonNode::Kind::object) wrong(place, "write an object of strings");
         pairs.reserve(value.size);
         for (const JsonNode& one : tree_.children(value)) {
@@ -189,14 +189,14 @@ class BodyReader {
         }
     }
 
-    void read_request(const JsonNode& value, const Place& place,
+    void read_request(const JsonNode& value, const BodyPlace& place,
                       CheckItem::Request& request) const {
         if (value.kind != JsonNode::Kind::object) {
             wrong(place, "write an object: `{\"path\": \"/v1/x\"}`");
         }
         refuse_others(value, {"method", "path", "host", "from", "headers"}, place);
         for (const JsonNode& one : tree_.children(value)) {
-            const Place at = place.below(one.name);
+            const BodyPlace at = place.below(one.name);
             if (one.name == "headers") {
                 read_pairs(one, at, request.headers);
             } else if (one.name == "from") {
@@ -221,7 +221,7 @@ template <class Call, class Read>
 Result<Call, std::string> guarded(Read read) {
     try {
         return read();
-    } catch (Wrong& fault) {
+    } catch (WrongCheckCall& fault) {
         return {boost::system::in_place_error, std::move(fault.sentence)};
     }
 }
@@ -229,11 +229,11 @@ Result<Call, std::string> guarded(Read read) {
 }  // namespace
 
 Result<CheckCall, std::string> read_check_call(std::string_view body, bool reserves) {
-    return guarded<CheckCall>([&] { return BodyReader(body).check_call(reserves); });
+    return guarded<CheckCall>([&] { return CheckCallReader(body).check_call(reserves); });
 }
 
 Result<SettleCall, std::string> read_settle_call(std::string_view body) {
-    return guarded<SettleCall>([&] { return BodyReader(body).settle_call(); });
+    return guarded<SettleCall>([&] { return CheckCallReader(body).settle_call(); });
 }
 
 }  // namespace tidegate::faces

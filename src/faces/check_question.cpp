@@ -26,8 +26,8 @@ namespace {
 
 using Kind = limit::KeyPart::Kind;
 
-// Of one charge. So the id of a reservation fits into the call that settles it, and a charge into
-// the command that a script is given.
+// The most identifiers of one charge, so that the id of a reservation fits into the call that
+// settles it, and a charge into the command that a script is given.
 constexpr std::size_t kChargeItemsMax = 64;
 
 // Reads question.head.
@@ -260,7 +260,8 @@ namespace {
 
 constexpr int kBadCall = 400;
 
-// Of a limit, what comes behind its texts and its identifier: two numbers and names of members.
+// The bytes that a limit takes beside its texts and its identifier: two numbers and names of
+// members.
 constexpr std::size_t kLimitBytesMax = 96;
 
 // Rounded up, so that a program does not come back too early. Requires another time than kNever.

@@ -1,4 +1,5 @@
-// One question of the check API, as the engine is asked it, and what the API answers, in JSON.
+// Turns an item of a call of the check API into a question to the engine, and the decision into the
+// JSON of the answer.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +49,8 @@ std::string list_policy_item(const CheckItem& item, const config::Config& config
                              CheckQuestion& question, ask::Decision& decision,
                              ask::ChargeNotes* notes = nullptr);
 
-// Of an item that is a request, once its charge is listed: sets the cost that the item states. A
-// sentence says why it cannot be asked.
+// Sets the cost that an item states, once the charge of its request is listed. A sentence says why
+// it cannot be asked.
 std::string finish_request_item(const CheckItem& item, ask::Decision& decision);
 
 // Adds what one item is charged with to `whole`, the charge of all. A sentence says why these
@@ -67,7 +68,7 @@ void append_answer(const ask::Ruleset& rules, const ask::Decision& decision, std
 // Appends an object of an answer to `each`: the same members, and in any case `"status"`.
 void append_each_answer(const ask::Ruleset& rules, const ask::Decision& decision, std::string& out);
 
-// Likewise, of an item that makes no sense.
+// Appends the object of an item that makes no sense.
 void append_each_fault(std::string_view detail, std::string& out);
 
 // What is wrong with a call, as problem details (RFC 9457).

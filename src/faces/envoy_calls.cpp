@@ -26,7 +26,8 @@ struct WrongAuthzCall {
     std::string sentence;
 };
 
-// Of the connection that the request came on, or of its body, which does not come here.
+// Whether a field is about the connection that the request came on, or about its body, which does
+// not come here.
 bool is_of_framing(std::string_view name) {
     switch (http::field_name(name)) {
         case http::FieldName::connection:
@@ -151,45 +152,46 @@ void append_authz_answer(const AuthzAnswer& answer, std::string& out) {
 
 namespace {
 
-// Of the package of the messages.
+// The message of a descriptor, not tidegate::Descriptor.
 using Descriptor = envoy::RateLimitDescriptor;
 using envoy::RateLimitRequest;
 using envoy::RateLimitResponse;
 
-struct WrongCall {
+struct WrongRlsCall {
     std::string sentence;
 };
 
 RlsCall::Override override_of(const Descriptor::RateLimitOverride& limit) {
     constexpr int kUnitMax = static_cast<int>(rls::kUnits) - 1;
     if (limit.unit() < 1 || limit.unit() > kUnitMax) {
-        throw WrongCall{"a descriptor's limit has the unit " + std::to_string(limit.unit()) +
-                        "; known are 1 (second) to 7 (week)"};
+        throw WrongRlsCall{"a descriptor's limit has the unit " + std::to_string(limit.unit()) +
+                           "; known are 1 (second) to 7 (week)"};
     }
     return {limit.requests_per_unit(), static_cast<rls::Unit>(limit.unit())};
 }
 
 std::int64_t hits_of(const Descriptor& descriptor, std::uint32_t of_call) {
     if (descriptor.is_negative_hits()) {
-        throw WrongCall{"hits that give units back (is_negative_hits) are not supported"};
+        throw WrongRlsCall{"hits that give units back (is_negative_hits) are not supported"};
     }
     if (!descriptor.has_hits_addend()) return std::max<std::int64_t>(of_call, 1);
     const std::uint64_t hits = descriptor.hits_addend().value();
     if (hits > std::uint64_t{limit::kQuotaMax}) {
-        throw WrongCall{"hits_addend of a descriptor is above " + std::to_string(limit::kQuotaMax)};
+        throw WrongRlsCall{"hits_addend of a descriptor is above " +
+                           std::to_string(limit::kQuotaMax)};
     }
     return static_cast<std::int64_t>(hits);
 }
 
 RlsCall::Descriptor descriptor_of(Descriptor& from, std::uint32_t hits) {
     RlsCall::Descriptor descriptor;
-    if (from.entries().empty()) throw WrongCall{"a descriptor has no entries"};
+    if (from.entries().empty()) throw WrongRlsCall{"a descriptor has no entries"};
     if (static_cast<std::size_t>(from.entries_size()) > kRlsEntriesMax) {
-        throw WrongCall{"a descriptor has more than " + std::to_string(kRlsEntriesMax) +
-                        " entries"};
+        throw WrongRlsCall{"a descriptor has more than " + std::to_string(kRlsEntriesMax) +
+                           " entries"};
     }
     for (Descriptor::Entry& entry : *from.mutable_entries()) {
-        if (entry.key().empty()) throw WrongCall{"an entry of a descriptor has no key"};
+        if (entry.key().empty()) throw WrongRlsCall{"an entry of a descriptor has no key"};
         descriptor.entries.emplace_back(std::move(*entry.mutable_key()),
                                         std::move(*entry.mutable_value()));
     }
@@ -215,13 +217,13 @@ RlsCall call_of(std::string_view message) {
     MessageRoom room;
     auto& request = room.make<RateLimitRequest>();
     if (!request.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
-        throw WrongCall{"the message is no RateLimitRequest"};
+        throw WrongRlsCall{"the message is no RateLimitRequest"};
     }
-    if (request.domain().empty()) throw WrongCall{"the domain is empty"};
-    if (request.descriptors().empty()) throw WrongCall{"the list of descriptors is empty"};
+    if (request.domain().empty()) throw WrongRlsCall{"the domain is empty"};
+    if (request.descriptors().empty()) throw WrongRlsCall{"the list of descriptors is empty"};
     if (static_cast<std::size_t>(request.descriptors_size()) > kRlsDescriptorsMax) {
-        throw WrongCall{"there are more than " + std::to_string(kRlsDescriptorsMax) +
-                        " descriptors"};
+        throw WrongRlsCall{"there are more than " + std::to_string(kRlsDescriptorsMax) +
+                           " descriptors"};
     }
     RlsCall call;
     call.domain = std::move(*request.mutable_domain());
@@ -261,7 +263,7 @@ void fill(const RlsAnswer::Status& from, RateLimitResponse::DescriptorStatus& to
 Result<RlsCall, std::string> read_rls_call(std::string_view message) {
     try {
         return call_of(message);
-    } catch (WrongCall& wrong) {
+    } catch (WrongRlsCall& wrong) {
         return {boost::system::in_place_error, std::move(wrong.sentence)};
     }
 }

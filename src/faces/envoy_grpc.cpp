@@ -44,9 +44,9 @@ bool is_method(std::string_view path, std::string_view service, std::string_view
 }
 
 // One call on its way: its request and its answer.
-class GrpcServing {
+class EnvoyGrpcServing {
   public:
-    GrpcServing(EnvoyGrpc& face, Exchange& exchange) : face_(face), x_(exchange) {}
+    EnvoyGrpcServing(EnvoyGrpcFace& face, Exchange& exchange) : face_(face), x_(exchange) {}
 
     Task<> run() {
         if (!face_.listen.admits(x_.facts.peer.address)) {
@@ -105,7 +105,7 @@ class GrpcServing {
 
     // For the engine: no answer is needed any more, as what it waits for is not the store.
     static bool has_left(void* self) {
-        GrpcServing& serving = *static_cast<GrpcServing*>(self);
+        EnvoyGrpcServing& serving = *static_cast<EnvoyGrpcServing*>(self);
         client::Stream& client = *serving.x_.client;
         if (steady_now() >= serving.needed_by_) serving.has_given_up_ = true;
         return serving.has_given_up_ || client.has_left(client.sleeper().wakeup());
@@ -247,7 +247,7 @@ class GrpcServing {
     Task<> decide() {
         const ask::Question made = proxy::question_of(x_);
         const ask::Question question{
-            made.rules, made.facts, made.decision, made.wakeup, &GrpcServing::has_left,
+            made.rules, made.facts, made.decision, made.wakeup, &EnvoyGrpcServing::has_left,
             this,       needed_by_};
         if (!x_.decision.goes_on() || is_late() || face_.worker.engine.begin(question)) co_return;
         Sleeper& sleeper = x_.client->sleeper();
@@ -340,9 +340,9 @@ class GrpcServing {
         answer_message(kCallOk);
     }
 
-    EnvoyGrpc& face_;
+    EnvoyGrpcFace& face_;
     Exchange& x_;
-    // Of the decision and of the answer; the caller may wait for ever.
+    // When the decision and the answer have to be there. By default the caller waits for ever.
     SteadyTime needed_by_ = SteadyTime::max();
     SteadyTime deadline_ = SteadyTime::max();
     bool has_given_up_ = false;  // there is no decision, and it is not needed any more
@@ -359,13 +359,13 @@ class GrpcServing {
 }  // namespace
 
 Task<> serve_envoy_grpc(void* self, client::Stream& client) {
-    EnvoyGrpc& face = *static_cast<EnvoyGrpc*>(self);
+    EnvoyGrpcFace& face = *static_cast<EnvoyGrpcFace*>(self);
     std::unique_ptr<Exchange> exchange = face.worker.exchanges.take();
     Exchange& x = *exchange;
     x.client = &client;
     x.face = Face::envoy_grpc;
     proxy::begin(face.worker, x);
-    GrpcServing serving(face, x);
+    EnvoyGrpcServing serving(face, x);
     if (x.decision.goes_on()) proxy::check_framing(x);
     if (x.decision.goes_on()) co_await serving.run();
     co_await serving.answer();

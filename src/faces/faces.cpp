@@ -50,10 +50,10 @@ FaultAnswer refusal_for_nginx(const Exchange& x) {
 }
 
 // Clients that the gateway does not name cannot be distinguished. Logged once an hour.
-void report_missing_address(const ForwardAuth& face, const Exchange& x) {
-    static telemetry::LogInterval said{std::chrono::hours{1}};
+void report_missing_address(const ForwardAuthFace& face, const Exchange& x) {
+    static telemetry::LogInterval log_interval{std::chrono::hours{1}};
     face.metrics.questions_without_address.add();
-    if (!said.is_due(std::chrono::steady_clock::now())) return;
+    if (!log_interval.is_due(std::chrono::steady_clock::now())) return;
     telemetry::log(telemetry::Level::warn,
                    "the gateway that asks on {} does not say whom it asks for: the field {} is "
                    "missing or cannot be read, so limits by `ip` do not know the client. Write "
@@ -65,9 +65,9 @@ void report_missing_address(const ForwardAuth& face, const Exchange& x) {
 
 // nginx shows its client nothing of why, and an operator could not tell. Logged once an hour, as
 // clients can bring it about.
-void report_bad_original(const ForwardAuth& face, std::string_view fault) {
-    static telemetry::LogInterval said{std::chrono::hours{1}};
-    if (!said.is_due(std::chrono::steady_clock::now())) return;
+void report_bad_original(const ForwardAuthFace& face, std::string_view fault) {
+    static telemetry::LogInterval log_interval{std::chrono::hours{1}};
+    if (!log_interval.is_due(std::chrono::steady_clock::now())) return;
     telemetry::log(telemetry::Level::warn,
                    "a question on {} does not state one original request, and was refused: {} The "
                    "gateway's configuration is the cause, or its client; logged once an hour",
@@ -84,19 +84,19 @@ FaultAnswer consent(const Exchange& x) {
 }
 
 // When it refuses a request, a gateway gives all fields to its client.
-FaultAnswer refusal(const ForwardAuth& face, const Exchange& x) {
+FaultAnswer refusal(const ForwardAuthFace& face, const Exchange& x) {
     const Dialect dialect = face.listen.dialect;
     const bool is_nginx = dialect == Dialect::nginx || dialect == Dialect::ingress_nginx;
     return is_nginx ? refusal_for_nginx(x) : proxy::make_fault_answer(x);
 }
 
-FaultAnswer answer_of(const ForwardAuth& face, const Exchange& x, bool is_to_head) {
+FaultAnswer answer_of(const ForwardAuthFace& face, const Exchange& x, bool is_to_head) {
     FaultAnswer answer = x.decision.goes_on() ? consent(x) : refusal(face, x);
     answer.is_to_head = is_to_head;
     return answer;
 }
 
-void read_question(const ForwardAuth& face, Exchange& x) {
+void read_question(const ForwardAuthFace& face, Exchange& x) {
     proxy::check_framing(x);
     if (!x.decision.goes_on()) return;
     const std::string_view fault =
@@ -111,7 +111,7 @@ void read_question(const ForwardAuth& face, Exchange& x) {
 }  // namespace
 
 Task<> serve_forward_auth(void* self, client::Stream& client) {
-    const ForwardAuth& face = *static_cast<ForwardAuth*>(self);
+    const ForwardAuthFace& face = *static_cast<ForwardAuthFace*>(self);
     std::unique_ptr<Exchange> exchange = face.worker.exchanges.take();
     Exchange& x = *exchange;
     ask::Decision& decision = x.decision;
@@ -160,7 +160,7 @@ int redirect_status(std::string_view method) {
     return method == "GET" || method == "HEAD" ? kMovedPermanently : kPermanentRedirect;
 }
 
-FaultAnswer redirect_answer(const Redirect& redirect, const Exchange& x) {
+FaultAnswer redirect_answer(const RedirectFace& redirect, const Exchange& x) {
     FaultAnswer answer;
     answer.status = redirect_status(x.facts.head.method);
     answer.content_type = {};
@@ -187,7 +187,7 @@ std::string https_location(std::string_view host, std::uint16_t port,
 }
 
 Task<> serve_redirect(void* self, client::Stream& client) {
-    const Redirect& redirect = *static_cast<Redirect*>(self);
+    const RedirectFace& redirect = *static_cast<RedirectFace*>(self);
     std::unique_ptr<Exchange> exchange = redirect.worker.exchanges.take();
     Exchange& x = *exchange;
     x.client = &client;

@@ -60,7 +60,7 @@ struct Reservations {
 
 // The check API, in HTTP and JSON: a program asks whether it may go on, takes units before it knows
 // what a piece of work will cost, and settles them when it does.
-struct Check {
+struct CheckFace {
     proxy::WorkerContext& worker;
     const config::Listen& listen;
     Reservations& reservations;
@@ -69,7 +69,7 @@ Task<> serve_check(void* face, client::Stream& client);
 
 // A gateway asks whether it may forward a request, and passes the fields of the answer on. The
 // answer is the decision of the engine, in the dialect of the gateway.
-struct ForwardAuth {
+struct ForwardAuthFace {
     proxy::WorkerContext& worker;
     const config::Listen& listen;
     Metrics& metrics;
@@ -78,7 +78,7 @@ Task<> serve_forward_auth(void* face, client::Stream& client);
 
 // Envoy asks by gRPC, through its rate limit service (ShouldRateLimit) or its external
 // authorization (Check). The listener answers health checks of the service, too.
-struct EnvoyGrpc {
+struct EnvoyGrpcFace {
     proxy::WorkerContext& worker;
     const config::Listen& listen;
     std::shared_ptr<RlsOverrides> overrides{};  // of the configuration that was asked last
@@ -87,7 +87,7 @@ Task<> serve_envoy_grpc(void* face, client::Stream& client);
 
 // `redirect: https`: a request in the clear is sent to the same place under https. No limit counts
 // it, and nothing of it is forwarded; it is logged.
-struct Redirect {
+struct RedirectFace {
     proxy::WorkerContext& worker;
     const config::Listen& listen;
 };

@@ -374,7 +374,7 @@ void RlsCharge::read_limits(const Counted& counted, const ask::Decision& decisio
     });
 }
 
-// Of the decisions beside that of the exchange, which is recorded.
+// Counts the decisions that are not the exchange's own, which proxy::finish() records.
 void RlsCharge::note_activity() const {
     telemetry::Activity::Names* const names = worker_.activity.names();
     if (names == nullptr) return;

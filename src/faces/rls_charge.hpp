@@ -47,7 +47,7 @@ class RlsCharge {
     struct Deadline {
         // Without the store's answer `on_store_failure` decides then.
         SteadyTime needed_by = SteadyTime::max();
-        // Then nothing more is charged: the answer has no use any more.
+        // RlsCharge charges nothing after this: Envoy no longer waits for the answer.
         SteadyTime of_answer = SteadyTime::max();
     };
 
@@ -100,7 +100,7 @@ class RlsCharge {
     const RlsCall& call_;
     std::shared_ptr<RlsOverrides> overrides_;
     const Deadline deadline_;
-    // Both with room for all descriptors, so that what looks at them stays good.
+    // Both have room for all descriptors, so that pointers into them stay good.
     std::vector<std::string> identifiers_;
     std::vector<Counted> counted_;
     std::vector<std::unique_ptr<ask::Decision>> decisions_;  // beside that of the exchange

@@ -67,7 +67,7 @@ TEST_CASE("certificate_list: the metric has each name once, with what expires fi
     auto config = std::make_shared<config::Config>();
     config->listen.push_back(listener(443, late));
     config->listen.push_back(listener(8443, soon));
-    CertificateExpiry expiry;
+    CertificateExpiries expiry;
     Gauges gauges;
     expiry.fill_in(config, gauges);
     REQUIRE(gauges.certificate_expiry.size() == 1);

@@ -12,7 +12,7 @@
 
 #include "app/record_outputs.hpp"
 
-namespace tidegate::app::access_logs_test {
+namespace tidegate::app::record_outputs_test {
 namespace {
 
 struct Folder {
@@ -109,4 +109,4 @@ TEST_CASE("access_logs: `off` opens no log, and a path that cannot be opened is 
 }
 
 }  // namespace
-}  // namespace tidegate::app::access_logs_test
+}  // namespace tidegate::app::record_outputs_test

@@ -36,7 +36,7 @@ struct Rig {
         for (const auto& error : loaded.errors) FAIL(error.to_string());
         shared.emplace(*loaded.config, 2, "test");
         reloader.emplace(io.get_executor(), *shared, workers, std::move(loaded.config),
-                         Origin{built_in ? "" : file, std::move(loaded.files_read)});
+                         ConfigOrigin{built_in ? "" : file, std::move(loaded.files_read)});
         first = reloader->snapshot().config;
     }
     ~Rig() { std::filesystem::remove_all(folder); }

@@ -78,7 +78,7 @@ struct RedirectWorld {
         .exchanges = {world.io.get_executor(), world.wheel, world.buffers},
         .date = {}};
     config::Listen listen;
-    faces::Redirect redirect{worker, listen};
+    faces::RedirectFace redirect{worker, listen};
     client::ServedConnectionList connections;
     client::Http2Resources http2{world.io.get_executor(), world.wheel, world.buffers};
     client::ConnectionContext context{.executor = world.io.get_executor(),
