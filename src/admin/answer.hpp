@@ -12,7 +12,7 @@
 #include "config/config.hpp"
 #include "net/asio.hpp"
 #include "telemetry/activity.hpp"
-#include "upstream/server_status.hpp"
+#include "upstream/metrics.hpp"
 
 namespace tidegate::admin {
 

@@ -12,7 +12,7 @@
 #include "base/result.hpp"
 #include "telemetry/activity.hpp"
 #include "telemetry/live.hpp"
-#include "upstream/server_status.hpp"
+#include "upstream/metrics.hpp"
 
 namespace tidegate::admin {
 

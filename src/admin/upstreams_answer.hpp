@@ -7,7 +7,7 @@
 #include <string>
 
 #include "admin/answer.hpp"
-#include "upstream/server_status.hpp"
+#include "upstream/metrics.hpp"
 
 namespace tidegate::admin {
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "app/config_snapshot.hpp"
-#include "client/refused_connections.hpp"
+#include "client/unserved_connections.hpp"
 #include "limit/charge.hpp"
 #include "net/transfer.hpp"
 #include "store/access_rights.hpp"

@@ -13,7 +13,6 @@
 #include "app/metrics.hpp"
 #include "ask/password_pool.hpp"
 #include "client/connection_limit.hpp"
-#include "client/connection_rate.hpp"
 #include "config/config.hpp"
 #include "faces/faces.hpp"
 #include "redis/client.hpp"

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cassert>
+#include <chrono>
 #include <cstring>
 #include <random>
+#include <span>
+
+#include "telemetry/log.hpp"
 
 namespace tidegate::client {
 
@@ -15,6 +19,8 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
     const Wide product = static_cast<Wide>(a) * b;
     return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
 }
+
+constexpr std::chrono::nanoseconds kBucketTime = std::chrono::seconds{1};
 
 }  // namespace
 
@@ -103,6 +109,76 @@ std::size_t ConnectionLimit::addresses() const {
         sum += shard.table.size();
     }
     return sum;
+}
+
+ConnectionRate::ConnectionRate() : hash_(AddressHash::with_secret()) {}
+
+bool ConnectionRate::admit(const IpAddress& address, std::uint32_t per_second, SteadyTime now) {
+    const std::uint64_t hash = std::max<std::uint64_t>(1, hash_(address));
+    Shard& shard = shards_[hash % kShards];
+    const std::lock_guard lock(shard.mutex);
+    if (shard.places.empty()) shard.places.resize(kSets * kPlaces);
+    const std::span<Place> set(shard.places.data() + (hash / kShards % kSets) * kPlaces, kPlaces);
+    auto place =
+        std::find_if(set.begin(), set.end(), [&](const Place& one) { return one.address == hash; });
+    if (place == set.end()) {
+        place = std::min_element(set.begin(), set.end(), [](const Place& a, const Place& b) {
+            return a.full_at < b.full_at;
+        });
+        *place = {hash, now};
+    }
+    const SteadyTime full_at = std::max(place->full_at, now) + kBucketTime / per_second;
+    if (full_at > now + kBucketTime) return false;
+    place->full_at = full_at;
+    return true;
+}
+
+bool ConnectionEviction::evict_for(const std::optional<IpAddress>& address,
+                                   ServedConnectionList& connections,
+                                   const identity::ClientIpSettings& settings, SteadyTime now) {
+    if (!counted_ || now - *counted_ >= kCountEvery) {
+        counted_ = now;
+        count(connections, settings);
+    }
+    if (address && heavy_.contains(*address)) return false;
+    for (std::size_t looked_at = 0; looked_at < kLookedAt && !connections.empty(); ++looked_at) {
+        // Every connection gets its turn to be looked at.
+        ServedConnection& one = connections.front();
+        connections.splice(connections.end(), connections, connections.begin());
+        const auto its = counted_address(one.peer(), settings);
+        if (!its || !one.is_evictable() || !heavy_.contains(*its)) continue;
+        log(*its, now);
+        one.cut_off();
+        return true;
+    }
+    return false;
+}
+
+void ConnectionEviction::count(const ServedConnectionList& connections,
+                               const identity::ClientIpSettings& settings) {
+    heavy_ = {};
+    std::size_t all = 0;
+    for (const ServedConnection& one : connections) {
+        ++all;
+        if (const auto address = counted_address(one.peer(), settings)) heavy_.add(*address);
+    }
+    heavy_.erase_if([&](const IpAddress& address) {
+        const auto its =
+            std::count_if(connections.begin(), connections.end(), [&](const ServedConnection& one) {
+                return counted_address(one.peer(), settings) == address;
+            });
+        return static_cast<std::size_t>(its) <= std::max<std::size_t>(1, all / 4);
+    });
+}
+
+void ConnectionEviction::log(const IpAddress& address, SteadyTime now) {
+    if (!log_interval_.is_due(now)) return;
+    telemetry::log(
+        telemetry::Level::warn,
+        "connections.max is reached and {} has more than a quarter of the connections of "
+        "this thread: the proxy closes those of them that have no request, for other "
+        "clients. Set connections.per_ip to bound each address",
+        address.to_string());
 }
 
 }  // namespace tidegate::client

@@ -1,12 +1,10 @@
-// How many connections clients hold: in all, and each address. One count for the whole process.
-//
-// Any thread. Costs an atomic for a connection that opens or closes, and where `per_ip` is set a
-// look into a table under a lock that is held for a moment. Requests cost nothing. The table has an
-// entry for each address that is connected, and no other.
+// Bounds on the connections of clients: how many there are, how many an address opens, and which
+// one closes for a new client.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -14,14 +12,24 @@
 #include <optional>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/ip.hpp"
 #include "base/result.hpp"
+#include "client/connection.hpp"
 #include "client/metrics.hpp"
 #include "config/config.hpp"
 #include "identity/client_ip.hpp"
+#include "net/deadline.hpp"
+#include "telemetry/log_interval.hpp"
 
 namespace tidegate::client {
+
+// How many connections clients hold: in all, and each address. One count for the whole process.
+//
+// Any thread. Costs an atomic for a connection that opens or closes, and where `per_ip` is set a
+// look into a table under a lock that is held for a moment. Requests cost nothing. The table has an
+// entry for each address that is connected, and no other.
 
 // The address that `per_ip` counts connections of `peer` for, by the widest of the prefixes that
 // count as one client (its bound is reached before any narrower one's). None for a trusted
@@ -117,6 +125,71 @@ class ConnectionLimit {
     std::atomic<std::size_t> unfinished_{0};
     AddressHash hash_;
     std::array<Shard, kShards> shards_;
+};
+
+// How many connections each address opens in a second (`connections.new_per_ip`). One count for the
+// whole process.
+//
+// A bucket for each address (gcra): it holds the connections of one second, and fills at the rate.
+// The memory is bounded: a full bucket is as good as none, so in a table of fixed size it is the
+// fullest that gives its place to an address that is new. A flood of addresses can only make
+// addresses of that flood, and few others, seem newer than they are. Any thread.
+class ConnectionRate {
+  public:
+    // Addresses that the table has room for.
+    static constexpr std::size_t kAddresses = 65'536;
+
+    ConnectionRate();
+
+    // Takes a connection of `address` (see counted_address()) from its bucket. False: the bucket is
+    // empty, and stays as it is. Requires per_second >= 1, which may differ from call to call.
+    bool admit(const IpAddress& address, std::uint32_t per_second, SteadyTime now);
+
+  private:
+    // An address may be in any place of its set.
+    static constexpr std::size_t kPlaces = 8;
+    static constexpr std::size_t kShards = 16;
+    static constexpr std::size_t kSets = kAddresses / kPlaces / kShards;
+
+    struct Place {
+        std::uint64_t address = 0;  // its hash, which has a secret; 0: of none
+        SteadyTime full_at{};
+    };
+    struct Shard {
+        std::mutex mutex;
+        std::vector<Place> places;  // guarded by mutex; empty until it is needed
+    };
+
+    AddressHash hash_;
+    std::array<Shard, kShards> shards_;
+};
+
+// Room for a new client when `connections.max` is reached: of an address that has more than a
+// quarter of a worker's connections, one without a request closes.
+//
+// So one address cannot keep all others out by connections that it only holds. Owned by a worker,
+// one thread.
+class ConnectionEviction {
+  public:
+    // How often connections are counted at most: with many of them that takes a while.
+    static constexpr std::chrono::seconds kCountEvery{1};
+    // How many connections are looked at for one to close.
+    static constexpr std::size_t kLookedAt = 64;
+
+    // Closes a connection for a client of `address` (see counted_address()), unless `address` has
+    // more than a quarter itself. The connection gives its slot back later in this turn; its
+    // descriptor is closed. Connections change their places. False when there is none to close.
+    // Logs one eviction a minute.
+    bool evict_for(const std::optional<IpAddress>& address, ServedConnectionList& connections,
+                   const identity::ClientIpSettings& settings, SteadyTime now);
+
+  private:
+    void count(const ServedConnectionList& connections, const identity::ClientIpSettings& settings);
+    void log(const IpAddress& address, SteadyTime now);
+
+    HeavyHitters heavy_;
+    std::optional<SteadyTime> counted_;
+    telemetry::LogInterval log_interval_;
 };
 
 }  // namespace tidegate::client

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/connection.hpp"
 #include "client/http2_connection.hpp"
-#include "client/lingering_close.hpp"
 #include "http/proxy_header.hpp"
 #include "telemetry/log.hpp"
 #include "telemetry/log_interval.hpp"

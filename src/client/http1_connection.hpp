@@ -7,9 +7,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "client/connection_context.hpp"
+#include "client/connection.hpp"
 #include "client/http1_stream.hpp"
-#include "client/served_connection.hpp"
 #include "net/task.hpp"
 
 namespace tidegate::client {

@@ -9,7 +9,7 @@
 #include <span>
 #include <utility>
 
-#include "client/lingering_close.hpp"
+#include "client/connection.hpp"
 
 namespace tidegate::client {
 

@@ -14,10 +14,9 @@
 #include <string_view>
 #include <vector>
 
-#include "client/connection_context.hpp"
-#include "client/http2_link.hpp"
-#include "client/served_connection.hpp"
-#include "client/write_pace.hpp"
+#include "client/connection.hpp"
+#include "client/http2_stream.hpp"
+#include "client/stream.hpp"
 #include "net/task.hpp"
 
 namespace tidegate::client {

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/text.hpp"
-#include "client/http2_link.hpp"
 #include "h2/fields.hpp"
 
 namespace tidegate::client {
@@ -24,6 +26,12 @@ void append(std::string_view bytes, Buffer& buffer) {
     std::memcpy(buffer.space().data(), bytes.data(), bytes.size());
     buffer.commit(bytes.size());
 }
+
+// What a tunnel sends at a time.
+constexpr std::size_t kTunnelPortion = 16'384;
+
+// The steps that a Server asks for.
+constexpr std::size_t kRoomMin = 2'048;
 
 }  // namespace
 
@@ -298,6 +306,124 @@ void Http2Stream::finish(bool has_failed) {
     }
     link_->bodies.leave(*this);
     link_->write_later();
+}
+
+// Http2Stream: bytes both ways in place of an answer (RFC 8441).
+IoStatus Http2Stream::send_switch() {
+    if (is_closed()) return IoStatus::failed;
+    if (sends_hsts()) out_head_ += *arrival().hsts_line;
+    send_head(true);
+    link_->gather(out_head_.size());
+    return IoStatus::ok;
+}
+
+// A tunnel may last for days: what the message took is given back.
+void Http2Stream::become_tunnel() {
+    is_tunnel_ = true;
+    head_ = http::RequestHead();
+    free_text(out_head_);
+}
+
+std::string_view Http2Stream::take_bytes() {
+    seen_ = arrived_.size();
+    return arrived_.data();
+}
+
+void Http2Stream::drop_bytes(std::size_t bytes) {
+    if (bytes == 0) return;
+    seen_ -= bytes;
+    drop_tunnel(arrived_, bytes);
+    release_body(bytes);
+}
+
+TunnelInput Http2Stream::read_bytes(Wakeup& wakeup) {
+    if (arrived_.size() > seen_) return TunnelInput::more;
+    if (is_closed()) return TunnelInput::failed;
+    if (stream_->has_ended()) return TunnelInput::end;
+    watcher_ = &wakeup;
+    return TunnelInput::nothing;
+}
+
+IoResult Http2Stream::send_bytes(std::string_view bytes, Wakeup& wakeup) {
+    if (is_closed()) return {IoStatus::failed};
+    watcher_ = &wakeup;
+    if (!stream_->is_taking()) return {IoStatus::would_block};
+    tunnel_output_.assign(bytes.substr(0, kTunnelPortion));
+    const std::size_t sent = tunnel_output_.size();
+    out_piece_[0] = tunnel_output_;
+    if (offer(out_piece_, false, nullptr) == IoStatus::ok) free_text(tunnel_output_);
+    return {IoStatus::ok, sent};
+}
+
+IoStatus Http2Stream::finish_sending(Wakeup& wakeup) {
+    if (is_finished_) return IoStatus::ok;
+    if (is_closed()) return IoStatus::failed;
+    watcher_ = &wakeup;
+    if (!stream_->is_taking()) return IoStatus::would_block;
+    is_finished_ = true;
+    offer({}, true, nullptr);
+    return IoStatus::ok;
+}
+
+void Http2Link::gather(std::size_t bytes) {
+    write_later();
+    if (!connection->writable()) return;
+    const bool is_large = bytes > BufferPool::kSmall / 2;
+    const std::span<char> room = output.space(is_large ? BufferPool::kLarge : BufferPool::kSmall);
+    if (room.size() < kRoomMin) return;
+    output.commit(server.gather(room, clock.now(), events));
+    tell_streams();
+}
+
+const BodyBudget::AccountPtr& Http2Link::account() {
+    if (!body_account) body_account = bodies.account_of(address);
+    return body_account;
+}
+
+void Http2Link::tell_streams() {
+    for (const h2::Event& event : events) {
+        if (event.stream == nullptr || event.stream->owner == nullptr) continue;
+        Http2Stream& stream = *static_cast<Http2Stream*>(event.stream->owner);
+        if (event.kind == h2::Event::Kind::drained) {
+            stream.on_drained();
+        } else {
+            stream.on_end();
+        }
+    }
+    events.clear();
+}
+
+void Http2Resources::use(const config::Config& config) {
+    const config::Http2& http2 = config.http2;
+    const auto& requests = config.limits_on_requests;
+    settings = {.streams = http2.streams,
+                .stream_window = http2.stream_window,
+                .connection_window = http2.connection_window,
+                .cookie_crumbs = http2.cookie_crumbs,
+                .abuse = {.burst = http2.abuse_burst, .per = http2.abuse_per},
+                .head = {requests.header_bytes, requests.headers, requests.uri_bytes},
+                .head_time = config.timeouts.request_head,
+                .connect_protocol =
+                    std::any_of(config.routes.begin(), config.routes.end(),
+                                [](const config::Route& one) { return one.takes_websockets; })};
+    bodies.set_bound(http2.buffered);
+}
+
+std::unique_ptr<Http2Stream> Http2Resources::take(Http2Link& link, h2::Stream* stream) {
+    std::unique_ptr<Http2Stream> taken;
+    if (free_.empty()) {
+        taken = std::make_unique<Http2Stream>(executor_, deadlines_, buffers_);
+    } else {
+        taken = std::move(free_.back());
+        free_.pop_back();
+    }
+    taken->begin(link, stream);
+    return taken;
+}
+
+void Http2Resources::give_back(std::unique_ptr<Http2Stream> stream) {
+    stream->end();
+    if (free_.size() < kKept) free_.push_back(std::move(stream));
 }
 
 }  // namespace tidegate::client

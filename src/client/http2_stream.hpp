@@ -7,22 +7,28 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <boost/intrusive/list.hpp>
 
+#include "base/ip.hpp"
 #include "client/body_budget.hpp"
-#include "client/body_input.hpp"
 #include "client/stream_base.hpp"
-#include "h2/stream.hpp"
+#include "config/config.hpp"
+#include "h2/server.hpp"
+#include "h2/settings.hpp"
 #include "http/framing.hpp"
 #include "net/buffer.hpp"
 #include "net/connection.hpp"
 #include "net/transfer.hpp"
+#include "net/wakeup.hpp"
 
 namespace tidegate::client {
 
@@ -157,5 +163,62 @@ class Http2Stream final : public StreamBase, public Http2StreamHook, private Bod
 using Http2StreamList =
     boost::intrusive::list<Http2Stream, boost::intrusive::base_hook<Http2StreamHook>,
                            boost::intrusive::constant_time_size<false>>;
+
+// What the streams of an HTTP/2 connection share. The connection owns it; one thread.
+struct Http2Link {
+    // Gathers what there is to send, as far as there is room for it, and has the connection write
+    // it at the end of this turn. `bytes`: about how much that is.
+    void gather(std::size_t bytes);
+    // Has the connection write what there is at the end of this turn.
+    void write_later() { sleeper.wakeup().wake_later(); }
+    // Tells the streams what the output has brought. Runs none of them.
+    void tell_streams();
+    // What the bodies of requests from `address` count for.
+    const BodyBudget::AccountPtr& account();
+
+    const DeadlineWheel& clock;
+    h2::Server server;
+    ConnectionPtr connection;
+    Buffer output;         // gathered and not written
+    h2::EventList events;  // of the output
+    BodyBudget& bodies;
+    // Of the other end of the connection, as it counts: an IPv6 address is a prefix.
+    std::optional<IpAddress> address;
+    Sleeper sleeper;  // of the connection's coroutine
+    Arrival arrival;
+    const bool& is_draining;                // the worker is
+    bool is_cut_off = false;                // the proxy has reset the connection
+    bool is_over = false;                   // nothing comes or goes any more
+    BodyBudget::AccountPtr body_account{};  // null: no body has come yet
+};
+
+// What the HTTP/2 connections of a worker share. Outlives them; one thread.
+class Http2Resources {
+  public:
+    Http2Resources(Executor executor, DeadlineWheel& deadlines, BufferPool& buffers)
+        : executor_(std::move(executor)), deadlines_(deadlines), buffers_(buffers) {}
+
+    // `config` is in force, for connections from now on.
+    void use(const config::Config& config);
+
+    // Streams are reused, so that a request allocates nothing that the one before it had room for,
+    // and idle connections hold none.
+    std::unique_ptr<Http2Stream> take(Http2Link& link, h2::Stream* stream);
+    void give_back(std::unique_ptr<Http2Stream> stream);
+
+    h2::Settings settings;
+    // A connection is drained once it is so old, or up to a fifth older; 0: however old it is.
+    std::chrono::milliseconds connection_time{0};
+    h2::StreamPool streams;
+    BodyBudget bodies;
+
+  private:
+    static constexpr std::size_t kKept = 256;
+
+    Executor executor_;
+    DeadlineWheel& deadlines_;
+    BufferPool& buffers_;
+    std::vector<std::unique_ptr<Http2Stream>> free_;
+};
 
 }  // namespace tidegate::client

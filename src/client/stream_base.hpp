@@ -1,20 +1,49 @@
-// What the streams of HTTP/1 and of HTTP/2 have alike: where the request came in, its head, how its
+// What the streams of HTTP/1 and of HTTP/2 have alike: where a request came in, its head, how its
 // body is framed. See Stream, which is how a request sees them.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
-#include "client/arrival.hpp"
 #include "http/framing.hpp"
 #include "http/head.hpp"
+#include "identity/client_ip.hpp"
 #include "net/deadline.hpp"
 #include "net/wakeup.hpp"
+#include "tls/client_auth.hpp"
 
 namespace tidegate::client {
+
+// How a client's connection came in.
+struct Arrival {
+    identity::Peer peer{};           // with a PROXY header: the client that it names
+    std::uint16_t local_port = 0;    // that the peer connected to; 0: a Unix socket
+    bool port_is_published = false;  // local_port is the balancer's, by a PROXY header
+    bool is_https = false;           // the client spoke TLS, with us or with the balancer in front
+    bool has_proxy_header = false;
+    bool takes_http1 = true;   // the listener does
+    bool takes_http2 = false;  // in the clear by prior knowledge
+    // In HTTP/1, a client that has finished sending still waits for its answers. False: it has
+    // left. A FIN does not tell which.
+    bool half_close = false;
+    // `Strict-Transport-Security: ...\r\n`, for each answer to a client that spoke TLS. Empty or
+    // null: off. The listener owns it, and a reload may change it.
+    const std::string* hsts_line = nullptr;
+    // That the client has shown over TLS; null: none.
+    std::shared_ptr<const ClientCertificate> certificate{};
+};
+
+// What became of an attempt to read more of a request's body.
+enum class BodyInput : std::uint8_t {
+    more,      // there is more to take
+    nothing,   // the wakeup is woken when there may be more
+    too_long,  // what came does not fit into the largest buffer
+    left,      // the client has closed or reset, or the proxy has cut the connection off
+};
 
 class StreamBase {
   public:

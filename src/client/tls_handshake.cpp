@@ -4,8 +4,11 @@
 #include <array>
 #include <new>
 #include <string_view>
+#include <utility>
 
+#include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
 
 #include "base/text.hpp"
 #include "http/proxy_header.hpp"
@@ -30,6 +33,102 @@ FirstBytes kind_of(std::string_view bytes) {
     if (end == bytes.begin()) return FirstBytes::tls;
     if (end != bytes.end()) return *end == ' ' ? FirstBytes::http : FirstBytes::tls;
     return bytes.size() < kFirstBytes ? FirstBytes::incomplete : FirstBytes::tls;
+}
+
+using Failure = TlsHandshakeFailure;
+
+Failure failure_of(unsigned long error) {
+    const int reason = ERR_GET_REASON(error);
+    if (reason > SSL_AD_REASON_OFFSET) return Failure::refused;  // the client's alert
+    switch (reason) {
+        case SSL_R_WRONG_VERSION_NUMBER:
+        case SSL_R_UNKNOWN_PROTOCOL:
+        case SSL_R_HTTP_REQUEST:
+        case SSL_R_HTTPS_PROXY_REQUEST:
+        case SSL_R_PACKET_LENGTH_TOO_LONG:
+            return Failure::not_tls;
+        case SSL_R_UNSUPPORTED_PROTOCOL:
+        case SSL_R_VERSION_TOO_LOW:
+        case SSL_R_VERSION_TOO_HIGH:
+        case SSL_R_WRONG_SSL_VERSION:
+        case SSL_R_UNKNOWN_SSL_VERSION:
+        case SSL_R_NO_PROTOCOLS_AVAILABLE:
+        case SSL_R_INAPPROPRIATE_FALLBACK:
+            return Failure::version;
+        case SSL_R_NO_SHARED_CIPHER:
+        case SSL_R_NO_CIPHERS_SPECIFIED:
+        case SSL_R_NO_SHARED_GROUPS:
+        case SSL_R_NO_SUITABLE_GROUPS:
+        case SSL_R_NO_SUITABLE_KEY_SHARE:
+        case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
+        case SSL_R_NO_SHARED_SIGNATURE_ALGORITHMS:
+            return Failure::cipher;
+        // The choice of a certificate by its name is a callback that refuses, beside
+        // lacks_protocol().
+        case SSL_R_CALLBACK_FAILED:
+            return Failure::unknown_name;
+        case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
+        case SSL_R_CERTIFICATE_VERIFY_FAILED:
+            return Failure::client_certificate;
+        default:
+            return Failure::other;
+    }
+}
+
+// The listener refuses clients that offer protocols, but none of its own, or with `http: [h2]` no
+// protocol.
+bool lacks_protocol(const TlsChannel& channel) {
+    return channel.sent_alert() == SSL_AD_NO_APPLICATION_PROTOCOL;
+}
+
+std::string reason_text(unsigned long error) {
+    const char* const text = ERR_reason_error_string(error);
+    return text != nullptr ? text : "error " + std::to_string(ERR_GET_REASON(error));
+}
+
+std::string certificate_words(const SSL* tls, unsigned long error) {
+    if (ERR_GET_REASON(error) == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
+        return "has shown no certificate, and `client_auth` requires one";
+    }
+    return std::string("has shown a certificate that is not accepted: ") +
+           X509_verify_cert_error_string(SSL_get_verify_result(tls));
+}
+
+std::string alert_words(unsigned long error) {
+    switch (ERR_GET_REASON(error)) {
+        case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+        case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+        case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+        case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+        case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+        case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+            return "does not accept our certificate: " + reason_text(error);
+        default:
+            return "ended the handshake: " + reason_text(error);
+    }
+}
+
+std::string handshake_words(Failure failure, const SSL* tls, unsigned long error) {
+    switch (failure) {
+        case Failure::not_tls:
+            return "does not speak TLS";
+        case Failure::version:
+            return "supports no version of TLS that `min_version` admits";
+        case Failure::cipher:
+            return "has no cipher, group or signature algorithm in common with the listener (" +
+                   reason_text(error) + ")";
+        case Failure::unknown_name: {
+            const char* const name = SSL_get_servername(tls, TLSEXT_NAMETYPE_host_name);
+            return name == nullptr ? "asks for no name, and `unknown_names` is `refuse`"
+                                   : "asks for a name that no certificate has";
+        }
+        case Failure::client_certificate:
+            return certificate_words(tls, error);
+        case Failure::refused:
+            return alert_words(error);
+        default:
+            return "and the listener could not agree on TLS: " + reason_text(error);
+    }
 }
 
 }  // namespace
@@ -129,6 +228,79 @@ TlsHandshake::MaybeUnfinished TlsHandshake::evict_for(const std::optional<IpAddr
     MaybeUnfinished room = std::move(evicted.client_.unfinished);
     evicted.client_.unfinished.reset();
     return room;
+}
+
+HandshakeFault handshake_fault(const TlsChannel& channel) {
+    const unsigned long error = channel.error();
+    if (error == 0) return {Failure::closed, "closed it in the middle of the TLS handshake"};
+    if (lacks_protocol(channel)) {
+        return {Failure::other, "offers no version of HTTP that `http` of the listener admits"};
+    }
+    const Failure failure = failure_of(error);
+    return {failure, handshake_words(failure, channel.native(), error)};
+}
+
+HandshakeShares::Place::Place(HandshakeShares& shares, const std::optional<IpAddress>& address)
+    : shares_(shares) {
+    if (!address) return;
+    const auto [found, is_new] = shares.shares_.try_emplace(*address, *address);
+    share_ = &found->second;
+    if (is_new) shares.by_count_.insert(*share_);
+    share_->places.push_back(*this);
+    shares.recount(*share_, 1);
+}
+
+void HandshakeShares::Place::leave() {
+    if (share_ == nullptr) return;
+    Share& share = *share_;
+    share_ = nullptr;
+    share.places.erase(share.places.iterator_to(*this));
+    shares_.recount(share, -1);
+    if (share.count > 0) return;
+    shares_.by_count_.erase(shares_.by_count_.iterator_to(share));
+    shares_.shares_.erase(shares_.shares_.find(share.address));
+}
+
+HandshakeShares::Place* HandshakeShares::find_for(const std::optional<IpAddress>& address) {
+    if (by_count_.empty()) return nullptr;
+    std::size_t own = 0;
+    if (address) {
+        if (const auto found = shares_.find(*address); found != shares_.end()) {
+            own = found->second.count;
+        }
+    }
+    Share& most = *by_count_.rbegin();
+    return most.count > own + 1 ? &most.places.front() : nullptr;
+}
+
+void HandshakeShares::recount(Share& share, int by) {
+    by_count_.erase(by_count_.iterator_to(share));
+    share.count += static_cast<std::size_t>(by);
+    by_count_.insert(share);
+}
+
+bool HandshakeTurns::may_step(Place& place) {
+    if (std::exchange(place.is_called_, false)) return true;
+    if (place.is_linked()) return false;
+    turn_.add(*this);
+    if (queue_.empty() && left_ > 0) {
+        --left_;
+        return true;
+    }
+    queue_.push_back(place);
+    return false;
+}
+
+void HandshakeTurns::end_of_turn() noexcept {
+    while (left_ > 0 && !queue_.empty()) {
+        --left_;
+        Place& first = queue_.front();
+        queue_.pop_front();
+        first.is_called_ = true;
+        first.wakeup_.wake_now();
+    }
+    left_ = kStepsATurn;
+    if (!queue_.empty()) turn_.add(*this);
 }
 
 }  // namespace tidegate::client

@@ -3,7 +3,6 @@
 #include <new>
 #include <string_view>
 
-#include "h2/memory.hpp"
 #include "h2/server.hpp"
 #include "h2/session.hpp"
 

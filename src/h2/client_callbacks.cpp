@@ -4,8 +4,7 @@
 #include <string_view>
 
 #include "h2/client.hpp"
-#include "h2/frame_heads.hpp"
-#include "h2/memory.hpp"
+#include "h2/frames.hpp"
 #include "h2/session.hpp"
 
 namespace tidegate::h2 {

@@ -27,10 +27,10 @@
 #include "proxy/request_trace.hpp"
 #include "telemetry/access_log.hpp"
 #include "telemetry/trace_queue.hpp"
+#include "upstream/http1_stream.hpp"
 #include "upstream/pool.hpp"
 #include "upstream/server.hpp"
 #include "upstream/stream.hpp"
-#include "upstream/tunnel_stream.hpp"
 
 namespace tidegate::proxy {
 

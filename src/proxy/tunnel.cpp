@@ -14,7 +14,7 @@
 
 #include <openssl/evp.h>
 
-#include "client/write_pace.hpp"
+#include "client/stream.hpp"
 #include "http/websocket.hpp"
 #include "proxy/heads.hpp"
 

@@ -1,9 +1,4 @@
-// The servers of one upstream and all that the threads of a process share about them: addresses,
-// health, the bound on connections and the budget of retries.
-//
-// Made by the main thread for each upstream of a configuration, and shared by every configuration
-// that has the same upstream. The main thread resolves names and checks health; each worker has a
-// Pool of connections, which follows `version()`.
+// The servers of one upstream as all threads know them, and what the threads share of them.
 #pragma once
 
 #include <atomic>
@@ -20,15 +15,53 @@
 #include "balance/health.hpp"
 #include "balance/retry_budget.hpp"
 #include "balance/seats.hpp"
+#include "balance/server_state.hpp"
 #include "base/ip.hpp"
 #include "config/config.hpp"
 #include "net/asio.hpp"
+#include "telemetry/counters.hpp"
 #include "tls/tls_client.hpp"
-#include "upstream/server_status.hpp"
-#include "upstream/shared_server.hpp"
+#include "upstream/metrics.hpp"
 
 namespace tidegate::upstream {
 
+// One server of an upstream as all threads know it: one address, whether the configuration says the
+// address or a name that leads to it.
+//
+// What is not atomic never changes. Each worker counts in cells of its own, so that the requests of
+// round robin touch no cache line that workers share.
+struct SharedServer {
+    // `configured` says where this server comes from; `workers` threads send requests to it.
+    SharedServer(const config::UpstreamServer& configured, const StreamProtocol::endpoint& at,
+                 std::size_t workers);
+
+    // One worker's counts.
+    struct alignas(64) Counts {
+        telemetry::Counter requests;  // for which the server was chosen
+        telemetry::Counter failures;
+        telemetry::Counter ended;  // requests that are in flight no more
+    };
+
+    // In flight, as the workers count.
+    std::uint64_t active() const;
+
+    const std::string name;       // as configured: `host:port`, or the socket's path
+    const std::string address;    // `10.0.0.7:3000`, or the socket's path
+    const std::string authority;  // for Host when the client's is not kept
+    const std::string tls_host;   // whose certificate it must have; empty: not encrypted
+    const bool is_http2;          // requests go in HTTP/2
+    const StreamProtocol::endpoint endpoint;
+    balance::ServerState state;
+    std::vector<Counts, boost::alignment::aligned_allocator<Counts, 64>> counts;  // by worker
+    std::atomic<std::uint64_t> ejections{0};
+};
+
+// The servers of one upstream and all that the threads of a process share about them: addresses,
+// health, the bound on connections and the budget of retries.
+//
+// Made by the main thread for each upstream of a configuration, and shared by every configuration
+// that has the same upstream. The main thread resolves names and checks health; each worker has a
+// Pool of connections, which follows `version()`.
 class Group {
   public:
     using Servers = std::vector<std::shared_ptr<SharedServer>>;

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "config/upstream.hpp"
+#include "http/field.hpp"
 #include "http/framing.hpp"
+#include "http/head.hpp"
 #include "net/asio.hpp"
 #include "net/byte_stream.hpp"
 #include "tls/tls_client.hpp"
@@ -60,5 +64,19 @@ Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket, HealthQuest
 // On the connection that an earlier check has kept, the server has neither closed nor sent
 // anything since.
 bool is_quiet(TimedSocket& socket);
+
+// The bound on the body of what a server's health service of gRPC (grpc.health.v1) answers, which
+// is a few bytes long. A longer one is no such answer.
+inline constexpr std::size_t kGrpcHealthBytesMax = 4'096;
+
+// Why the server is not healthy, a clause; empty: it says SERVING. Pure. `head` is the final one of
+// an answer that is whole, with `trailers` and the first bytes of its body, one more than
+// kGrpcHealthBytesMax at least if it has more.
+std::string fault_of_grpc_health(const http::ResponseHead& head, const http::Fields& trailers,
+                                 std::string_view body);
+
+// Reads what follows the head of an answer, as far as it is short, within what is left of the time
+// of the check. True: the answer is whole, and nothing is behind it.
+Task<bool> read_rest(TimedSocket& socket, AnswerRest rest);
 
 }  // namespace tidegate::upstream

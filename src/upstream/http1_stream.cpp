@@ -1,9 +1,11 @@
 #include "upstream/http1_stream.hpp"
 
 #include <span>
+#include <tuple>
 
 #include "base/text.hpp"
 #include "http/framing.hpp"
+#include "upstream/pool.hpp"
 
 namespace tidegate::upstream {
 
@@ -15,6 +17,9 @@ void clear(std::string& text) {
     text.clear();
     if (text.capacity() > kCapacityKept) text.shrink_to_fit();
 }
+
+// Never called: of a tunnel, neither a body nor an answer waits for its client.
+void ignore_eviction(void*) {}
 
 }  // namespace
 
@@ -233,6 +238,17 @@ Http1Stream::Input Http1Stream::read(Wakeup& wakeup) {
             break;
     }
     return Input::broken;
+}
+
+TunnelStream::TunnelStream(Pool& pool, BufferPool& buffers, Http1Stream& stream,
+                           ActiveRequest& request)
+    : pool_(pool), input_(buffers), request_(request, &ignore_eviction, nullptr) {
+    std::tie(server_, connection_) = stream.release_tunnel(input_);
+}
+
+TunnelStream::~TunnelStream() {
+    pool_.close_tunnel(connection_);
+    server_->end_request(pool_.is_counted());
 }
 
 }  // namespace tidegate::upstream

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/text.hpp"
-#include "h2/outgoing_fields.hpp"
+#include "h2/fields.hpp"
 
 namespace tidegate::upstream {
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-#include "h2/client_stream.hpp"
+#include "h2/client.hpp"
 #include "http/framing.hpp"
 #include "http/head.hpp"
 #include "net/buffer.hpp"

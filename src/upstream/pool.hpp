@@ -19,15 +19,12 @@
 #include "config/config.hpp"
 #include "net/wakeup.hpp"
 #include "telemetry/log_interval.hpp"
-#include "upstream/chooser.hpp"
-#include "upstream/connect_fault.hpp"
-#include "upstream/fair_share.hpp"
 #include "upstream/group.hpp"
+#include "upstream/http1_stream.hpp"
 #include "upstream/metrics.hpp"
-#include "upstream/seat_wait.hpp"
+#include "upstream/seats.hpp"
 #include "upstream/server.hpp"
 #include "upstream/stream.hpp"
-#include "upstream/tunnel_stream.hpp"
 
 namespace tidegate::upstream {
 

@@ -1,29 +1,72 @@
-// One server of an upstream as one worker has it: its idle connections, and the worker's counts.
-// Part of a pool; one thread. Does no I/O but closing.
-//
-// Requests hold servers, so that a server whose address is gone lasts until its last request has
-// ended.
+// One server of an upstream as one worker has it, and how the worker chooses among servers. Part of
+// a pool; one thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include <boost/intrusive/list.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <boost/smart_ptr/intrusive_ref_counter.hpp>
 
+#include "balance/choice.hpp"
+#include "config/config.hpp"
 #include "net/connection.hpp"
 #include "net/deadline.hpp"
+#include "net/wakeup.hpp"
 #include "tls/openssl.hpp"
-#include "upstream/http2_attempt.hpp"
+#include "upstream/group.hpp"
 #include "upstream/http2_connection.hpp"
-#include "upstream/shared_server.hpp"
 
 namespace tidegate::upstream {
 
+// Why a request has no connection to its server.
+enum class ConnectFault : std::uint8_t {
+    none,
+    unreachable,
+    refused,
+    timeout,
+    tls,
+    no_http2,
+    client_left
+};
+
+// A connection in HTTP/2 that one request makes, and that others wait for: many requests at once
+// must not make a connection each. One thread.
+
+// In the list of its attempt while it waits.
+struct Http2Waiter
+    : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+    explicit Http2Waiter(Wakeup& of_request) : wakeup(of_request) {}
+
+    Wakeup& wakeup;
+};
+
+struct Http2Attempt : boost::intrusive_ref_counter<Http2Attempt, boost::thread_unsafe_counter> {
+    // Wakes all that wait.
+    void end(ConnectFault with) {
+        outcome = with;
+        for (Http2Waiter& waiter : waiters) waiter.wakeup.wake_later();
+    }
+
+    boost::intrusive::list<Http2Waiter, boost::intrusive::constant_time_size<false>> waiters;
+    std::size_t requests = 1;             // that count on it, with the one that makes it
+    std::optional<ConnectFault> outcome;  // client_left: another request has to try
+};
+
+using Http2AttemptPtr = boost::intrusive_ptr<Http2Attempt>;
+
+// One server of an upstream as one worker has it: its idle connections, and the worker's counts.
+// Part of a pool; one thread. Does no I/O but closing.
+//
+// Requests hold servers, so that a server whose address is gone lasts until its last request has
+// ended.
 class Server
     : public boost::intrusive_ref_counter<Server, boost::sp_adl_block::thread_unsafe_counter> {
   public:
@@ -106,5 +149,25 @@ class Server
 };
 
 using ServerPtr = boost::intrusive_ptr<Server>;
+
+// The choice of a server, as the upstream's `balance` says. Part of a pool; one thread.
+class Chooser {
+  public:
+    // `worker`, a number of its own, makes the workers begin with different servers.
+    Chooser(const config::Upstream& settings, std::size_t worker);
+
+    void reset(const std::vector<ServerPtr>& servers);
+    // A place in the list; none: no server may be chosen. `key` is a hash of the request's key, and
+    // none if the request has no value of it: then round robin chooses. The request has `tried`
+    // servers already.
+    balance::Chosen choose(std::optional<std::uint64_t> key, SteadyTime now,
+                           const balance::Tried& tried);
+
+  private:
+    balance::RoundRobin round_robin_;
+    std::optional<balance::LeastConnections> least_connections_;
+    std::optional<balance::Hash> hash_;
+    std::vector<balance::ServerState*> states_;
+};
 
 }  // namespace tidegate::upstream

@@ -13,7 +13,7 @@
 
 #include <doctest/doctest.h>
 
-#include "client/connection_context.hpp"
+#include "client/connection.hpp"
 #include "config/config.hpp"
 #include "http/framing.hpp"
 #include "net/connection.hpp"

@@ -6,26 +6,29 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <openssl/x509v3.h>
 
 #include "certificates.hpp"
 #include "client/tls_handshake.hpp"
+#include "net/asio.hpp"
 #include "tls/ticket_keys.hpp"
 #include "tls_peer.hpp"
 #include "unit/client_waiting_world.hpp"
 
 namespace tidegate::client_tls_handshake_test {
 
+using namespace std::chrono_literals;
+using client::HandshakeShares;
+using client::HandshakeTurns;
 using client::TlsHandshake;
+using ContextPtr = std::unique_ptr<SSL_CTX, test::ReleaseOpenSsl>;
 using End = TlsHandshake::End;
 using Failure = client::TlsHandshakeFailure;
 
 namespace {
-
-using namespace std::chrono_literals;
-using ContextPtr = std::unique_ptr<SSL_CTX, test::ReleaseOpenSsl>;
 
 TlsServerSettings settings_of(const test::Certificate& own) {
     TlsServerSettings settings;
@@ -90,6 +93,65 @@ struct World : client::WaitingWorld {
     std::unique_ptr<TlsHandshake> handshake;
     std::unique_ptr<test::TlsPeer> peer;
     std::optional<End> end;
+};
+
+std::optional<IpAddress> ip(int last) {
+    return parse_ip("192.0.2." + std::to_string(last));
+}
+
+struct ShareWorld {
+    HandshakeShares::Place* begin(const std::optional<IpAddress>& address) {
+        places.push_back(std::make_unique<HandshakeShares::Place>(shares, address));
+        return places.back().get();
+    }
+    void begin(const std::optional<IpAddress>& address, int count) {
+        for (int i = 0; i < count; ++i) begin(address);
+    }
+
+    HandshakeShares shares;
+    std::vector<std::unique_ptr<HandshakeShares::Place>> places;
+};
+
+// Makes a step as soon as it may, and then ends.
+struct Stepper {
+    Stepper(const Executor& executor, char its_name)
+        : wakeup(executor), place(wakeup), name(its_name) {}
+
+    Task<> run(HandshakeTurns& turns, std::string& order) {
+        while (!turns.may_step(place)) co_await wakeup.wait();
+        order += name;
+    }
+
+    Wakeup wakeup;
+    HandshakeTurns::Place place;
+    char name;
+};
+
+struct TurnWorld {
+    // Handshakes that are ready now; `names` has a letter for each.
+    void begin(const std::string& names) {
+        for (const char name : names) {
+            steppers.push_back(std::make_unique<Stepper>(io.get_executor(), name));
+            spawn_vital(io.get_executor(), steppers.back()->run(turns, order));
+        }
+    }
+    // A turn in which they become ready. Only inside the loop.
+    void run_turn(const std::string& names = "") {
+        turn.run([&] { begin(names); });
+    }
+    template <class Events>
+    void in_loop(Events events) {
+        asio::post(io, events);
+        io.restart();
+        while (io.poll() > 0) {
+        }
+    }
+
+    asio::io_context io{1};
+    Turn& turn = Turn::of(io.get_executor());
+    HandshakeTurns turns{io.get_executor()};
+    std::string order;
+    std::vector<std::unique_ptr<Stepper>> steppers;
 };
 
 }  // namespace
@@ -302,6 +364,115 @@ TEST_CASE("tls_handshake: a drain leaves a moment for what is on its way, a cut 
     cut.handshake->cut_off();
     cut.settle();
     CHECK(cut.end == End::left);
+}
+
+TEST_CASE("handshake_shares: the address with most gives up its oldest for one that has fewer") {
+    ShareWorld world;
+    world.begin(ip(2), 3);
+    HandshakeShares::Place* const oldest = world.begin(ip(1));
+    HandshakeShares::Place* const second = world.begin(ip(1));
+    world.begin(ip(1), 3);
+    CHECK(world.shares.find_for(ip(3)) == oldest);
+    CHECK(world.shares.find_for(ip(2)) == oldest);
+    CHECK(world.shares.find_for(std::nullopt) == oldest);
+    oldest->leave();
+    CHECK(world.shares.find_for(ip(3)) == second);
+}
+
+TEST_CASE("handshake_shares: addresses with as many, or one more, do not give way by turns") {
+    ShareWorld world;
+    world.begin(ip(1), 3);
+    world.begin(ip(2), 2);
+    CHECK(world.shares.find_for(ip(1)) == nullptr);
+    CHECK(world.shares.find_for(ip(2)) == nullptr);
+    // An address does not lose its only one either.
+    ShareWorld many;
+    for (int i = 1; i <= 9; ++i) many.begin(ip(i));
+    CHECK(many.shares.find_for(ip(10)) == nullptr);
+    CHECK(HandshakeShares().find_for(ip(1)) == nullptr);
+}
+
+TEST_CASE("handshake_shares: a newcomer gets room again and again, until all have as much") {
+    ShareWorld world;
+    world.begin(ip(1), 100);
+    int given = 0;
+    while (HandshakeShares::Place* const place = world.shares.find_for(ip(2))) {
+        place->leave();
+        world.begin(ip(2));
+        REQUIRE(++given <= 100);
+    }
+    CHECK(given == 50);
+}
+
+TEST_CASE("handshake_shares: what counts for no address is never given up") {
+    ShareWorld world;
+    world.begin(std::nullopt, 10);
+    CHECK(world.shares.find_for(ip(1)) == nullptr);
+    world.begin(ip(2), 2);
+    world.places.resize(11);  // the second of it is gone
+    CHECK(world.shares.find_for(ip(1)) == nullptr);
+}
+
+TEST_CASE("handshake_shares: only addresses with handshakes take memory") {
+    ShareWorld world;
+    for (int i = 0; i < 200; ++i) world.begin(ip(i), 2);
+    CHECK(world.shares.addresses() == 200);
+    world.places.clear();
+    CHECK(world.shares.addresses() == 0);
+}
+
+TEST_CASE("handshake_turns: a turn takes eight steps, and the next ones the rest, in their order") {
+    TurnWorld world;
+    world.in_loop([&] {
+        world.run_turn("abcdefghijklmnopqrst");
+        CHECK(world.order == "abcdefgh");
+        world.run_turn();
+        CHECK(world.order == "abcdefghijklmnop");
+        world.run_turn();
+        CHECK(world.order == "abcdefghijklmnopqrst");
+    });
+}
+
+TEST_CASE("handshake_turns: a later handshake does not overtake the queue") {
+    TurnWorld world;
+    world.in_loop([&] {
+        world.run_turn("abcdefghijkl");
+        world.turn.run([&] {
+            world.begin("XY");
+            CHECK(world.order == "abcdefgh");
+        });
+        CHECK(world.order == "abcdefghijklXY");
+    });
+}
+
+TEST_CASE("handshake_turns: turns with few handshakes make none wait") {
+    TurnWorld world;
+    world.in_loop([&] {
+        for (const std::string names : {"abcde", "fghijklm", "nop"}) {
+            world.order.clear();
+            world.run_turn(names);
+            CHECK(world.order == names);
+        }
+    });
+}
+
+TEST_CASE("handshake_turns: what is in the queue goes on by itself, outside of turns, too") {
+    TurnWorld world;
+    world.in_loop([&] {
+        world.begin("abcdefghij");
+        CHECK(world.order == "abcdefgh");
+    });
+    CHECK(world.order == "abcdefghij");
+}
+
+TEST_CASE("handshake_turns: a handshake that is gone delays no other") {
+    TurnWorld world;
+    world.in_loop([&] {
+        world.run_turn("abcdefghijk");
+        world.steppers.erase(world.steppers.begin() + 8, world.steppers.begin() + 10);
+        world.run_turn();
+        CHECK(world.order == "abcdefghk");
+    });
 }
 
 }  // namespace tidegate::client_tls_handshake_test

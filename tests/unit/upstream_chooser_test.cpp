@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "upstream/chooser.hpp"
+#include "upstream/server.hpp"
 #include "upstream_world.hpp"
 
 namespace tidegate::upstream::chooser_test {

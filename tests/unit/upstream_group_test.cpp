@@ -7,16 +7,15 @@
 
 #include <doctest/doctest.h>
 
-#include "upstream/resolver.hpp"
+#include "upstream/watch.hpp"
 #include "upstream_world.hpp"
 
 namespace tidegate::upstream::group_test {
 
 using namespace std::chrono_literals;
+using Texts = std::vector<std::string>;
 
 namespace {
-
-using Texts = std::vector<std::string>;
 
 Texts addresses(const Group& group) {
     Texts all;

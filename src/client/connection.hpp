@@ -1,0 +1,85 @@
+// A client's connection, whatever it speaks: what a worker does with all of them, what they share,
+// and how they close.
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <functional>
+
+#include <boost/intrusive/list.hpp>
+
+#include "client/http1_stream.hpp"
+#include "client/http2_stream.hpp"
+#include "client/metrics.hpp"
+#include "client/stream.hpp"
+#include "client/stream_base.hpp"
+#include "config/config.hpp"
+#include "net/buffer.hpp"
+#include "net/connection.hpp"
+#include "net/deadline.hpp"
+#include "net/task.hpp"
+#include "net/wakeup.hpp"
+
+namespace tidegate::client {
+
+// A client's connection that is served, whatever it speaks: what a worker does with all of them.
+
+// In the worker's list while it lives. One thread.
+class ServedConnection : public boost::intrusive::list_base_hook<
+                             boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+  public:
+    virtual ~ServedConnection() = default;
+
+    // The worker drains: an idle connection closes, a busy one once it has answered. Tunnels are
+    // told, and end when their turn comes.
+    virtual void on_drain() = 0;
+    // Resets the connection, whatever it is doing.
+    virtual void cut_off() = 0;
+    // The time to drain has ended: breaks off requests and what waits for one, or tunnels. False:
+    // there were none.
+    virtual bool cut_requests() = 0;
+    virtual bool cut_tunnels() = 0;
+
+    virtual const identity::Peer& peer() const = 0;
+    // It serves no request: it may be cut off in favour of another client's.
+    virtual bool is_evictable() const = 0;
+};
+
+using ServedConnectionList =
+    boost::intrusive::list<ServedConnection, boost::intrusive::constant_time_size<false>>;
+
+// What the connections of a worker's clients share, whatever they speak. Outlives them; one thread.
+struct ConnectionContext {
+    // Serves one request: answers it through the stream, or breaks it off. A head that is not
+    // complete comes here too, to be answered and logged; then the connection closes, or the
+    // stream.
+    using Serve = Task<> (*)(void* server, Stream& stream);
+
+    Executor executor;
+    DeadlineWheel& deadlines;
+    BufferPool& buffers;
+    Metrics& metrics;
+    ServedConnectionList& connections;  // each adds itself
+    Http2Resources& http2;
+    Serve serve;
+    void* server;
+    // An exception has ended a request of a connection that goes on.
+    std::function<void(const std::exception_ptr&)> tell_failure{};
+    const config::Config* config = nullptr;  // in force; a reload replaces it
+    bool is_draining = false;                // answers say `Connection: close`
+    // While draining: for how long an idle connection may still bring a request, which its client
+    // may have sent already.
+    std::chrono::milliseconds idle_patience{0};
+    Http1StreamPool streams{};
+};
+
+// Closing a client's connection without destroying what it was sent last. One thread.
+
+// RFC 9112 section 9.6: a close with bytes unread resets the connection and may destroy the last
+// answer. So the connection sends its end, within `patience` where there is no room for it, then
+// reads over what still comes, for a while. The caller closes it afterwards. Ends soon once
+// `is_cut_off`, of which `sleeper` has to be woken.
+Task<> linger(Connection& connection, Sleeper& sleeper, BufferPool& buffers,
+              std::chrono::milliseconds patience, const bool& is_cut_off);
+
+}  // namespace tidegate::client
