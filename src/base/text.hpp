@@ -197,6 +197,13 @@ constexpr std::size_t printable_size(std::string_view text) {
     return size;
 }
 
+// Empties a text or a list for its next use. One of unusual size gives its room back.
+template <class Container>
+void clear_for_reuse(Container& container, std::size_t capacity_kept = 65'536) {
+    container.clear();
+    if (container.capacity() > capacity_kept) container.shrink_to_fit();
+}
+
 // Empties `text` and frees its memory. To assign an empty text would keep it for the next one.
 inline void free_text(std::string& text) {
     std::string().swap(text);

@@ -27,8 +27,8 @@ void Http1Stream::end() {
     head_.fields.clear();
     framing_ = {};
     body_.start(framing_);
-    clear(out_head_);
-    clear(out_tail_);
+    clear_for_reuse(out_head_);
+    clear_for_reuse(out_tail_);
     outbox_.clear();
     head_sent_ = keep_alive_ = is_broken_off_ = false;
 }

@@ -9,7 +9,9 @@
 #include <span>
 #include <utility>
 
+#include "base/text.hpp"
 #include "client/connection.hpp"
+#include "net/transfer.hpp"
 
 namespace tidegate::client {
 
@@ -22,6 +24,9 @@ constexpr unsigned kStepsInARow = 8;
 // A client that asks again and again must not cost the giving back of memory, which it then takes
 // again, each time.
 constexpr std::chrono::seconds kRestAfter{1};
+// Room for so many events stays: a read of nothing but small frames makes thousands of them, and a
+// connection without requests must not hold more than one that serves many.
+constexpr std::size_t kEventsKept = 64;
 
 // Up to a fifth more, so that connections that were opened together do not end together.
 milliseconds spread(milliseconds time) {
@@ -34,15 +39,6 @@ std::optional<IpAddress> counted(const std::optional<IpAddress>& address,
                                  const config::Config& config) {
     if (!address) return std::nullopt;
     return config.client_ip.prefixes.widest(*address);
-}
-
-// A list of unusual size gives its room back, or a connection without requests could hold more than
-// one that serves many: a read of nothing but small frames makes thousands of events.
-template <class List>
-void clear_list(List& list) {
-    constexpr std::size_t kKept = 64;
-    list.clear();
-    if (list.capacity() > kKept) list.shrink_to_fit();
 }
 
 }  // namespace
@@ -188,12 +184,8 @@ bool Http2Connection::is_over() const {
 
 // False: the client has closed, or reset.
 bool Http2Connection::read() {
-    std::size_t size = BufferPool::kLarge;
-    char* const block = context_.buffers.take(size);
-    const IoResult read = link_.connection->read_some({block, size});
-    if (read.status == IoStatus::ok) receive({block, read.bytes});
-    context_.buffers.give(block, size);
-    return read.status == IoStatus::ok || read.status == IoStatus::would_block;
+    return read_block(*link_.connection, context_.buffers,
+                      [this](std::string_view bytes) { receive(bytes); });
 }
 
 // No stream's coroutine runs meanwhile: what it gathers would end what the events look at. So a
@@ -202,14 +194,14 @@ void Http2Connection::receive(std::string_view bytes) {
     if (bytes.empty()) return;
     is_resting_ = false;
     link_.server.receive(bytes, now_, input_);
-    for (const h2::Event& event : input_) look_at(event);
-    clear_list(input_);
+    for (const h2::ServerEvent& event : input_) look_at(event);
+    clear_for_reuse(input_, kEventsKept);
 }
 
-void Http2Connection::look_at(const h2::Event& event) {
-    using Kind = h2::Event::Kind;
+void Http2Connection::look_at(const h2::ServerEvent& event) {
+    using Kind = h2::ServerEvent::Kind;
     if (event.kind == Kind::refused) return context_.metrics.http2_streams_refused.add();
-    if (event.kind == Kind::request || event.kind == Kind::malformed) {
+    if (event.kind == Kind::head || event.kind == Kind::malformed) {
         begun_.push_back(context_.http2.take(link_, event.stream));
         return;
     }
@@ -243,7 +235,7 @@ void Http2Connection::begin_requests() {
                   if (failure) tell_failure(failure);
               });
     }
-    clear_list(begun_);
+    clear_for_reuse(begun_, kEventsKept);
 }
 
 Task<> Http2Connection::serve(std::unique_ptr<Http2Stream> stream) {
@@ -263,26 +255,13 @@ Task<> Http2Connection::serve(std::unique_ptr<Http2Stream> stream) {
 
 // False: nothing more reaches the client.
 bool Http2Connection::write() {
-    Connection& connection = *link_.connection;
-    while (connection.writable()) {
-        if (link_.output.empty()) {
-            if (!link_.server.wants_write()) break;
-            const std::size_t bytes =
-                link_.server.gather(link_.output.space(BufferPool::kLarge), now_, link_.events);
-            link_.tell_streams();
-            if (bytes == 0) break;
-            link_.output.commit(bytes);
-        }
-        const std::string_view bytes = link_.output.data();
-        const iovec part{const_cast<char*>(bytes.data()), bytes.size()};
-        const IoResult sent = connection.write_some({&part, 1});
-        if (sent.status == IoStatus::would_block) break;
-        if (sent.status != IoStatus::ok) return false;
-        written_ += sent.bytes;
-        link_.output.consume(sent.bytes);
-    }
+    const IoResult written = write_buffer(*link_.connection, link_.output, [this] {
+        return link_.server.wants_write() &&
+               link_.gather_into(link_.output.space(BufferPool::kLarge), now_);
+    });
+    written_ += written.bytes;
+    if (written.status != IoStatus::ok && written.status != IoStatus::would_block) return false;
     note_blocked(!link_.output.empty());
-    if (link_.output.empty()) link_.output.release();
     return true;
 }
 
@@ -364,7 +343,7 @@ milliseconds Http2Connection::time_left() const {
 
 // Where the client is at fault.
 void Http2Connection::count_end() {
-    const h2::Server& server = link_.server;
+    const h2::ServerSession& server = link_.server;
     if (server.error() == NGHTTP2_NO_ERROR) return;
     Http2End why = Http2End::protocol_error;
     if (server.is_abused()) why = Http2End::abuse;

@@ -52,7 +52,7 @@ class Http2Connection final : public ServedConnection {
     bool is_over() const;
     bool read();
     void receive(std::string_view bytes);
-    void look_at(const h2::Event& event);
+    void look_at(const h2::ServerEvent& event);
     void begin_requests();
     Task<> serve(std::unique_ptr<Http2Stream> stream);
     bool write();
@@ -67,7 +67,7 @@ class Http2Connection final : public ServedConnection {
 
     ConnectionContext& context_;
     Http2Link link_;
-    h2::EventList input_;
+    h2::ServerEventList input_;
     std::vector<std::unique_ptr<Http2Stream>> begun_;  // of the input, to be served
     Http2StreamList streams_;                          // whose coroutines have not ended
     SteadyTime now_;

@@ -3,7 +3,6 @@
 #include <nghttp2/nghttp2.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <span>
 #include <string>
@@ -19,26 +18,15 @@ namespace {
 
 using http::BodyKind;
 
-void append(std::string_view bytes, Buffer& buffer) {
-    if (buffer.space().size() < bytes.size()) {
-        buffer.make_room(std::max(buffer.size() + bytes.size(), buffer.capacity() * 2));
-    }
-    std::memcpy(buffer.space().data(), bytes.data(), bytes.size());
-    buffer.commit(bytes.size());
-}
-
 // What a tunnel sends at a time.
 constexpr std::size_t kTunnelPortion = 16'384;
-
-// The steps that a Server asks for.
-constexpr std::size_t kRoomMin = 2'048;
 
 }  // namespace
 
 Http2Stream::Http2Stream(Executor executor, DeadlineWheel& deadlines, BufferPool& buffers)
     : own_sleeper_(std::move(executor), deadlines), arrived_(buffers), taken_(buffers) {}
 
-void Http2Stream::begin(Http2Link& link, h2::Stream* stream) {
+void Http2Stream::begin(Http2Link& link, h2::ServerStream* stream) {
     StreamBase::begin(link.arrival, own_sleeper_, link.is_draining);
     link_ = &link;
     stream_ = stream;
@@ -73,7 +61,7 @@ void Http2Stream::end() {
     seen_ = owed_ = 0;
     announced_.reset();
     no_trailers_.clear();
-    clear(out_head_);
+    clear_for_reuse(out_head_);
     tunnel_output_ = std::string();
     is_done_ = head_sent_ = has_given_up_ = is_broken_off_ = is_malformed_ = false;
     is_cut_off_ = is_tunnel_ = is_finished_ = false;
@@ -254,7 +242,7 @@ IoStatus Http2Stream::offer(std::span<const std::string_view> pieces, bool is_la
 }
 
 IoStatus Http2Stream::try_rest() const {
-    if (!stream_->is_answered() && is_closed()) return IoStatus::failed;
+    if (!stream_->is_sent() && is_closed()) return IoStatus::failed;
     return stream_->is_taking() ? IoStatus::ok : IoStatus::would_block;
 }
 
@@ -281,7 +269,7 @@ void Http2Stream::cut_off() {
 bool Http2Stream::add_bytes(std::string_view bytes) {
     if (!has_account()) link_->bodies.use(*this, link_->account());
     if (!link_->bodies.hold(*this, bytes.size())) return false;
-    append(bytes, arrived_);
+    arrived_.append(bytes);
     on_input();
     return true;
 }
@@ -370,9 +358,15 @@ void Http2Link::gather(std::size_t bytes) {
     if (!connection->writable()) return;
     const bool is_large = bytes > BufferPool::kSmall / 2;
     const std::span<char> room = output.space(is_large ? BufferPool::kLarge : BufferPool::kSmall);
-    if (room.size() < kRoomMin) return;
-    output.commit(server.gather(room, clock.now(), events));
+    if (room.size() < h2::kGatherRoomMin) return;
+    gather_into(room, clock.now());
+}
+
+bool Http2Link::gather_into(std::span<char> room, SteadyTime now) {
+    const std::size_t bytes = server.gather(room, now, events);
+    output.commit(bytes);
     tell_streams();
+    return bytes > 0;
 }
 
 const BodyBudget::AccountPtr& Http2Link::account() {
@@ -381,10 +375,10 @@ const BodyBudget::AccountPtr& Http2Link::account() {
 }
 
 void Http2Link::tell_streams() {
-    for (const h2::Event& event : events) {
+    for (const h2::ServerEvent& event : events) {
         if (event.stream == nullptr || event.stream->owner == nullptr) continue;
         Http2Stream& stream = *static_cast<Http2Stream*>(event.stream->owner);
-        if (event.kind == h2::Event::Kind::drained) {
+        if (event.kind == h2::ServerEvent::Kind::drained) {
             stream.on_drained();
         } else {
             stream.on_end();
@@ -409,7 +403,7 @@ void Http2Resources::use(const config::Config& config) {
     bodies.set_bound(http2.buffered);
 }
 
-std::unique_ptr<Http2Stream> Http2Resources::take(Http2Link& link, h2::Stream* stream) {
+std::unique_ptr<Http2Stream> Http2Resources::take(Http2Link& link, h2::ServerStream* stream) {
     std::unique_ptr<Http2Stream> taken;
     if (free_.empty()) {
         taken = std::make_unique<Http2Stream>(executor_, deadlines_, buffers_);

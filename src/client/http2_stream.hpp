@@ -1,7 +1,7 @@
 // One request of a client and its answer, in HTTP/2. Stream says what each function means.
 //
-// Lent by a connection for one request. What the client sends of a body is kept here until it is
-// dropped, which is when the client gets room for more. What is sent goes into the connection's
+// A connection lends it for one request. It keeps what the client sends of a body until the caller
+// drops it, which is when the client gets room for more. What is sent goes into the connection's
 // output as far as the client's window and the output have room; the rest stays the caller's.
 #pragma once
 
@@ -34,7 +34,7 @@ namespace tidegate::client {
 
 struct Http2Link;
 
-// In its connection's list while it serves a request.
+// Its connection's list has it while it serves a request.
 using Http2StreamHook =
     boost::intrusive::list_base_hook<boost::intrusive::tag<struct Http2StreamTag>,
                                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
@@ -65,8 +65,8 @@ class Http2Stream final : public StreamBase, public Http2StreamHook, private Bod
 
     bool has_left(Wakeup& wakeup);
     void forget_wakeup() { watcher_ = nullptr; }
-    // Also where a malformed body has ended the stream: that is the client's fault, which is to be
-    // told from its leaving.
+    // True also if a malformed body has ended the stream: that is the client's fault, not its
+    // leaving.
     bool is_open() const { return !is_closed() || is_malformed_; }
     bool is_cut_off() const;
     bool is_taking() const { return !has_given_up_ && (is_closed() || stream_->is_taking()); }
@@ -78,7 +78,8 @@ class Http2Stream final : public StreamBase, public Http2StreamHook, private Bod
     void end_head(http::BodyKind body, std::optional<std::uint64_t> length);
     IoStatus send(const http::BodyBatch& batch, const http::Fields& trailers);
     IoStatus send_all(std::string_view content);
-    // The state of what was offered last. The sleeper is woken when all of it has been taken.
+    // Returns the state of what was offered last. The stream wakes its sleeper when the client has
+    // taken all of it.
     IoStatus try_rest() const;
     // The client does not take what was offered. The bytes go with their owner now, which may have
     // to wait before the request ends: none of them may be sent any more.
@@ -102,19 +103,20 @@ class Http2Stream final : public StreamBase, public Http2StreamHook, private Bod
 
     // For the connection.
 
-    // `stream` null: a request that never became one, to be logged; nothing of it is answered.
-    void begin(Http2Link& link, h2::Stream* stream);
-    // Of the body, or of a tunnel. False: the worker holds too much.
+    // If `stream` is null, the request was malformed and never became one: it is only logged.
+    void begin(Http2Link& link, h2::ServerStream* stream);
+    // Adds bytes of the body, or of a tunnel. False if the worker holds too much.
     bool add_bytes(std::string_view bytes);
-    // What the client sends has grown or come to its end.
+    // Called when what the client sends has grown or come to its end.
     void on_input();
-    // What was offered has been taken.
+    // Called when the client has taken what was offered.
     void on_drained() { sleeper().wakeup().wake_later(); }
-    // Nothing comes or goes any more, or a tunnel is to end.
+    // Called when nothing comes or goes any more, or a tunnel has to end.
     void on_end();
-    // The body, or what follows it, broke the rules: the stream was reset for it.
+    // Called when the session has reset the stream because the body, or what follows it, broke the
+    // rules.
     void note_malformed() { is_malformed_ = true; }
-    // The time to drain has ended.
+    // Called when the time to drain has ended.
     void cut_off();
     // The request is served. The client sees a broken answer if it was broken off, or if the
     // request `has_failed`.
@@ -134,7 +136,7 @@ class Http2Stream final : public StreamBase, public Http2StreamHook, private Bod
 
     Sleeper own_sleeper_;
     Http2Link* link_ = nullptr;
-    h2::Stream* stream_ = nullptr;
+    h2::ServerStream* stream_ = nullptr;
     Wakeup* watcher_ = nullptr;  // that the caller gave last, to wait for the client
     std::string_view protocol_;
 
@@ -169,20 +171,22 @@ struct Http2Link {
     // Gathers what there is to send, as far as there is room for it, and has the connection write
     // it at the end of this turn. `bytes`: about how much that is.
     void gather(std::size_t bytes);
+    // Gathers into `room` of the output. False: there was nothing.
+    bool gather_into(std::span<char> room, SteadyTime now);
     // Has the connection write what there is at the end of this turn.
     void write_later() { sleeper.wakeup().wake_later(); }
-    // Tells the streams what the output has brought. Runs none of them.
+    // Wakes the streams that the events of the output are about. Runs none of them.
     void tell_streams();
-    // What the bodies of requests from `address` count for.
+    // The account of `address`, to which the bodies of its requests count.
     const BodyBudget::AccountPtr& account();
 
     const DeadlineWheel& clock;
-    h2::Server server;
+    h2::ServerSession server;
     ConnectionPtr connection;
-    Buffer output;         // gathered and not written
-    h2::EventList events;  // of the output
+    Buffer output;               // gathered and not written
+    h2::ServerEventList events;  // of the output
     BodyBudget& bodies;
-    // Of the other end of the connection, as it counts: an IPv6 address is a prefix.
+    // The address of the other end of the connection, as it counts: an IPv6 address is a prefix.
     std::optional<IpAddress> address;
     Sleeper sleeper;  // of the connection's coroutine
     Arrival arrival;
@@ -198,18 +202,18 @@ class Http2Resources {
     Http2Resources(Executor executor, DeadlineWheel& deadlines, BufferPool& buffers)
         : executor_(std::move(executor)), deadlines_(deadlines), buffers_(buffers) {}
 
-    // `config` is in force, for connections from now on.
+    // Takes the settings of `config` for connections from now on.
     void use(const config::Config& config);
 
     // Streams are reused, so that a request allocates nothing that the one before it had room for,
     // and idle connections hold none.
-    std::unique_ptr<Http2Stream> take(Http2Link& link, h2::Stream* stream);
+    std::unique_ptr<Http2Stream> take(Http2Link& link, h2::ServerStream* stream);
     void give_back(std::unique_ptr<Http2Stream> stream);
 
-    h2::Settings settings;
+    h2::ServerSettings settings;
     // A connection is drained once it is so old, or up to a fifth older; 0: however old it is.
     std::chrono::milliseconds connection_time{0};
-    h2::StreamPool streams;
+    h2::StreamPool<h2::ServerStream> streams;
     BodyBudget bodies;
 
   private:

@@ -33,11 +33,11 @@ struct Arrival {
     // `Strict-Transport-Security: ...\r\n`, for each answer to a client that spoke TLS. Empty or
     // null: off. The listener owns it, and a reload may change it.
     const std::string* hsts_line = nullptr;
-    // That the client has shown over TLS; null: none.
+    // The certificate that the client has shown over TLS; null if it has shown none.
     std::shared_ptr<const ClientCertificate> certificate{};
 };
 
-// What became of an attempt to read more of a request's body.
+// The outcome of an attempt to read more of a request's body.
 enum class BodyInput : std::uint8_t {
     more,      // there is more to take
     nothing,   // the wakeup is woken when there may be more
@@ -92,12 +92,6 @@ class StreamBase {
         began_ = std::chrono::steady_clock::now();
     }
     const Arrival& arrival() const { return *arrival_; }
-    // Clears `text`, whose room is for the next request. A text of unusual size gives it back.
-    static void clear(std::string& text) {
-        constexpr std::size_t kRoomKept = 65'536;
-        text.clear();
-        if (text.capacity() > kRoomKept) text.shrink_to_fit();
-    }
 
     http::RequestHead head_;
     http::Framing framing_;

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "h2/session.hpp"
 #include "http/framing.hpp"
 #include "http/problem.hpp"
 
@@ -96,11 +95,8 @@ void FieldBlock::begin(const RequestRules& rules, Kind kind) {
     std::fill(std::begin(pseudo_), std::end(pseudo_), Slice{});
 }
 
-// A text of unusual size gives its room back.
 void FieldBlock::clear() {
-    constexpr std::size_t kCapacityKept = 65'536;
-    text_.clear();
-    if (text_.capacity() > kCapacityKept) text_.shrink_to_fit();
+    clear_for_reuse(text_);
     slices_.clear();
     crumbs_.clear();
 }

@@ -58,7 +58,7 @@ class FieldBlock {
     // `rules` outlive the block.
     void begin_request(const RequestRules& rules);
     void begin_trailers(const RequestRules& rules);
-    // Of an answer, which needs no more of the rules than their bounds.
+    // Begins the head of an answer, which needs no more of the rules than their bounds.
     void begin_response(const RequestRules& rules);
 
     // The next field as HPACK has decoded it. After a fault nothing more is kept.
@@ -69,13 +69,13 @@ class FieldBlock {
     // 6.5.2), kept or not.
     std::size_t list_bytes() const { return list_bytes_; }
 
-    // All is there. Fills in `head`, whose views stay until the block is begun again, and
-    // `protocol` (RFC 8441). A fault: the request gets 400, 414 or 431; the head has its method and
-    // its target, if they came before the fault. Nothing of this if malformed() says so.
+    // Ends the block of a request. Fills in `head`, whose views stay until the block is begun
+    // again, and `protocol` (RFC 8441). A fault: the request gets 400, 414 or 431; the head has its
+    // method and its target, if they came before the fault. Nothing of this if malformed() says so.
     http::HeadFault end_request(http::RequestHead& head, std::string_view& protocol);
     void end_trailers(http::Fields& trailers);
-    // The same for the head of an answer; views stay as those of a request. False: malformed() says
-    // why.
+    // Ends the block of an answer's head; views stay as those of a request. False if it is not well
+    // formed: malformed() says why.
     bool end_response(http::ResponseHead& head);
 
     void clear();
@@ -139,6 +139,11 @@ std::optional<std::uint64_t> announced_length(const http::Fields& fields);
 
 // The heads and trailers that a session sends, as nghttp2 takes them, made of the lines that HTTP/1
 // would send. Pure.
+
+// What nghttp2 points to.
+inline std::string_view text_of(const std::uint8_t* bytes, std::size_t count) {
+    return {reinterpret_cast<const char*>(bytes), count};
+}
 
 // What a request says before its fields.
 struct RequestLine {

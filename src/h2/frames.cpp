@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "h2/fields.hpp"
-#include "h2/session.hpp"
 
 namespace tidegate::h2 {
 

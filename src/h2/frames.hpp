@@ -42,9 +42,9 @@ class FrameHeads {
     Step next(std::string_view bytes);
 
     const FrameHead& head() const { return head_; }
-    // A header block has begun and not come to its end.
+    // Whether a header block has begun and not come to its end.
     bool is_in_block() const { return is_in_block_; }
-    // Of the block that goes on.
+    // The CONTINUATION frames of that block so far.
     std::uint32_t continuations() const { return continuations_; }
 
   private:
@@ -64,7 +64,7 @@ class FrameHeads {
 // What a session sends: the frames that nghttp2 makes, copied into the buffer of a connection, with
 // the content of bodies put between them without another copy.
 //
-// Part of a Server or a Client. One thread.
+// Part of a session. One thread.
 class OutgoingFields;
 
 // A DATA frame below this that the peer's window has cut is a small one.
@@ -75,20 +75,21 @@ class OutgoingBody {
   public:
     bool is_taken() const { return bytes_ == 0 && trailers_ == nullptr; }
     std::size_t bytes() const { return bytes_; }
-    // Nothing more will be offered.
+    // Whether nothing more will be offered.
     bool is_last() const { return is_last_; }
     void set_last(bool is_last) { is_last_ = is_last; }
 
-    // Requires is_taken(). True: nghttp2 waits for this, and has to resume the stream.
+    // Requires is_taken(). Returns whether nghttp2 waits for this: then it has to resume the
+    // stream.
     bool offer(std::span<const std::string_view> pieces, bool is_last,
                const http::Fields* trailers);
-    // Nothing of what was offered goes any more.
+    // Drops what was offered and not taken.
     void drop();
     // The trailers that were offered, if they wait, are in `kept` from now on.
     void move_trailers(const http::Fields& kept) {
         if (trailers_ != nullptr) trailers_ = &kept;
     }
-    // The last frame was small because the peer's window had no more room.
+    // Whether the last frame was small because the peer's window had no more room.
     bool is_cut_small() const { return is_cut_small_; }
 
   private:
@@ -111,7 +112,7 @@ class Output {
     // Fills `into` with what `session` has to send, and returns how much that is. Negative: the
     // session has failed.
     std::ptrdiff_t gather(nghttp2_session* session, std::span<char> into);
-    // Nothing of a frame waits for the next gather().
+    // Whether no part of a frame waits for the next gather().
     bool is_empty() const { return unsent_.empty(); }
 
     // For nghttp2's callbacks, which gather() runs. `is_drained` becomes true if all that was

@@ -29,11 +29,11 @@ class AbuseBudget {
     // Full at first. Requires a quota of at least 1.
     explicit AbuseBudget(const AbuseLimit& limit);
 
-    // False: there was nothing left to take.
+    // Takes one, and returns false if none is left.
     bool take(Time now);
-    // How many there are to take.
+    // How many are left to take.
     std::uint32_t left(Time now) const;
-    // An answer ended well.
+    // Gives one back, for an answer that ended well.
     void give_one() { full_at_ -= interval_; }
 
   private:
@@ -49,16 +49,16 @@ class UpdateAllowance {
     // `is_cut_small`: the client's window left room for a few bytes only, though there was more to
     // send. Such frames earn nothing, or a client could have an answer sent byte by byte.
     void data_was_sent(std::uint32_t bytes, bool is_cut_small);
-    // False: the frame costs something.
+    // Takes the frame from the allowance. False if that is used up: then the frame costs something.
     bool take();
-    // A closed stream's client does not know of its end yet.
+    // Adds what a closed stream had left: its client does not know of the end yet.
     void add(const UpdateAllowance& other);
 
   private:
     std::uint32_t frames_ = 1;  // many clients enlarge a window before anything is sent
 };
 
-struct Settings {
+struct ServerSettings {
     // At a time, in service: until the coroutine that serves the request has ended.
     std::uint32_t streams = 100;
     std::uint32_t stream_window = 256 * 1'024;
@@ -99,6 +99,8 @@ inline constexpr std::size_t kInterimKept = 8;
 // Pushes, which no server may send: the first SETTINGS forbid them.
 inline constexpr std::uint32_t kPushesMax = 16;
 
+// The least room that a session takes to put frames into.
+inline constexpr std::size_t kGatherRoomMin = 2'048;
 // An answer that comes before the request's end: the client has so long to end the request, within
 // the windows that it has. Then the stream is reset.
 inline constexpr std::chrono::milliseconds kRequestEnd{500};

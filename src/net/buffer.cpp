@@ -1,5 +1,6 @@
 #include "net/buffer.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <utility>
@@ -61,6 +62,12 @@ void Buffer::make_room(std::size_t capacity) {
     }
     end_ -= begin_;
     begin_ = 0;
+}
+
+void Buffer::append(std::string_view bytes) {
+    if (space().size() < bytes.size()) make_room(std::max(size() + bytes.size(), capacity_ * 2));
+    std::memcpy(block_ + end_, bytes.data(), bytes.size());
+    commit(bytes.size());
 }
 
 void Buffer::give_back() {

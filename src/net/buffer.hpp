@@ -51,6 +51,8 @@ class Buffer {
 
     // Moves what is there to the front, into a block of at least `capacity`. Views go stale.
     void make_room(std::size_t capacity);
+    // Copies `bytes` behind what is there. Views may go stale.
+    void append(std::string_view bytes);
     // Gives the block back.
     void release() {
         if (block_ != nullptr) give_back();

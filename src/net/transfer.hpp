@@ -105,6 +105,37 @@ class Outbox {
     SplicePipe* pipe_ = nullptr;  // in place of pieces
 };
 
+// Reads once, into a block that stays only until `receive` has seen its bytes. False: the other
+// side has closed, or reset.
+template <class Receive>
+bool read_block(Connection& connection, BufferPool& buffers, Receive receive) {
+    std::size_t size = BufferPool::kLarge;
+    char* const block = buffers.take(size);
+    const IoResult read = connection.read_some({block, size});
+    if (read.status == IoStatus::ok) receive(std::string_view(block, read.bytes));
+    buffers.give(block, size);
+    return read.status == IoStatus::ok || read.status == IoStatus::would_block;
+}
+
+// Writes `output` as far as the connection takes it now, and goes on with what `refill` has put
+// there for as long as that returns true. Returns how much was written. Failed: nothing more
+// reaches the other side. An empty buffer gives its block back.
+template <class Refill>
+IoResult write_buffer(Connection& connection, Buffer& output, Refill refill) {
+    IoResult written{IoStatus::ok};
+    while (connection.writable() && (!output.empty() || refill())) {
+        const std::string_view bytes = output.data();
+        const iovec part{const_cast<char*>(bytes.data()), bytes.size()};
+        const IoResult sent = connection.write_some({&part, 1});
+        written.status = sent.status;
+        if (sent.status != IoStatus::ok) break;
+        written.bytes += sent.bytes;
+        output.consume(sent.bytes);
+    }
+    if (output.empty()) output.release();
+    return written;
+}
+
 // Bytes that come and go on a connection that speaks HTTP no more: what the streams of both sides
 // do alike. Holds a buffer only while bytes are there.
 

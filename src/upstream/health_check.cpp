@@ -32,7 +32,7 @@ namespace tidegate::upstream {
 namespace {
 
 // What came of asking a server on its connection.
-struct Asked {
+struct CheckOutcome {
     error_code ec;            // why nothing more was read
     bool is_bad = false;      // what came breaks the rules of its version, or is no answer
     bool has_spoken = false;  // anything came
@@ -91,9 +91,9 @@ bool is_short(const http::Framing& framing) {
 // Sends the GET that the settings describe, and reads until the head of the final answer is there.
 // Fills in `answer.rest` if the question and the head let the connection take another check.
 // `socket` is connected, its handshake over, and closes itself when the time is over.
-Task<Asked> ask_over_http1(TimedSocket& socket, const HealthQuestion& question,
-                           HealthAnswer& answer) {
-    Asked asked;
+Task<CheckOutcome> ask_over_http1(TimedSocket& socket, const HealthQuestion& question,
+                                  HealthAnswer& answer) {
+    CheckOutcome asked;
     asked.ec = co_await socket.write(request_for(question));
     std::string text;
     HeadRead head = HeadRead::unfinished;
@@ -206,8 +206,8 @@ class Http2Check {
     // Of gRPC. They outlive the client, which sends them.
     std::string question_;
     std::string_view piece_;
-    h2::ClientStreamPool pool_;
-    h2::Client client_;
+    h2::StreamPool<h2::ClientStream> pool_;
+    h2::ClientSession client_;
     h2::ClientEventList events_;
     h2::ClientStream* stream_ = nullptr;
     std::string body_;
@@ -216,10 +216,10 @@ class Http2Check {
 // Sends the GET that the settings describe, and reads until the head of the final answer is there;
 // or the call of gRPC, and reads all of its answer. Where the settings only connect, the server's
 // SETTINGS are its answer. `socket` is as for ask_over_http1().
-Task<Asked> ask_over_http2(TimedSocket& socket, const HealthQuestion& question,
-                           HealthAnswer& answer) {
+Task<CheckOutcome> ask_over_http2(TimedSocket& socket, const HealthQuestion& question,
+                                  HealthAnswer& answer) {
     Http2Check check(question, socket.tls() != nullptr ? "https" : "http", steady_now());
-    Asked asked;
+    CheckOutcome asked;
     std::string output(8'192, '\0');
     std::array<char, 4'096> input;
     std::size_t received = 0;
@@ -307,7 +307,7 @@ Task<> connect_to_check(TimedSocket& socket, const HealthQuestion& question, boo
 
 // Why the server did not answer.
 std::string fault_without_answer(const TimedSocket& socket, const HealthQuestion& question,
-                                 const Asked& asked, bool is_late) {
+                                 const CheckOutcome& asked, bool is_late) {
     if (asked.is_bad) {
         return question.is_http2 ? "its answer is not HTTP/2" : "its answer is not HTTP";
     }
@@ -331,8 +331,9 @@ Task<> ask_on_connection(TimedSocket& socket, const HealthQuestion& question, bo
                          HealthAnswer& answer) {
     // RFC 9110 section 15.5.9: what a server may say to a connection that it ends for being unused.
     constexpr int kRequestTimeout = 408;
-    const Asked asked = question.is_http2 ? co_await ask_over_http2(socket, question, answer)
-                                          : co_await ask_over_http1(socket, question, answer);
+    const CheckOutcome asked = question.is_http2
+                                   ? co_await ask_over_http2(socket, question, answer)
+                                   : co_await ask_over_http1(socket, question, answer);
     const bool is_late = !socket.socket().is_open();
     answer.is_stale =
         is_kept && !is_late && (!asked.has_spoken || answer.status == kRequestTimeout);

@@ -11,13 +11,6 @@ namespace tidegate::upstream {
 
 namespace {
 
-// Clears `text`, whose capacity is for the next request. A text of unusual size gives it back.
-void clear(std::string& text) {
-    constexpr std::size_t kCapacityKept = 65'536;
-    text.clear();
-    if (text.capacity() > kCapacityKept) text.shrink_to_fit();
-}
-
 // Never called: of a tunnel, neither a body nor an answer waits for its client.
 void ignore_eviction(void*) {}
 
@@ -49,9 +42,9 @@ std::pair<ServerPtr, ConnectionPtr> Http1Stream::release_tunnel(Buffer& behind) 
 }
 
 void Http1Stream::reset() {
-    clear(out_head_);
-    clear(out_tail_);
-    clear(connection_options_);
+    clear_for_reuse(out_head_);
+    clear_for_reuse(out_tail_);
+    clear_for_reuse(connection_options_);
     outbox_.clear();
     input_.release();
     ahead_.release();

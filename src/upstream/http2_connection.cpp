@@ -7,6 +7,8 @@
 #include <span>
 #include <utility>
 
+#include "base/text.hpp"
+#include "net/transfer.hpp"
 #include "upstream/http2_stream.hpp"
 #include "upstream/server.hpp"
 
@@ -18,8 +20,6 @@ using std::chrono::milliseconds;
 
 // What is here already is read without waiting; after so many reads, other connections go first.
 constexpr unsigned kReadsInARow = 8;
-// What h2::Client::gather() asks for.
-constexpr std::size_t kRoomMin = 2'048;
 // A connection that is idle for a moment only keeps the memory that it is about to need.
 constexpr std::chrono::seconds kRestAfter{1};
 
@@ -29,13 +29,6 @@ h2::ClientSettings settings_for(const Server& server, const Http2Context& contex
     if (streams > 0) settings.streams = std::min(streams, settings.streams_max);
     settings.list_bytes = server.list_bytes_said();
     return settings;
-}
-
-// A list of unusual size gives its room back.
-void clear_events(h2::ClientEventList& events) {
-    constexpr std::size_t kKept = 64;
-    events.clear();
-    if (events.capacity() > kKept) events.shrink_to_fit();
 }
 
 }  // namespace
@@ -90,7 +83,6 @@ Http2Connection::Next Http2Connection::step() {
     if (now >= client_->deadline()) {
         client_->tick(now, told_);
         look_at(told_);
-        clear_events(told_);
     }
     if (!write() || !is_open) return Next::close;
     if (client_->has_failed() || (client_->is_done() && output_.empty())) return Next::close;
@@ -99,23 +91,16 @@ Http2Connection::Next Http2Connection::step() {
 
 // False: the server has closed, or reset.
 bool Http2Connection::read() {
-    BufferPool& buffers = context_->buffers;
-    std::size_t size = BufferPool::kLarge;
-    char* const block = buffers.take(size);
-    const IoResult read = connection_->read_some({block, size});
-    if (read.status == IoStatus::ok) {
+    return read_block(*connection_, context_->buffers, [this](std::string_view bytes) {
         ++reads_;
         is_resting_ = false;
-        client_->receive({block, read.bytes}, context_->deadlines.now(), input_);
+        client_->receive(bytes, context_->deadlines.now(), input_);
         look_at(input_);
-        clear_events(input_);
-    }
-    buffers.give(block, size);
-    return read.status == IoStatus::ok || read.status == IoStatus::would_block;
+    });
 }
 
 // No stream's coroutine runs meanwhile: they are woken at the end of the turn.
-void Http2Connection::look_at(const h2::ClientEventList& events) {
+void Http2Connection::look_at(h2::ClientEventList& events) {
     for (const h2::ClientEvent& event : events) {
         if (event.kind == h2::ClientEvent::Kind::head) has_answered_ = true;
         if (event.stream->owner == nullptr) continue;
@@ -131,10 +116,12 @@ void Http2Connection::look_at(const h2::ClientEventList& events) {
             case h2::ClientEvent::Kind::end:
                 stream.on_input();
                 break;
-            case h2::ClientEvent::Kind::reset:
+            default:  // a reset
                 stream.on_end();
         }
     }
+    constexpr std::size_t kEventsKept = 64;
+    clear_for_reuse(events, kEventsKept);
 }
 
 void Http2Connection::gather(std::size_t bytes) {
@@ -142,33 +129,24 @@ void Http2Connection::gather(std::size_t bytes) {
     if (is_over_ || !connection_->writable()) return;
     const bool is_large = bytes > BufferPool::kSmall / 2;
     const std::span<char> room = output_.space(is_large ? BufferPool::kLarge : BufferPool::kSmall);
-    if (room.size() < kRoomMin) return;
-    output_.commit(client_->gather(room, context_->deadlines.now(), told_));
+    if (room.size() < h2::kGatherRoomMin) return;
+    gather_into(room);
+}
+
+// False: there was nothing.
+bool Http2Connection::gather_into(std::span<char> room) {
+    const std::size_t bytes = client_->gather(room, context_->deadlines.now(), told_);
+    output_.commit(bytes);
     look_at(told_);
-    clear_events(told_);
+    return bytes > 0;
 }
 
 // False: nothing more reaches the server.
 bool Http2Connection::write() {
-    while (connection_->writable()) {
-        if (output_.empty()) {
-            if (!client_->wants_write()) break;
-            const std::size_t bytes = client_->gather(output_.space(BufferPool::kLarge),
-                                                      context_->deadlines.now(), told_);
-            look_at(told_);
-            clear_events(told_);
-            if (bytes == 0) break;
-            output_.commit(bytes);
-        }
-        const std::string_view bytes = output_.data();
-        const iovec part{const_cast<char*>(bytes.data()), bytes.size()};
-        const IoResult sent = connection_->write_some({&part, 1});
-        if (sent.status == IoStatus::would_block) break;
-        if (sent.status != IoStatus::ok) return false;
-        output_.consume(sent.bytes);
-    }
-    if (output_.empty()) output_.release();
-    return true;
+    const IoResult written = write_buffer(*connection_, output_, [this] {
+        return client_->wants_write() && gather_into(output_.space(BufferPool::kLarge));
+    });
+    return written.status == IoStatus::ok || written.status == IoStatus::would_block;
 }
 
 milliseconds Http2Connection::time_left() const {

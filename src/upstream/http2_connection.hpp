@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include <boost/intrusive/list.hpp>
@@ -38,7 +39,7 @@ struct Http2Context {
     BufferPool& buffers;
     Metrics& metrics;
     h2::ClientSettings settings{};
-    h2::ClientStreamPool streams{};
+    h2::StreamPool<h2::ClientStream> streams{};
 };
 
 using Http2StreamHook =
@@ -57,19 +58,19 @@ class Http2Connection
 
     // Whether it may take one more request.
     bool has_room() const;
-    // The server has said that it takes no requests at all for now.
+    // Whether the server has said that it takes no requests at all for now.
     bool takes_none() const { return !is_over_ && client_->streams_max() == 0; }
-    // It takes no more requests, and closes with the last of its streams.
+    // Lets it take no more requests, so that it closes with the last of its streams.
     bool is_leaving() const {
         return is_over_ || is_retired_ || client_->has_reset_many() || client_->is_leaving();
     }
     void retire() { is_retired_ = true; }
-    // Nothing comes or goes any more.
+    // Whether nothing comes or goes any more.
     bool is_over() const { return is_over_; }
-    // The server sends no HTTP/2. Once it is over.
+    // Whether the server sends no HTTP/2. Only known once the connection is over.
     bool is_foreign() const { return is_foreign_; }
     bool is_idle() const { return handles_ == 0; }
-    // The server has answered a request on it.
+    // Whether the server has answered a request on it.
     bool has_answered() const { return has_answered_; }
     SteadyTime idle_since() const { return idle_since_; }
     TlsChannel* tls() const { return connection_->tls(); }
@@ -82,7 +83,8 @@ class Http2Connection
     void catch_up();
     // To be called from time to time while it is idle.
     void rest(SteadyTime now);
-    // At once; wakes the streams, which have lost their server. The list of the server forgets it.
+    // Closes it at once, and wakes the streams, which have lost their server. The server's list
+    // forgets the connection.
     void close();
 
     // For the streams.
@@ -91,8 +93,8 @@ class Http2Connection
     // has answered on it before.
     bool attach(Http2Stream& stream);
     void detach(Http2Stream& stream);
-    // Not once it is over.
-    h2::Client& client() { return *client_; }
+    // Requires that it is not over.
+    h2::ClientSession& client() { return *client_; }
     // Gathers what there is to send, as far as there is room for it, and has the connection write
     // it at the end of this turn. `bytes`: about how much that is.
     void gather(std::size_t bytes);
@@ -109,14 +111,16 @@ class Http2Connection
     Next step();
     bool read();
     bool write();
-    void look_at(const h2::ClientEventList& events);
+    bool gather_into(std::span<char> room);
+    // Tells the streams, and clears the list.
+    void look_at(h2::ClientEventList& events);
     std::chrono::milliseconds time_left() const;
 
     Http2Context* context_;  // null once it is over
     Server* server_;
     ConnectionPtr connection_;
-    std::optional<h2::Client> client_;  // until it is over and no stream looks at it
-    Buffer output_;                     // gathered and not written
+    std::optional<h2::ClientSession> client_;  // until it is over and no stream looks at it
+    Buffer output_;                            // gathered and not written
     h2::ClientEventList input_;
     h2::ClientEventList told_;  // of the output
     Sleeper sleeper_;

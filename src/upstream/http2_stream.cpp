@@ -1,8 +1,5 @@
 #include "upstream/http2_stream.hpp"
 
-#include <algorithm>
-#include <cstring>
-
 #include "base/text.hpp"
 #include "h2/fields.hpp"
 
@@ -12,21 +9,6 @@ namespace {
 
 // A request that has waited so long on a connection on which nothing comes is no accident.
 constexpr std::chrono::seconds kSilence{5};
-
-void append_bytes(std::string_view bytes, Buffer& buffer) {
-    if (buffer.space().size() < bytes.size()) {
-        buffer.make_room(std::max(buffer.size() + bytes.size(), buffer.capacity() * 2));
-    }
-    std::memcpy(buffer.space().data(), bytes.data(), bytes.size());
-    buffer.commit(bytes.size());
-}
-
-// Clears `text`, whose capacity is for the next request. A text of unusual size gives it back.
-void clear_text(std::string& text) {
-    constexpr std::size_t kCapacityKept = 65'536;
-    text.clear();
-    if (text.capacity() > kCapacityKept) text.shrink_to_fit();
-}
 
 }  // namespace
 
@@ -52,9 +34,9 @@ void Http2Stream::release() {
 
 void Http2Stream::reset() {
     taken_.release();
-    clear_text(method_);
-    clear_text(target_);
-    clear_text(out_head_);
+    clear_for_reuse(method_);
+    clear_for_reuse(target_);
+    clear_for_reuse(out_head_);
 }
 
 bool Http2Stream::is_lost() const {
@@ -175,7 +157,7 @@ Http2Stream::Head Http2Stream::read_head(Wakeup& wakeup) {
 }
 
 void Http2Stream::add_bytes(std::string_view bytes) {
-    append_bytes(bytes, arrived_);
+    arrived_.append(bytes);
     on_input();
 }
 

@@ -116,8 +116,8 @@ class Asking {
     std::string content_ = std::string(3'000, 'x');
     std::array<std::string_view, 2> pieces_{content_, "abc"};
     http::Fields trailers_{{http::FieldName::other, "X-Sum", "1"}};
-    h2::ClientStreamPool pool_;
-    h2::Client client_{kSettings, pool_, kNow};
+    h2::StreamPool<h2::ClientStream> pool_;
+    h2::ClientSession client_{kSettings, pool_, kNow};
     h2::ClientEventList events_;
     std::vector<h2::ClientStream*> streams_;
     std::map<std::uint32_t, Told> told_;

@@ -18,10 +18,10 @@ namespace {
 
 using namespace tidegate;
 using namespace std::chrono_literals;
-using h2::Event;
+using Event = h2::ServerEvent;
 
-h2::Settings settings() {
-    h2::Settings settings;
+h2::ServerSettings settings() {
+    h2::ServerSettings settings;
     settings.streams = 4;
     settings.stream_window = settings.connection_window = 65'535;
     settings.cookie_crumbs = 3;
@@ -45,7 +45,7 @@ void check_field(const http::Field& field) {
     FUZZ_CHECK(field.id == http::field_name(field.name));
 }
 
-void check_head(h2::Stream& stream) {
+void check_head(h2::ServerStream& stream) {
     const http::RequestHead& head = stream.head();
     if (stream.head_fault() != http::HeadFault::none) return;
     FUZZ_CHECK(http::is_token(head.method));
@@ -71,7 +71,7 @@ void add(const Event& event, Told& told) {
     told.events += std::to_string(static_cast<int>(event.kind)) + ' ' + std::to_string(id) + ' ' +
                    std::to_string(event.error) + ' ' +
                    std::to_string(static_cast<int>(event.malformed)) + ';';
-    if (event.kind == Event::Kind::request) {
+    if (event.kind == Event::Kind::head) {
         check_head(*event.stream);
         const http::RequestHead& head = event.stream->head();
         told.events.append(head.method).append(head.target);
@@ -85,10 +85,10 @@ void add(const Event& event, Told& told) {
 }
 
 Told read(std::string_view bytes, std::size_t portion) {
-    h2::StreamPool pool;
-    h2::Server server(settings(), {}, pool, kNow);
+    h2::StreamPool<h2::ServerStream> pool;
+    h2::ServerSession server(settings(), {}, pool, kNow);
     Told told;
-    h2::EventList events;
+    h2::ServerEventList events;
     for (std::size_t at = 0; at < bytes.size(); at += portion) {
         events.clear();
         server.receive(bytes.substr(at, portion), kNow, events);
@@ -151,7 +151,7 @@ class Answering {
 
     void turn() {
         for (const Event& event : events_) {
-            if (event.kind == Event::Kind::request) {
+            if (event.kind == Event::Kind::head) {
                 event.stream->owner = this;
                 begin(*event.stream);
             } else if (event.stream != nullptr && event.stream->owner != nullptr) {
@@ -159,7 +159,7 @@ class Answering {
             }
         }
     }
-    void begin(h2::Stream& stream) {
+    void begin(h2::ServerStream& stream) {
         if (stream.id() % 16 == 1) server_.send_interim(stream, 103, "Link: </a>\r\n");
         const bool has_body = stream.id() % 8 != 3;
         server_.send_head(stream, 200, "Server: x\r\n", has_body);
@@ -168,7 +168,7 @@ class Answering {
         if (stream.id() % 8 == 7) server_.offer(stream, pieces_, true, &trailers_);
     }
     void follow(const Event& event) {
-        h2::Stream& stream = *event.stream;
+        h2::ServerStream& stream = *event.stream;
         switch (event.kind) {
             case Event::Kind::body:
                 server_.consume(stream, event.bytes.size());
@@ -192,9 +192,9 @@ class Answering {
     std::string content_ = std::string(3'000, 'x');
     std::array<std::string_view, 2> pieces_{content_, "abc"};
     http::Fields trailers_{{http::FieldName::other, "X-Sum", "1"}};
-    h2::StreamPool pool_;
-    h2::Server server_{settings(), {}, pool_, kNow};
-    h2::EventList events_;
+    h2::StreamPool<h2::ServerStream> pool_;
+    h2::ServerSession server_{settings(), {}, pool_, kNow};
+    h2::ServerEventList events_;
     Output output_;
 };
 

@@ -89,7 +89,7 @@ TEST_CASE("h2 abuse: rapid resets are not served faster than requests that are w
     for (std::uint32_t id = 1; id < 200; id += 2) bytes += headers(id, request()) + rst_stream(id);
     world.receive(bytes);
     std::size_t requests = 0;
-    for (const Event& event : world.events) requests += event.kind == Kind::request;
+    for (const Event& event : world.events) requests += event.kind == Kind::head;
     CHECK(requests == 10);
     CHECK(world.server.streams() == 10);
 }
@@ -161,7 +161,7 @@ TEST_CASE("h2 abuse: streams over the bound cost, and leave no trace in memory")
     std::uint32_t count = 0;
     while (count < 1'000 && !world.server.is_abused()) {
         world.receive(headers(id, request()));
-        CHECK(world.event(Kind::request) == nullptr);
+        CHECK(world.event(Kind::head) == nullptr);
         CHECK((world.event(Kind::refused) != nullptr || world.server.is_abused()));
         world.sent();
         id += 2;
@@ -296,7 +296,7 @@ TEST_CASE("h2 abuse: a small rest of a window costs nothing") {
     const std::string content(1'000'000, 'x');
     const std::array<std::string_view, 1> pieces{content};
     world.server.offer(stream, pieces, true);
-    while (!stream.is_answered()) {
+    while (!stream.is_sent()) {
         world.sent();
         world.receive(window_update(0, 16'385) + window_update(1, 16'385));
         REQUIRE(world.server.error() == NGHTTP2_NO_ERROR);

@@ -79,13 +79,13 @@ struct ClientWorld {
         return text;
     }
 
-    h2::ClientStreamPool pool;
+    h2::StreamPool<h2::ClientStream> pool;
     h2::Time now{1'000s};
     h2::ClientEventList events;
     std::string last;
     Reader reader;
     bool has_begun = false;
-    h2::Client client;
+    h2::ClientSession client;
 };
 
 inline const Frame* find_for(const std::vector<Frame>& frames, std::uint8_t type,

@@ -48,7 +48,7 @@ TEST_CASE("h2 server: a request arrives with its body, its trailers and its end"
                   data(1, "world") + headers(1, {{"x-sum", "11"}}));
     REQUIRE(world.events.size() == 4);
     Stream& stream = *world.events[0].stream;
-    CHECK(world.events[0].kind == Kind::request);
+    CHECK(world.events[0].kind == Kind::head);
     CHECK(stream.id() == 1);
     CHECK(stream.has_body());
     CHECK(stream.head().method == "POST");
@@ -202,7 +202,7 @@ TEST_CASE("h2 server: an answer goes out as head, content and end") {
     CHECK(frames[1].payload == "one two");
     CHECK(frames[1].ends_stream());
     CHECK(world.event(Kind::drained, 1));
-    CHECK(stream.is_answered());
+    CHECK(stream.is_sent());
     CHECK(stream.is_taking());
     world.server.release(stream);
     CHECK(world.server.streams() == 0);
@@ -287,7 +287,7 @@ TEST_CASE("h2 server: trailers end an answer") {
         CHECK(frames[1].ends_stream());
     }
     CHECK(world.event(Kind::drained, 1));
-    CHECK(stream.is_answered());
+    CHECK(stream.is_sent());
     CHECK(stream.is_taking());
 }
 
@@ -471,7 +471,7 @@ TEST_CASE("h2 server: small buffers get the same bytes") {
     }
     CHECK(body == content);
     CHECK_FALSE(world.reader.has_rest());
-    CHECK(stream.is_answered());
+    CHECK(stream.is_sent());
 }
 
 TEST_CASE("h2 server: a drain warns, waits a round trip, and lets streams end") {
@@ -640,7 +640,7 @@ TEST_CASE("h2 server: a client of nghttp2 gets what it asks for") {
         const auto count = nghttp2_session_mem_send(session, &bytes);
         world.receive({reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(count)});
         for (const Event& event : world.events) {
-            if (event.kind == Kind::request) {
+            if (event.kind == Kind::head) {
                 stream = event.stream;
                 world.server.send_head(*stream, 200, "", true);
             } else if (event.kind == Kind::body) {
@@ -650,7 +650,7 @@ TEST_CASE("h2 server: a client of nghttp2 gets what it asks for") {
                 has_ended = true;
             }
         }
-        if (has_ended && stream->is_taking() && !stream->is_answered()) {
+        if (has_ended && stream->is_taking() && !stream->is_sent()) {
             pieces[0] = echoed;
             world.server.offer(*stream, pieces, true);
             has_ended = false;

@@ -18,9 +18,9 @@ namespace h2_world {
 
 using namespace tidegate;
 using namespace std::chrono_literals;
-using h2::Event;
-using h2::Settings;
-using h2::Stream;
+using Event = h2::ServerEvent;
+using Settings = h2::ServerSettings;
+using Stream = h2::ServerStream;
 using Kind = Event::Kind;
 
 inline std::string number(std::uint64_t value, int bytes) {
@@ -207,7 +207,7 @@ struct World {
         return nullptr;
     }
     Stream* stream(std::uint32_t id) {
-        Event* const request = event(Kind::request, id);
+        Event* const request = event(Kind::head, id);
         return request != nullptr ? request->stream : nullptr;
     }
     // Sends a request and gives its stream.
@@ -231,12 +231,12 @@ struct World {
         return text;
     }
 
-    h2::StreamPool pool;
+    h2::StreamPool<h2::ServerStream> pool;
     h2::Time now{1'000s};
-    h2::EventList events;
+    h2::ServerEventList events;
     std::string last;
     Reader reader;
-    h2::Server server;
+    h2::ServerSession server;
 };
 
 inline const Frame* find(const std::vector<Frame>& frames, std::uint8_t type) {
