@@ -24,24 +24,24 @@ namespace tidegate::client {
 
 // A client's connection that is served, whatever it speaks: what a worker does with all of them.
 
-// In the worker's list while it lives. One thread.
+// The worker's list has it while it lives. One thread.
 class ServedConnection : public boost::intrusive::list_base_hook<
                              boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
   public:
     virtual ~ServedConnection() = default;
 
-    // The worker drains: an idle connection closes, a busy one once it has answered. Tunnels are
-    // told, and end when their turn comes.
+    // The worker drains: an idle connection closes, a busy one once it has answered. A tunnel
+    // learns of it, and ends when its turn comes.
     virtual void on_drain() = 0;
     // Resets the connection, whatever it is doing.
     virtual void cut_off() = 0;
-    // The time to drain has ended: breaks off requests and what waits for one, or tunnels. False:
-    // there were none.
+    // The time to drain has ended. The connection breaks off its requests and what waits for one,
+    // or its tunnels, and returns whether it had any.
     virtual bool cut_requests() = 0;
     virtual bool cut_tunnels() = 0;
 
     virtual const identity::Peer& peer() const = 0;
-    // It serves no request: it may be cut off in favour of another client's.
+    // Whether the worker may cut it off in favour of another client: it serves no request.
     virtual bool is_evictable() const = 0;
 };
 
@@ -63,7 +63,7 @@ struct ConnectionContext {
     Http2Resources& http2;
     Serve serve;
     void* server;
-    // An exception has ended a request of a connection that goes on.
+    // Called when an exception has ended a request and its connection goes on.
     std::function<void(const std::exception_ptr&)> tell_failure{};
     const config::Config* config = nullptr;  // in force; a reload replaces it
     bool is_draining = false;                // answers say `Connection: close`
@@ -73,12 +73,12 @@ struct ConnectionContext {
     Http1StreamPool streams{};
 };
 
-// Closing a client's connection without destroying what it was sent last. One thread.
-
+// Closes a client's connection without destroying what it was sent last. One thread.
+//
 // RFC 9112 section 9.6: a close with bytes unread resets the connection and may destroy the last
 // answer. So the connection sends its end, within `patience` where there is no room for it, then
-// reads over what still comes, for a while. The caller closes it afterwards. Ends soon once
-// `is_cut_off`, of which `sleeper` has to be woken.
+// reads over what still comes, for a while. The caller closes it afterwards. The coroutine ends
+// soon after `is_cut_off` has become true and the caller has woken `sleeper`.
 Task<> linger(Connection& connection, Sleeper& sleeper, BufferPool& buffers,
               std::chrono::milliseconds patience, const bool& is_cut_off);
 

@@ -25,7 +25,8 @@
 
 namespace tidegate::client {
 
-// How many connections clients hold: in all, and each address. One count for the whole process.
+// Bounds how many connections clients hold, in all and for each address. The whole process shares
+// one count.
 //
 // Any thread. Costs an atomic for a connection that opens or closes, and where `per_ip` is set a
 // look into a table under a lock that is held for a moment. Requests cost nothing. The table has an
@@ -37,7 +38,8 @@ namespace tidegate::client {
 std::optional<IpAddress> counted_address(const identity::Peer& peer,
                                          const identity::ClientIpSettings& settings);
 
-// Clients choose among addresses and must not be able to pile them up: the hash has a secret.
+// The hash has a secret: clients choose among addresses, and must not be able to make many of them
+// collide.
 struct AddressHash {
     std::array<std::uint64_t, 2> secret{};
 
@@ -89,8 +91,8 @@ class ConnectionLimit {
     // There are never more than `most` connections, whatever the bounds say.
     explicit ConnectionLimit(std::size_t most = std::numeric_limits<std::size_t>::max());
 
-    // A slot for one more connection, or the bound that is reached. Without an address, or without
-    // a bound for one, the slot counts in all only.
+    // Returns a slot for one more connection, or the bound that is reached. Without an address, or
+    // without a bound for one, the slot counts in all only.
     Result<Slot, ConnectionRefusal> take(const std::optional<IpAddress>& address,
                                          const config::Connections& bounds);
 
@@ -99,13 +101,13 @@ class ConnectionLimit {
     bool add_address(Slot& slot, const std::optional<IpAddress>& address,
                      const config::Connections& bounds);
 
-    // Room for one more connection that cannot speak HTTP yet. Such connections have a quarter of
-    // `max`, so that they leave room for those that send requests. Nothing: there is none.
+    // Takes room for one more connection that cannot speak HTTP yet; nothing if there is none. Such
+    // connections have a quarter of `max`, so that they leave room for those that send requests.
     std::optional<Unfinished> take_unfinished(const config::Connections& bounds);
 
     std::size_t taken() const { return taken_; }
     std::size_t unfinished() const { return unfinished_; }
-    // Addresses that hold a slot.
+    // How many addresses hold a slot.
     std::size_t addresses() const;
 
   private:
@@ -116,7 +118,8 @@ class ConnectionLimit {
     static constexpr std::size_t kShards = 16;
 
     Shard& shard_of(const IpAddress& address);
-    // The entry of `address`, with one connection more; null: it has `per_ip` already.
+    // Adds a connection to the entry of `address`, and returns it; null if the address has `per_ip`
+    // already.
     const Table::value_type* add_to(const IpAddress& address, const config::Connections& bounds);
     void give_back(const Table::value_type* entry);
 
@@ -127,16 +130,16 @@ class ConnectionLimit {
     std::array<Shard, kShards> shards_;
 };
 
-// How many connections each address opens in a second (`connections.new_per_ip`). One count for the
-// whole process.
+// Bounds how many connections each address opens in a second (`connections.new_per_ip`). The whole
+// process shares one count.
 //
-// A bucket for each address (gcra): it holds the connections of one second, and fills at the rate.
-// The memory is bounded: a full bucket is as good as none, so in a table of fixed size it is the
-// fullest that gives its place to an address that is new. A flood of addresses can only make
+// Each address has a bucket (gcra), which holds the connections of one second and fills at the
+// rate. The memory is bounded: a full bucket is as good as none, so in a table of fixed size it is
+// the fullest that gives its place to an address that is new. A flood of addresses can only make
 // addresses of that flood, and few others, seem newer than they are. Any thread.
 class ConnectionRate {
   public:
-    // Addresses that the table has room for.
+    // The number of addresses that the table has room for.
     static constexpr std::size_t kAddresses = 65'536;
 
     ConnectionRate();
@@ -164,16 +167,17 @@ class ConnectionRate {
     std::array<Shard, kShards> shards_;
 };
 
-// Room for a new client when `connections.max` is reached: of an address that has more than a
-// quarter of a worker's connections, one without a request closes.
+// Makes room for a new client when `connections.max` is reached: if an address has more than a
+// quarter of a worker's connections, it closes one of them that has no request.
 //
 // So one address cannot keep all others out by connections that it only holds. Owned by a worker,
 // one thread.
 class ConnectionEviction {
   public:
-    // How often connections are counted at most: with many of them that takes a while.
+    // The least time between two counts of the connections: with many of them a count takes a
+    // while.
     static constexpr std::chrono::seconds kCountEvery{1};
-    // How many connections are looked at for one to close.
+    // How many connections a search for one to close looks at.
     static constexpr std::size_t kLookedAt = 64;
 
     // Closes a connection for a client of `address` (see counted_address()), unless `address` has

@@ -41,7 +41,7 @@ class Http1Connection final : public ServedConnection {
     };
 
     bool cut_off_if(bool is_meant);
-    // For how long an idle connection may bring a request.
+    // Returns for how long an idle connection may still bring a request.
     std::chrono::milliseconds idle_patience() const;
     Task<> await_input();
     Task<Next> read_head();
@@ -49,7 +49,7 @@ class Http1Connection final : public ServedConnection {
     bool has_begun_http2() const;
     std::unique_ptr<Http2Connection> hand_over();
     bool was_woken_by_tls() const;
-    // The peer has begun as a balancer does, and the listener is not for one.
+    // Whether the peer has begun as a balancer does, and the listener is not for one.
     void tell_unexpected_header() const;
     Next what_follows() const;
     Task<bool> discard_body();

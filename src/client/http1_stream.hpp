@@ -30,7 +30,7 @@ class Http1Input {
 
     Connection& connection() { return *connection_; }
     const Connection& connection() const { return *connection_; }
-    // The connection goes on without this.
+    // Hands the connection over: it goes on without this.
     ConnectionPtr take_connection() { return std::move(connection_); }
     bool has_connection() const { return connection_ != nullptr; }
 
@@ -43,9 +43,9 @@ class Http1Input {
     // Reads what has arrived and looks for a whole head in it.
     Head read_head(const http::HeadBounds& bounds, http::RequestHead& into, http::HeadFault& fault);
 
-    // Bytes have been read that belong to the next request, or to the head that is coming.
+    // Whether bytes have been read that belong to the next request, or to the head that is coming.
     bool has_bytes() const { return !buffer_.empty(); }
-    // Those of a head that is not complete.
+    // The bytes of a head that is not complete.
     std::string_view incomplete_head() const { return buffer_.data(); }
     // Gives the buffer back. Requires that has_bytes() is false.
     void release_buffer() { buffer_.release(); }
@@ -55,7 +55,7 @@ class Http1Input {
     void drop_body(std::size_t bytes);
     // Reads at most `left` bytes more.
     BodyInput read_body(std::uint64_t left, Wakeup& wakeup);
-    // The connection is in the clear, and nothing that was read of the body is left.
+    // Whether the connection is in the clear, and nothing that was read of the body is left.
     bool can_splice() const { return connection_->tls() == nullptr && body().empty(); }
     // Reads at most `bytes_max` bytes more into `pipe`, which is empty. Requires can_splice().
     BodyInput read_body(std::uint64_t bytes_max, SplicePipe& pipe, Wakeup& wakeup);
@@ -72,14 +72,14 @@ class Http1Input {
     // The same without reading, so that a close_notify without a FIN is not noticed: for as long as
     // some of the body may be unread.
     bool has_hung_up(bool half_close, Wakeup& wakeup);
-    // The client has finished sending, and nothing is behind this request. Requires that its body
-    // was taken to its end.
+    // Whether the client has finished sending, and nothing is behind this request. Requires that
+    // its body was taken to its end.
     bool is_at_end();
 
     // Drops the request's bytes. Requires that its body was taken to its end.
     void finish_request();
 
-    // The same, and what comes from now on is no request: the bytes of a tunnel.
+    // Drops the request's bytes, too. What comes from now on are the bytes of a tunnel.
     void become_tunnel();
     Buffer& tunnel_input() { return buffer_; }
 
@@ -87,7 +87,7 @@ class Http1Input {
     std::size_t take_head(const http::HeadBounds& bounds, http::RequestHead& into,
                           http::HeadFault& fault);
     bool make_body_room();
-    // Bytes behind this request are here already.
+    // Whether bytes behind this request are here already.
     bool has_read_ahead() const {
         return buffer_.size() > head_bytes_ + body_bytes_ || !body_buffer_.empty();
     }
@@ -106,8 +106,8 @@ class Http1Input {
 
 // One request of a client and its answer, in HTTP/1. Stream says what each function means.
 //
-// Lent by a connection for one request, and reused: a request allocates nothing that the one before
-// it had room for. One thread.
+// A connection lends it for one request, and it is reused: a request allocates nothing that the one
+// before it had room for. One thread.
 
 // What all streams of a connection share. The connection owns it.
 struct Http1Link {
@@ -165,9 +165,9 @@ class Http1Stream : public StreamBase {
     }
     IoStatus send(SplicePipe& pipe);
     IoStatus send_all(std::string_view content);
-    // Goes on with what would have blocked; the connection's sleeper is woken when there is room.
+    // Goes on with what would have blocked. The connection wakes its sleeper when there is room.
     IoStatus try_rest();
-    // Nothing of what waits goes any more.
+    // Drops what waits to be sent.
     void give_up() { outbox_.clear(); }
     std::size_t unsent() const { return outbox_.bytes(); }
     std::size_t untaken() const { return unsent() + link_->input.connection().queued_bytes(); }
@@ -216,8 +216,8 @@ class Http1Stream : public StreamBase {
     int minor_version_ = 1;
 };
 
-// Streams that wait for the next request, so that idle connections hold none. One a worker, one
-// thread.
+// Keeps streams for the next requests, so that idle connections hold none. Each worker has one.
+// One thread.
 class Http1StreamPool {
   public:
     std::unique_ptr<Http1Stream> take(Http1Link& link) {

@@ -33,7 +33,7 @@ class WritePace {
         since_ = now;
         note(now, taken);
     }
-    // How long the client may still let it wait. Not positive: it is too slow. Only in a wait.
+    // How long the client may still let it wait; not positive if it is too slow. Requires a wait.
     std::chrono::milliseconds time_left(std::chrono::milliseconds patience, SteadyTime now,
                                         std::int64_t taken) {
         note(now, taken);
@@ -75,7 +75,7 @@ class Stream {
     std::uint16_t local_port() const { return base_.local_port(); }
     // Clients connect to local_port() at a balancer in front.
     bool port_is_published() const { return base_.port_is_published(); }
-    // The one that the client has shown over TLS; null: none.
+    // The certificate that the client has shown over TLS; null if it has shown none.
     const ClientCertificate* certificate() const { return base_.certificate(); }
     // Every answer says that the host is for https alone.
     bool sends_hsts() const { return base_.sends_hsts(); }
@@ -89,7 +89,7 @@ class Stream {
     http::HeadFault head_fault() const { return base_.head_fault(); }
     // The caller may take it by a swap. Its views stay until the request has ended.
     http::RequestHead& head() { return base_.head(); }
-    // Of an extended CONNECT (RFC 8441), whose head says GET: what it asks for; else empty.
+    // What an extended CONNECT (RFC 8441) asks for, whose head says GET; empty for other requests.
     std::string_view protocol() const { return http1_ ? std::string_view() : http2_->protocol(); }
 
     // The coroutine that serves the request sleeps here.
@@ -110,7 +110,7 @@ class Stream {
     void drop_body(const http::BodyBatch& batch) {
         return http1_ ? http1_->drop_body(batch) : http2_->drop_body(batch);
     }
-    // Nothing of the body is left to take.
+    // Whether nothing of the body is left to take.
     bool is_body_done() const { return http1_ ? http1_->is_body_done() : http2_->is_body_done(); }
     // How much more is known to come.
     std::uint64_t body_announced() const {
@@ -118,7 +118,7 @@ class Stream {
     }
     // How much more may come.
     std::uint64_t body_left() const { return http1_ ? http1_->body_left() : http2_->body_left(); }
-    // All of a body has arrived, or there is none. In HTTP/1 only of a body of known length.
+    // Whether all of the body has arrived, or there is none. In HTTP/1, the length must be known.
     bool has_whole_body() const {
         return http1_ ? http1_->has_whole_body() : http2_->has_whole_body();
     }
@@ -153,7 +153,7 @@ class Stream {
     bool has_left(Wakeup& wakeup) {
         return http1_ ? http1_->has_left(wakeup) : http2_->has_left(wakeup);
     }
-    // The same while no coroutine reads the body, and some of it may be unread.
+    // The same for when no coroutine reads the body, and some of it may be unread.
     bool has_hung_up(Wakeup& wakeup) {
         return http1_ ? http1_->has_hung_up(wakeup) : http2_->has_left(wakeup);
     }
@@ -161,12 +161,12 @@ class Stream {
     // given.
     void forget_wakeup() { return http1_ ? http1_->forget_wakeup() : http2_->forget_wakeup(); }
     bool is_open() const { return http1_ ? http1_->is_open() : http2_->is_open(); }
-    // The proxy has cut the connection off, for a drain or for another client.
+    // Whether the proxy has cut the connection off, for a drain or for another client.
     bool is_cut_off() const { return http1_ ? http1_->is_cut_off() : http2_->is_cut_off(); }
     // How many bytes of content the client has taken, as far as the proxy knows without asking the
     // kernel.
     std::uint64_t taken_bytes() const { return given_ - std::min<std::uint64_t>(given_, unsent()); }
-    // False: what was sent last still waits for the client to take it.
+    // False while what was sent last waits for the client to take it.
     bool is_taking() const { return http1_ ? http1_->is_taking() : http2_->is_taking(); }
 
     // The answer. What is given here may not change before all is sent.

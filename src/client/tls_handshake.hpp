@@ -32,11 +32,11 @@ struct HandshakeFault {
     std::string message;  // ends a sentence about the client
 };
 
-// Of a handshake that failed or was cut off.
+// Explains a handshake that failed or was cut off.
 HandshakeFault handshake_fault(const TlsChannel& channel);
 
-// Which addresses have how many unfinished TLS handshakes: when there is no room for another one,
-// the address that has most gives up its oldest in favour of an address that has fewer.
+// Counts the unfinished TLS handshakes of each address. When there is no room for another one, the
+// address that has most gives up its oldest in favour of an address that has fewer.
 //
 // So one address cannot keep all others out by handshakes that it only begins. Costs a look into a
 // table for a handshake that begins or ends. Owned by a worker, one thread.
@@ -45,7 +45,7 @@ class HandshakeShares {
     using PlaceHook = boost::intrusive::list_base_hook<boost::intrusive::tag<Share>>;
 
   public:
-    // Of one handshake, for as long as it lives.
+    // Counts one handshake for as long as it lives.
     class Place : public PlaceHook {
       public:
         // `address` is that of counted_address(); nothing: the handshake is never given up.
@@ -55,7 +55,7 @@ class HandshakeShares {
         Place(const Place&) = delete;
         Place& operator=(const Place&) = delete;
 
-        // It counts no more.
+        // Counts the handshake no more.
         void leave();
 
       private:
@@ -66,16 +66,16 @@ class HandshakeShares {
 
     HandshakeShares() : shares_(0, AddressHash::with_secret()) {}
 
-    // The oldest handshake of the address that has most, for a client of `address` (nothing: of
-    // none that counts). Null: that address has no more than one above the client's, with which
-    // the two would give way to each other by turns.
+    // Returns the handshake to give up for a client of `address` (nothing: of none that counts):
+    // the oldest of the address that has most. Null if that address has at most one more than the
+    // client's, as the two would give way to each other by turns.
     Place* find_for(const std::optional<IpAddress>& address);
 
-    // Addresses that have a handshake.
+    // How many addresses have a handshake.
     std::size_t addresses() const { return shares_.size(); }
 
   private:
-    // Of one address: at least one handshake, the oldest first.
+    // The handshakes of one address, at least one, the oldest first.
     class Share : public boost::intrusive::set_base_hook<> {
       public:
         explicit Share(const IpAddress& its) : address(its) {}
@@ -96,7 +96,7 @@ class HandshakeShares {
     ByCount by_count_;  // of shares_
 };
 
-// How many steps of TLS handshakes a turn of the event loop takes: a step costs hundreds of
+// Bounds the steps of TLS handshakes that a turn of the event loop takes: a step costs hundreds of
 // microseconds, so a flood of new clients would keep those that are connected waiting.
 //
 // A handshake that is ready asks before each step. A step that a turn does not admit waits in a
@@ -106,7 +106,7 @@ class HandshakeTurns final : private Turn::Duty {
   public:
     static constexpr int kStepsATurn = 8;
 
-    // Of one handshake, which sleeps on `wakeup`.
+    // The place in the queue of one handshake, which sleeps on `wakeup`.
     class Place : public boost::intrusive::list_base_hook<
                       boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
       public:
@@ -149,7 +149,7 @@ class TlsHandshake : public boost::intrusive::list_base_hook<
         DeadlineWheel& deadlines;
         HandshakeTurns& turns;
         HandshakeShares& shares;
-        // In force when the first bytes come: a reload replaces it. Not null.
+        // The one in force when the first bytes come, as a reload replaces it. Not null.
         const std::unique_ptr<TlsServer>& server;
     };
 
@@ -192,9 +192,10 @@ class TlsHandshake : public boost::intrusive::list_base_hook<
                                      HandshakeShares& shares);
 
   private:
-    // One step; nothing: it did not end the handshake.
+    // Takes one step, and returns the end of the handshake if the step has ended it.
     std::optional<End> step();
-    // Begins TLS if the first bytes are of it; nothing: they are, or have not come.
+    // Begins TLS if the first bytes are of it, and returns nothing; nor does it if they have not
+    // come.
     std::optional<End> look();
     void note_client();
 

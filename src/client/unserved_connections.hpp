@@ -33,7 +33,7 @@ namespace tidegate::client {
 class ProxyHeaderWait : public boost::intrusive::list_base_hook<
                             boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
   public:
-    // `arrival` is what is known without the header.
+    // `arrival` says what is known without the header.
     ProxyHeaderWait(Executor executor, DeadlineWheel& deadlines, ConnectionPtr connection,
                     const Arrival& arrival);
 
@@ -46,7 +46,7 @@ class ProxyHeaderWait : public boost::intrusive::list_base_hook<
     Task<End> run(std::chrono::milliseconds patience);
 
     const Arrival& arrival() const { return arrival_; }
-    // Ends a sentence about the header: `is missing`.
+    // A clause that ends a sentence about the header, such as `is missing`.
     std::string_view fault() const { return fault_; }
     ConnectionPtr take_connection() { return std::move(connection_); }
 
@@ -56,7 +56,7 @@ class ProxyHeaderWait : public boost::intrusive::list_base_hook<
     void cut_off();
 
   private:
-    // What has arrived says how the wait ends; nothing: not yet.
+    // Returns how the wait ends, if what has arrived says so.
     std::optional<End> look();
 
     Sleeper sleeper_;
@@ -69,7 +69,7 @@ class ProxyHeaderWait : public boost::intrusive::list_base_hook<
 using ProxyHeaderWaitList =
     boost::intrusive::list<ProxyHeaderWait, boost::intrusive::constant_time_size<false>>;
 
-// Connections that the proxy refuses: each is closed for a few system calls, with an answer in the
+// Closes connections that the proxy refuses, each by a few system calls, with an answer in the
 // clear if the client can read that.
 //
 // A refused connection gets no coroutine and no buffer, and the proxy never waits for it. A close
@@ -91,7 +91,7 @@ struct RefusedConnection {
 
 class RefusedConnections {
   public:
-    // Descriptors kept open at most, besides those of clients that are served.
+    // How many descriptors it keeps open at most, besides those of clients that are served.
     static constexpr std::size_t kKeptMax = 64;
     static constexpr std::size_t kIdBytes = 32;
     static constexpr std::chrono::milliseconds kKept{1'000};
@@ -103,14 +103,15 @@ class RefusedConnections {
 
     // Takes over the descriptor, and answers. Logs one refusal a minute for each reason.
     void add(RefusedConnection refused, SteadyTime now);
-    // The same without an answer: the client speaks TLS, and nothing is agreed on yet.
+    // The same without an answer: the client speaks TLS, and the two have agreed on nothing yet.
     void add_unanswered(ConnectionRefusal reason, Descriptor descriptor,
                         const std::optional<IpAddress>& peer, SteadyTime now);
-    // Takes over the descriptor of a connection to which all was sent, and sees that it arrives.
+    // Takes over the descriptor of a connection whose client has been sent all, and keeps it open
+    // for a moment so that all arrives.
     void part_from(Descriptor descriptor, SteadyTime now);
     // Closes connections whose time is over or whose client has closed. Call it every tick.
     void sweep(SteadyTime now);
-    // For when the process needs descriptors elsewhere.
+    // Frees the descriptors when the process needs them elsewhere.
     void close_all() { kept_.clear(); }
 
     std::size_t kept() const { return kept_.size(); }

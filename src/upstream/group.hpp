@@ -42,7 +42,7 @@ struct SharedServer {
         telemetry::Counter ended;  // requests that are in flight no more
     };
 
-    // In flight, as the workers count.
+    // How many requests are in flight, as the workers count.
     std::uint64_t active() const;
 
     const std::string name;       // as configured: `host:port`, or the socket's path
@@ -71,10 +71,10 @@ class Group {
     // both have begin with their former addresses. `tls`: what make_tls() has made of `settings`.
     Group(config::Upstream settings, std::size_t workers, const Group* former,
           std::shared_ptr<const TlsClient> tls);
-    // The same, and makes that itself: throws like make_tls().
+    // The same, but calls make_tls() itself, and throws what it throws.
     Group(const config::Upstream& settings, std::size_t workers, const Group* former);
-    // Null: no server speaks TLS. Reads the system's authorities, which may take long. Throws
-    // std::runtime_error when `tls` of `settings` cannot be used. Any thread.
+    // Returns null if no server speaks TLS. Reads the system's authorities, which may take long.
+    // Throws std::runtime_error when `tls` of `settings` cannot be used. Any thread.
     static std::shared_ptr<const TlsClient> make_tls(const config::Upstream& settings);
 
     const config::Upstream& settings() const { return settings_; }
@@ -92,7 +92,7 @@ class Group {
     balance::Seats& seats() { return seats_; }
     balance::RetryBudget& retries() { return retries_; }
 
-    // Worker `worker` keeps `count` idle connections, which have seats.
+    // Notes that worker `worker` keeps `count` idle connections, which have seats.
     void set_idle(std::size_t worker, std::size_t count) {
         worker_rooms_[worker].idle.store(count, std::memory_order_relaxed);
     }
@@ -100,22 +100,22 @@ class Group {
     // `make_room` makes worker `worker` close idle connections while requests wait. Any thread
     // calls it.
     void on_ask_for_room(std::size_t worker, std::function<void()> make_room);
-    // Worker `worker` has found these addresses to have more than their share of its connections.
-    // Returns those that any worker has found so.
+    // Notes the addresses that have more than their share of the connections of worker `worker`.
+    // Returns those of all workers.
     std::vector<IpAddress> note_crowds(std::size_t worker, std::vector<IpAddress> crowds);
-    // A request of `worker` waits: the other workers that have idle connections are to close them.
+    // Asks the other workers to close their idle connections, because a request of `worker` waits.
     void ask_for_room(std::size_t worker);
 
-    // A request to `server` failed. Of a failed connection, `error` is the errno, or `tls_why` says
-    // why TLS failed: a clause. Logs that, and what changes.
+    // Notes that a request to `server` failed. If the connection failed, `error` is the errno, or
+    // `tls_why` says in a clause why TLS failed. Logs that, and what changes.
     void note_failure(SharedServer& server, balance::Failure failure, int error = 0,
                       const std::string& tls_why = {});
-    // A request to `server` was answered. Logs that, if requests before it had failed.
+    // Notes that `server` has answered a request. Logs that if requests before it had failed.
     void note_success(SharedServer& server) {
         if (health_.note_success(server.state)) log_recovery(server);
     }
-    // A health check of `server` has ended. `fault` says why it failed; empty: it did not. Checks
-    // of one server come one after the other.
+    // Notes that a health check of `server` has ended. `fault` says why it failed, and is empty if
+    // it did not. Checks of one server come one after the other.
     void note_check(SharedServer& server, const std::string& fault);
 
     // The main thread.
@@ -125,11 +125,11 @@ class Group {
     void resolved(std::size_t configured, const Endpoints& endpoints);
     static bool is_name(const config::UpstreamServer& server);
     bool is_resolved(std::size_t configured) const { return !addresses_[configured].empty(); }
-    // Every name has led somewhere, or its first look-up has found nothing.
+    // Whether every name has led somewhere, or its first look-up has found nothing.
     bool are_names_tried() const;
-    // Every name has led somewhere.
+    // Whether every name has led somewhere.
     bool is_resolved() const;
-    // Every server has been checked once, if they are checked.
+    // Whether every server has been checked once, if they are checked.
     bool is_checked() const;
     UpstreamStatus status() const;
     // Servers, and those of them that are up: the numbers of status() without its texts.

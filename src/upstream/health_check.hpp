@@ -25,15 +25,16 @@ struct AnswerRest {
 };
 
 struct HealthAnswer {
-    // False: this process had no socket left, which says nothing about the server.
+    // False if this process had no socket left, which says nothing about the server.
     bool could_ask = true;
     std::string fault{};     // why the server is not healthy, a clause; empty: it is healthy
     int status = 0;          // of the answer; 0: none came, or the check only connects
     std::string location{};  // where a redirect leads to
     std::chrono::nanoseconds took{0};  // until the head of the answer, or the connection, was there
-    // The server had given up the kept connection before this check; says nothing about its health.
+    // Whether the server had given up the kept connection before this check, which says nothing
+    // about its health.
     bool is_stale = false;
-    // Set: the connection is open, and read_rest() says whether it can take another check.
+    // Set if the connection is open: then read_rest() says whether it can take another check.
     std::optional<AnswerRest> rest{};
 };
 
@@ -50,7 +51,7 @@ struct HealthQuestion {
 };
 
 // Connects, shakes hands and, to a server that speaks HTTP/2, waits until it has said so, within
-// the time of the settings, which must only connect. As check_health() else.
+// the time of the settings, which must only connect. Else it does what check_health() does.
 Task<HealthAnswer> check_http2(std::shared_ptr<TimedSocket> socket, HealthQuestion question);
 
 // Connects, shakes hands in TLS, sends, in the server's version of HTTP, the GET that the settings
@@ -61,8 +62,8 @@ Task<HealthAnswer> check_http2(std::shared_ptr<TimedSocket> socket, HealthQuesti
 // Closing it ends the check.
 Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket, HealthQuestion question);
 
-// On the connection that an earlier check has kept, the server has neither closed nor sent
-// anything since.
+// Whether the server has neither closed the connection that an earlier check has kept nor sent
+// anything on it since.
 bool is_quiet(TimedSocket& socket);
 
 // The bound on the body of what a server's health service of gRPC (grpc.health.v1) answers, which

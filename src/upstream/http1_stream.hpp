@@ -1,5 +1,5 @@
-// One request to a server and its answer, in HTTP/1: heads, batches of body, an end. Who forwards a
-// request sees neither bytes nor a connection.
+// One request to a server and its answer, in HTTP/1: heads, batches of body, an end. The
+// code that forwards a request sees neither bytes nor a connection.
 //
 // A pool opens the stream with a connection, and takes the connection back. Sending and receiving
 // may each be the work of a coroutine of its own. Reused from request to request: a request
@@ -29,7 +29,7 @@ class Http1Stream {
   public:
     explicit Http1Stream(BufferPool& buffers) : input_(buffers), ahead_(buffers) {}
 
-    // Has a connection, which may be closed already.
+    // Whether it has a connection, which may be closed already.
     explicit operator bool() const { return connection_ != nullptr; }
     Server& server() const { return *server_; }
     // The connection has carried a request before this one: the server may have closed it.
@@ -52,7 +52,7 @@ class Http1Stream {
     // Begins to send what `pipe` holds of the body. Requires can_send_spliced(), and that the head
     // was sent.
     IoStatus send(SplicePipe& pipe);
-    // Each wait within `patience`; failed, too, when that was not enough.
+    // Sends what would have blocked. It fails, too, when a wait takes longer than `patience`.
     Task<IoStatus> send_rest(Sleeper& sleeper, std::chrono::milliseconds patience);
 
     // Receiving.
@@ -92,7 +92,7 @@ class Http1Stream {
     // refused. Requires spliceable().
     Body read_body(SplicePipe& pipe, Wakeup& wakeup);
 
-    // A byte of an answer has come.
+    // Whether a byte of an answer has come.
     bool has_answered() const { return has_answered_; }
     // The answer is complete and nothing is behind it: the connection can take another request.
     bool is_clean() const { return framing_.keep_alive && input_.empty() && !may_hold_more_; }
@@ -103,7 +103,7 @@ class Http1Stream {
         return framing_.keep_alive && input_.size() == head_bytes_ + batch.consumed &&
                ahead_.size() == (body_.done() ? 0 : body_.left()) && !may_hold_more_;
     }
-    // What the bytes of the body that are here take up.
+    // How much memory the bytes of the body that are here take up.
     std::size_t room() const { return input_.capacity() + ahead_.capacity(); }
 
     // The request asks for a tunnel: a 101 is no fault.
@@ -123,7 +123,7 @@ class Http1Stream {
     // The same after a 101. `behind` gets what the server sent behind the head, and no block if
     // that is nothing. Views into the head go stale.
     std::pair<ServerPtr, ConnectionPtr> release_tunnel(Buffer& behind);
-    // True the first time.
+    // Returns true the first time.
     bool evict() { return !std::exchange(is_evicted_, true); }
 
   private:

@@ -63,8 +63,8 @@ class Http2Stream : public Http2StreamHook {
     bool is_behind_others() const { return stream_ != nullptr && stream_->is_behind_others(); }
     bool is_too_large() const { return stream_ != nullptr && stream_->is_too_large(); }
     bool is_clean() const { return is_whole() && stream_->is_sent(); }
-    // Nothing has come on its connection for long, since the request began: the connection may be
-    // dead.
+    // Whether nothing has come on its connection for long, since the request began: the connection
+    // may be dead.
     bool is_forlorn(SteadyTime now) const;
     // The same once `batch`, which is all that is left, will have been dropped.
     bool is_clean_behind(const http::BodyBatch& batch) const {
@@ -72,7 +72,7 @@ class Http2Stream : public Http2StreamHook {
                arrived_.empty() && taken_.size() == batch.consumed;
     }
     std::size_t room() const { return taken_.capacity(); }
-    // The server has no HTTP/2 to offer.
+    // Whether the server has no HTTP/2 to offer.
     bool is_foreign() const { return connection_->is_foreign(); }
 
     void cancel();
@@ -82,8 +82,8 @@ class Http2Stream : public Http2StreamHook {
 
     void open(Server& server, Http2ConnectionPtr connection);
     const Http2ConnectionPtr& connection() const { return connection_; }
-    // What is not whole is cancelled. The request has its connection no more, nor trailers(); what
-    // a batch looks at stays.
+    // Cancels what is not whole. The request has its connection no more, nor trailers(); what a
+    // batch looks at stays.
     void release();
     bool evict() { return !std::exchange(is_evicted_, true); }
 

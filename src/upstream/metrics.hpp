@@ -58,7 +58,7 @@ struct UpstreamCounters {
     telemetry::Metric<Times, "tidegate_upstream_seconds",
                       "From sending a request to the head of its answer">
         seconds;
-    // Of a request for which no connection was free.
+    // Counts requests for which no connection was free.
     telemetry::Metric<Times, "tidegate_upstream_queue_seconds",
                       "How long requests waited for one of max_connections">
         queue_seconds;
@@ -96,7 +96,7 @@ class Metrics : public PoolCounters {
                       const telemetry::NameList<std::string>& upstreams);
     // Connections that are open now.
     static std::uint64_t open(telemetry::Threads<Metrics> threads);
-    // Of all upstreams.
+    // The failures of all upstreams.
     std::uint64_t failures() const {
         std::uint64_t all = 0;
         for (std::size_t i = 0; i < upstreams_.size(); ++i) all += upstreams_[i].failures.value();

@@ -102,7 +102,8 @@ class Pool {
     // connection, whose seat goes to the queue if requests wait there; then it evicts another
     // request, whose seat goes to `request` at once. Without a seat: `request` has to wait.
     Seat take_seat(const ActiveRequest& request);
-    // Where no request may wait, one waits until another thread has closed an idle connection.
+    // If the queue is off, a request still waits here until another thread has closed an idle
+    // connection.
     std::chrono::milliseconds queue_wait() const {
         constexpr std::chrono::milliseconds kIdleClosed{100};
         return settings().queue.max > 0 ? settings().queue.wait : kIdleClosed;

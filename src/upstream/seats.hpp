@@ -54,8 +54,8 @@ class TransferRate {
         is_waiting_ = false;
     }
     bool is_waiting() const { return is_waiting_; }
-    // The client turns out to be held back. It counts as held back since the wait began, or since
-    // let_go(): when it lost its room in between, nothing tells. Requires a wait.
+    // Notes that the client is held back. It counts as held back since the wait began, or since
+    // let_go(), as the moment at which it lost its room is not known. Requires a wait.
     void hold_back() { is_held_back_ = true; }
     void let_go(SteadyTime now) {
         held_back_ = held_back(now);
@@ -66,11 +66,11 @@ class TransferRate {
     // The client has moved `bytes` so far: a wait for many need not end before that counts.
     void note(std::uint64_t bytes) { bytes_ = bytes; }
 
-    // In all waits so far.
+    // The time of all waits so far.
     std::chrono::nanoseconds waited(SteadyTime now) const {
         return is_waiting_ ? waited_ + (now - since_) : waited_;
     }
-    // In how much of that the client was held back.
+    // The part of that time in which the client was held back.
     std::chrono::nanoseconds held_back(SteadyTime now) const {
         return is_held_back_ ? held_back_ + (now - had_room_) : held_back_;
     }
@@ -177,7 +177,7 @@ class FairShare {
     // `max` is the bound on connections, at least 1.
     explicit FairShare(std::size_t max) : max_(max), share_(max / 4 > 1 ? max / 4 : 1) {}
 
-    // Lately a request of an address with less than its share found no connection free.
+    // Whether lately a request of an address with less than its share found no connection free.
     bool is_short() const { return reserved_max_ > 0; }
     // Whether a request that is not in the list yet may take one of `free` connections: not if
     // these are reserved for other addresses and its own address has its share. For an address, as
@@ -190,7 +190,7 @@ class FairShare {
     // address that is slow (kSlowRate, kSlowLag); then the answer that its client is slowest to
     // take, of other addresses with more than their share; then a slow answer of any address.
     ActiveRequest* find_evictable(const ActiveRequest& asking, SteadyTime now);
-    // Addresses that have more than their share here, three at most.
+    // The addresses that have more than their share here, three at most.
     std::vector<IpAddress> crowds() const;
     // As find_evictable(), for a request of another thread whose address is none of crowds().
     ActiveRequest* find_evictable_for_others(SteadyTime now);
@@ -226,14 +226,14 @@ class FairShare {
     std::array<Shortage, kShortages> shortages_;
     std::size_t reserved_max_ = 0;             // reserved if the short addresses hold nothing
     SteadyTime next_end_ = SteadyTime::max();  // of a shortage
-    // After a search in vain: the next one begins no sooner, for these addresses or for any.
+    // When the next search may begin after one in vain, for these addresses or for any.
     SteadyTime next_search_{};
     boost::container::static_vector<IpAddress, 8> searched_in_vain_;
     bool any_is_in_vain_ = false;
 };
 
-// A request's wait for a seat, one of the upstream's `max_connections`: its place in the queue of
-// the process.
+// A request's wait for a seat, one of the upstream's `max_connections`. It is the request's place
+// in the queue of the process.
 //
 // Belongs to the thread of its pool. Any thread may grant the seat, or push the request out, and
 // then wakes this thread. If this thread itself grants the seat, the connection that had the seat
@@ -272,7 +272,7 @@ struct Spare {
     ConnectionPtr connection;
 };
 
-// In the list of its pool while it waits.
+// The list of its pool has it while it waits.
 class SeatWait : public boost::intrusive::list_base_hook<
                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
   public:
@@ -289,14 +289,14 @@ class SeatWait : public boost::intrusive::list_base_hook<
         has_seat_ = answer == Answer::taken;
         return answer;
     }
-    // True: the caller has the seat now.
+    // True if the caller has the seat now.
     bool accept() { return has_seat_ || waiter_.accept(); }
-    // The caller's seat is this request's now. It leaves the queue.
+    // Takes over the caller's seat, and leaves the queue.
     void take_over_seat();
-    // The wait has ended in favour of a request of another address.
+    // Whether the wait has ended in favour of a request of another address.
     bool is_pushed_out() const { return waiter_.is_pushed_out(); }
 
-    // No seat was granted yet, and the request was not pushed out.
+    // Whether no seat was granted yet, and the request was not pushed out.
     bool is_waiting() const { return waiter_.is_waiting(); }
 
     ActiveRequest& request() { return request_; }

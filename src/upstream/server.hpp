@@ -40,7 +40,7 @@ enum class ConnectFault : std::uint8_t {
 // A connection in HTTP/2 that one request makes, and that others wait for: many requests at once
 // must not make a connection each. One thread.
 
-// In the list of its attempt while it waits.
+// The list of its attempt has it while it waits.
 struct Http2Waiter
     : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
     explicit Http2Waiter(Wakeup& of_request) : wakeup(of_request) {}
@@ -49,7 +49,7 @@ struct Http2Waiter
 };
 
 struct Http2Attempt : boost::intrusive_ref_counter<Http2Attempt, boost::thread_unsafe_counter> {
-    // Wakes all that wait.
+    // Wakes all requests that wait.
     void end(ConnectFault with) {
         outcome = with;
         for (Http2Waiter& waiter : waiters) waiter.wakeup.wake_later();
@@ -79,8 +79,9 @@ class Server
     const std::string& address() const { return shared_->address; }
     const std::string& authority() const { return shared_->authority; }
 
-    // This server was chosen for a request, which may still have to wait for a connection. Each
-    // request that begins ends once. `is_counted`: the balance depends on requests in flight.
+    // Counts a request for which this server was chosen, and which may still have to wait for a
+    // connection. Each request that begins ends once. `is_counted`: the balance depends on requests
+    // in flight.
     void begin_request(bool is_counted) {
         counts_.requests.add();
         if (is_counted) shared_->state.begin_request();
@@ -91,13 +92,14 @@ class Server
     }
     void count_failure() { counts_.failures.add(); }
 
-    // A session of TLS that the server gave, for the next connection to it. At most one is kept.
+    // Keeps a session of TLS that the server gave, for the next connection to it. At most one is
+    // kept.
     void remember(TlsSessionPtr session) {
         if (session) session_ = std::move(session);
     }
     TlsSessionPtr take_session() { return std::move(session_); }
 
-    // The pool no longer has this server: a connection that is given back is closed.
+    // Notes that the pool no longer has this server: a connection that is given back is closed.
     void retire() { is_retired_ = true; }
     bool is_retired() const { return is_retired_; }
 
@@ -109,7 +111,8 @@ class Server
     void add_idle(ConnectionPtr connection, SteadyTime now) {
         idle_.push_back({std::move(connection), now});
     }
-    // The one that was used last: it is the least likely to be stale. Requires an idle connection.
+    // Takes the one that was used last: it is the least likely to be stale. Requires an idle
+    // connection.
     ConnectionPtr take_idle();
     // Requires an idle connection.
     SteadyTime oldest_idle_since() const { return idle_.front().since; }
@@ -125,15 +128,15 @@ class Server
     std::vector<Http2ConnectionPtr>& http2() { return http2_; }
     std::vector<Http2AttemptPtr>& attempts() { return attempts_; }
     bool speaks_http2() const { return shared_->is_http2; }
-    // The first that takes one more request; null: none does. `is_fresh`: on which the server has
-    // not answered yet.
+    // The first connection that takes one more request; null if none does. `is_fresh`: only those
+    // on which the server has not answered yet.
     Http2ConnectionPtr find_http2(bool is_fresh = false) const;
     // How many streams a connection takes, as the server said last; 0: it has said nothing.
     std::uint32_t streams_said() const;
     // How large heads and trailers may be, as the server said last; UINT32_MAX: any, or it has said
     // nothing.
     std::uint32_t list_bytes_said() const;
-    // The connection is over.
+    // Drops a connection that is over.
     void forget(const Http2Connection& connection);
 
   private:
@@ -150,10 +153,10 @@ class Server
 
 using ServerPtr = boost::intrusive_ptr<Server>;
 
-// The choice of a server, as the upstream's `balance` says. Part of a pool; one thread.
+// Chooses a server as the upstream's `balance` says. Part of a pool; one thread.
 class Chooser {
   public:
-    // `worker`, a number of its own, makes the workers begin with different servers.
+    // The number of the worker makes the workers begin with different servers.
     Chooser(const config::Upstream& settings, std::size_t worker);
 
     void reset(const std::vector<ServerPtr>& servers);

@@ -87,9 +87,9 @@ class HealthChecks : public std::enable_shared_from_this<HealthChecks> {
     void follow_group();
     // Checks a server until it drains.
     static Task<> watch(std::shared_ptr<HealthChecks> self, WatchedPtr one);
-    // One check, the next of which comes at `next`.
+    // Makes one check. The next one comes at `next`.
     Task<HealthAnswer> check(Watched& one, SteadyTime next);
-    // After check(): true if the connection stays for the next one.
+    // Called after check(). True if the connection stays for the next one.
     Task<bool> keep(const Watched& one, HealthAnswer answer);
     bool is_over(const Watched& one) const { return stopped_ || one.server->state.is_draining(); }
     static void end(Watched& one);
