@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "app/listener.hpp"
-#include "app/needs_restart.hpp"
 #include "config/file_text.hpp"
+#include "config/key_documents.hpp"
 #include "net/deadline.hpp"
 #include "telemetry/log.hpp"
 
@@ -388,7 +388,8 @@ Task<config::Loaded> Reloader::load_apart(std::string what, std::function<config
 
 Reloader::Faults Reloader::faults_of(const config::Config& next) const {
     Faults faults;
-    for (std::string& part : needs_restart(config(), next, shared_.workers, worker_count(next))) {
+    const config::ConfigChange change{config(), next, shared_.workers, worker_count(next)};
+    for (std::string& part : config::needs_restart(change)) {
         faults.push_back({file_, 0, 0, std::move(part)});
     }
     if (lacks_replicas(shared_, next)) {

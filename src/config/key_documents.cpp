@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -91,9 +93,28 @@ std::string plain(std::string_view markdown) {
     return out;
 }
 
+std::string_view about(Live live) {
+    switch (live) {
+        case Live::next_request:
+            break;
+        case Live::next_connection:
+            return " (for new connections)";
+        case Live::next_connection_of_http2:
+            return " (over HTTP/2 for new connections)";
+        case Live::restart:
+            return " (needs a restart)";
+    }
+    return {};
+}
+
+// What the key is, and when a reload changes it.
+std::string text_of(const KeyRows::Row& row, Live live) {
+    return row.what + std::string(about(live));
+}
+
 // A sentence or more for the schema: what the key is, its default and its range.
-std::string description_of(const KeyRows::Row& row) {
-    std::string out = plain(row.what);
+std::string description_of(const KeyRows::Row& row, Live live) {
+    std::string out = plain(text_of(row, live));
     if (!row.what.starts_with('`') && !out.empty()) out.front() = to_upper(out.substr(0, 1))[0];
     const std::string unset = plain(row.unset);
     if (!unset.empty() && unset != "-" && unset != "required") out += ". Default: " + unset;
@@ -104,7 +125,7 @@ std::string description_of(const KeyRows::Row& row) {
 class SchemaWriter {
   public:
     std::string write() {
-        std::string root = section(root_keys());
+        std::string root = section(root_keys(), Live::next_request);
         std::string definitions;
         for (const auto& [name, schema] : kTypes) define(name, schema, definitions);
         // Sections that occur in several places, and those within them.
@@ -124,11 +145,12 @@ class SchemaWriter {
         out.append(out.empty() ? "\"" : ",\"").append(name).append("\":").append(schema);
     }
 
-    std::string section(const KeyRows& keys) {
+    // `above`: of the row of the section.
+    std::string section(const KeyRows& keys, Live above) {
         std::string properties;
         std::string required;
         for (const KeyRows::Row& row : keys.rows()) {
-            define(row.key, described(row), properties);
+            define(row.key, described(row, row.live.value_or(above)), properties);
             if (row.needed.empty()) continue;
             required.append(required.empty() ? "\"" : ",\"").append(row.key).append("\"");
         }
@@ -139,15 +161,15 @@ class SchemaWriter {
         return out + "}";
     }
 
-    std::string described(const KeyRows::Row& row) {
-        const std::string text = nlohmann::json(description_of(row)).dump();
-        return R"({"description":)" + text + "," + whole(row.kind).substr(1);
+    std::string described(const KeyRows::Row& row, Live live) {
+        const std::string text = nlohmann::json(description_of(row, live)).dump();
+        return R"({"description":)" + text + "," + whole(row.kind, live).substr(1);
     }
 
     // With the section that the kind's schema has a place for.
-    std::string whole(const KeyKind& kind) {
+    std::string whole(const KeyKind& kind, Live live) {
         if (kind.below == nullptr) return kind.schema;
-        const std::string below = place_of(*kind.below);
+        const std::string below = place_of(*kind.below, live);
         std::string out;
         for (const char c : kind.schema) {
             if (c == KeyKind::kHere) {
@@ -159,10 +181,10 @@ class SchemaWriter {
         return out;
     }
 
-    std::string place_of(const KeyRows& keys) {
+    std::string place_of(const KeyRows& keys, Live live) {
         const std::string name(keys.name());
-        if (name.empty()) return section(keys);
-        if (sections_.try_emplace(name).second) sections_[name] = section(keys);
+        if (name.empty()) return section(keys, live);
+        if (sections_.try_emplace(name).second) sections_[name] = section(keys, live);
         return R"({"$ref":"#/$defs/)" + name + "\"}";
     }
 
@@ -171,25 +193,24 @@ class SchemaWriter {
 
 class TableWriter {
   public:
-    // All below `place`, whose rows are `keys`, to which `path` leads.
-    void add_section(const KeyRows& keys, const std::string& path) {
+    // All of a section, to which `path` leads. `above`: when a reload changes the section.
+    void add_section(const KeyRows& keys, const std::string& path, Live above) {
         for (const KeyRows::Row& row : keys.rows()) {
             const KeyRows* const below = row.kind.below;
-            add_key(row, path, below != nullptr && below->name().empty());
+            add_key(row, path, below != nullptr && below->name().empty(), above);
         }
     }
 
-    void add_key(const KeyRows::Row& row, const std::string& path, bool with_below) {
+    void add_key(const KeyRows::Row& row, const std::string& path, bool with_below, Live above) {
+        const Live live = row.live.value_or(above);
         const std::string shown = path + std::string(row.key);
         const KeyRows* const below = row.kind.below;
         const bool is_bare_section = below != nullptr && row.unset.empty() && row.range.empty();
         if (!is_bare_section) {
-            rows_ +=
-                "| `" + shown + "` | " + row.what + " | " + row.unset + " | " + row.range + " |\n";
+            rows_ += "| `" + shown + "` | " + text_of(row, live) + " | " + row.unset + " | " +
+                     row.range + " |\n";
         }
-        if (with_below) {
-            add_section(*below, shown + row.kind.steps + ".");
-        }
+        if (with_below) add_section(*below, shown + row.kind.steps + ".", live);
     }
 
     std::string table() const {
@@ -205,7 +226,10 @@ class TableWriter {
 struct Found {
     const KeyRows* keys = nullptr;
     const KeyRows::Row* row = nullptr;
-    std::string path{};  // before the key
+    std::string path{};               // before the key
+    Live above = Live::next_request;  // of the section that has the key
+
+    Live live() const { return row->live.value_or(above); }
 };
 
 Found find_place(std::string_view place) {
@@ -217,6 +241,7 @@ Found find_place(std::string_view place) {
         if (found.row != nullptr) {
             const std::string& steps = found.row->kind.steps;
             found.path.append(found.row->key).append(steps).append(".");
+            found.above = found.live();
             found.keys = found.row->kind.below;
             if (found.keys == nullptr) return {};
             found.row = nullptr;
@@ -249,15 +274,30 @@ std::string key_table(std::span<const std::string> places) {
             // What occurs in several places has a table of its own, unless this is it.
             const bool has_line = !found.row->unset.empty() || !found.row->range.empty();
             table.add_key(*found.row, found.path,
-                          below != nullptr && (below->name().empty() || !has_line));
+                          below != nullptr && (below->name().empty() || !has_line), found.above);
             continue;
         }
         if (found.row->kind.below == nullptr) return {};
         const std::string path =
             found.path + std::string(found.row->key) + found.row->kind.steps + ".";
-        table.add_section(*found.row->kind.below, is_bare ? "" : path);
+        table.add_section(*found.row->kind.below, is_bare ? "" : path, found.live());
     }
     return table.table();
+}
+
+std::vector<std::string> needs_restart(const ConfigChange& change) {
+    std::vector<std::string> messages;
+    std::set<const KeyRows*> seen;
+    const auto add = [&](const auto& self, const KeyRows& keys) -> void {
+        if (!seen.insert(&keys).second) return;
+        for (const KeyRows::Row& row : keys.rows()) {
+            const std::string what = row.restart != nullptr ? row.restart(change) : std::string();
+            if (!what.empty()) messages.push_back(what + " while Tidegate runs: restart it");
+            if (row.kind.below != nullptr) self(self, *row.kind.below);
+        }
+    };
+    add(add, root_keys());
+    return messages;
 }
 
 }  // namespace tidegate::config

@@ -1,9 +1,12 @@
-// What the rows of the keys come to for readers: the JSON Schema of a configuration, and the tables
-// of docs/configuration.md. Any thread.
+// What all rows of keys together say: the JSON Schema of a configuration, the tables of
+// docs/configuration.md, and what a reload cannot change. Any thread.
 #pragma once
 
 #include <span>
 #include <string>
+#include <vector>
+
+#include "config/keys.hpp"
 
 namespace tidegate::config {
 
@@ -15,5 +18,8 @@ std::string schema_text();
 // same, and their paths begin there. Keys of sections that occur in several places (`policy`) are
 // only shown where such a place is asked for. Empty: no key is at one of the places.
 std::string key_table(std::span<const std::string> places);
+
+// A message for each key that `change` changes and that only a restart can change.
+std::vector<std::string> needs_restart(const ConfigChange& change);
 
 }  // namespace tidegate::config

@@ -21,6 +21,7 @@
 namespace tidegate::config {
 
 class KeyRows;
+struct Declared;
 
 // What a value may be.
 struct KeyKind {
@@ -76,6 +77,32 @@ struct KeyText {
     std::string_view range{};
 };
 
+// When a reload of the configuration changes what a key says.
+enum class Live : std::uint8_t {
+    next_request,              // or whatever Tidegate does next
+    next_connection,           // those that are open go on with the former value
+    next_connection_of_http2,  // in HTTP/1 the next request
+    restart,
+};
+
+// What a reload would change; `workers` run, and `next` asks for `workers_next`.
+struct ConfigChange {
+    const Config& running;
+    const Config& next;
+    std::size_t workers = 1;
+    std::size_t workers_next = 1;
+};
+
+// Says what only a restart can change, as `threads` "cannot change"; empty: nothing does.
+using RestartReason = std::string (*)(const ConfigChange&);
+
+// A key has no effect unless the configuration has something else.
+struct IdleRule {
+    std::function<bool(const Config&, const Declared&)> has_effect;
+    std::string_view why;        // ends the warning: "no listener has `tls`"
+    bool warns_for_all = false;  // one warning for all keys without effect that have this rule
+};
+
 // A section's rows, in the order in which messages and the reference list them.
 class KeyRows {
   public:
@@ -85,7 +112,10 @@ class KeyRows {
         std::string what;
         std::string unset;
         std::string range;
-        std::string_view needed;  // required: what to write, as the message says; else empty
+        std::string_view needed;     // required: what to write, as the message says; else empty
+        std::optional<Live> live{};  // unset: as the row of the section says
+        RestartReason restart = nullptr;
+        std::optional<IdleRule> idle{};
     };
 
     // `wanted` ends the message about a value that is no map. `name`: of a section that occurs in
@@ -109,22 +139,56 @@ class KeyRows {
     bool is_choice_ = false;
 };
 
-// The rows of a section that code reads key by key, because most of its keys have grammars of their
-// own.
-class Rows : public KeyRows {
+// What can be said of the last row.
+template <class Self>
+class RowRules : public KeyRows {
   public:
     using KeyRows::KeyRows;
+
+    // Every such section has the key; `hint` says what to write.
+    Self&& required(std::string_view hint) && {
+        rows_.back().needed = hint;
+        return std::move(self());
+    }
+    // Also of the keys below it, where they say nothing.
+    Self&& live(Live when) && {
+        rows_.back().live = when;
+        return std::move(self());
+    }
+    // A reload is refused that changes what `reason` looks at.
+    Self&& restart(RestartReason reason) && {
+        rows_.back().live = Live::restart;
+        rows_.back().restart = reason;
+        return std::move(self());
+    }
+    // `check` warns that the key has no effect, and says why, unless `has_effect` is true of the
+    // configuration.
+    Self&& idle_unless(bool (*has_effect)(const Config&), std::string_view why) && {
+        rows_.back().idle = IdleRule{
+            [has_effect](const Config& config, const Declared&) { return has_effect(config); },
+            why};
+        return std::move(self());
+    }
+    Self&& idle(IdleRule rule) && {
+        rows_.back().idle = std::move(rule);
+        return std::move(self());
+    }
+
+  private:
+    Self& self() { return static_cast<Self&>(*this); }
+};
+
+// The rows of a section that code reads key by key, because most of its keys have grammars of their
+// own.
+class Rows : public RowRules<Rows> {
+  public:
+    using RowRules::RowRules;
 
     void append(std::string_view key, KeyKind kind, const KeyText& text) {
         add(key, std::move(kind), text, {});
     }
     Rows&& key(std::string_view key, KeyKind kind, const KeyText& text) && {
         append(key, std::move(kind), text);
-        return std::move(*this);
-    }
-    // The last row is of a key that every such section has; `hint` says what to write.
-    Rows&& required(std::string_view hint) && {
-        rows_.back().needed = hint;
         return std::move(*this);
     }
     // Such a section has exactly one of the keys.
@@ -143,13 +207,13 @@ std::string shown_size(std::uint64_t bytes);
 // The rows of a section whose values are members of T, which a default constructor makes. Each row
 // reads its key into a member, or calls its own reader.
 template <class T>
-class Keys : public KeyRows {
+class Keys : public RowRules<Keys<T>> {
   public:
     template <class E>
     using Words = std::vector<std::pair<std::string_view, E>>;
     using Reader = std::function<void(const Value&, T&)>;
 
-    using KeyRows::KeyRows;
+    using RowRules<Keys<T>>::RowRules;
 
     Keys&& toggle(std::string_view key, bool T::*member, const KeyText& text) && {
         return std::move(*this).row(
@@ -220,13 +284,8 @@ class Keys : public KeyRows {
     }
     // A grammar of its own. No `read`: the code behind read() sees to the key.
     Keys&& own(std::string_view key, KeyKind kind, Reader read, const KeyText& text) && {
-        add(key, std::move(kind), text, {});
+        this->add(key, std::move(kind), text, {});
         readers_.push_back(std::move(read));
-        return std::move(*this);
-    }
-    // See Rows::required().
-    Keys&& required(std::string_view hint) && {
-        rows_.back().needed = hint;
         return std::move(*this);
     }
 
@@ -240,8 +299,8 @@ class Keys : public KeyRows {
     }
     // The same where the caller has judged some keys before.
     void read(Section& section, T& out) const {
-        for (std::size_t i = 0; i < rows_.size(); ++i) {
-            const Row& row = rows_[i];
+        for (std::size_t i = 0; i < readers_.size(); ++i) {
+            const KeyRows::Row& row = this->rows_[i];
             if (!readers_[i]) continue;
             const auto found = row.needed.empty() ? section.find(row.key) : section.need(row.key);
             if (found) readers_[i](*found, out);
@@ -253,7 +312,7 @@ class Keys : public KeyRows {
     template <class M, class Read>
     Keys&& row(std::string_view key, KeyKind&& kind, const KeyText& text, std::string&& unset,
                Read read, M T::*member) && {
-        add(key, std::move(kind), text, std::move(unset));
+        this->add(key, std::move(kind), text, std::move(unset));
         readers_.push_back([read = std::move(read), member](const Value& value, T& out) {
             if (const auto found = read(value)) out.*member = static_cast<M>(*found);
         });

@@ -118,7 +118,6 @@ void read_traffic(Section& root, Config& config, Declared& declared) {
     }
     if (routes) read_routes(*routes, config, declared);
     if (last_route) add_last_route(*last_route, limits, config, declared);
-    note_forwarding(root, {"upstream", "upstreams"}, declared);
 }
 
 // Whether requests can come in at all.
@@ -183,12 +182,14 @@ void read_root(const Value& value, Config& config, Declared& declared) {
     check_traffic(root, config);
 }
 
+bool is_before(const Fault& a, const Fault& b) {
+    return std::tie(a.place.file, a.place.line, a.place.column) <
+           std::tie(b.place.file, b.place.line, b.place.column);
+}
+
 // Those of the file itself first, then those of each included one.
 std::vector<Diagnostic> diagnostics(std::vector<Fault>&& faults, const Context& context) {
-    std::stable_sort(faults.begin(), faults.end(), [](const Fault& a, const Fault& b) {
-        return std::tie(a.place.file, a.place.line, a.place.column) <
-               std::tie(b.place.file, b.place.line, b.place.column);
-    });
+    std::stable_sort(faults.begin(), faults.end(), is_before);
     std::vector<Diagnostic> out;
     out.reserve(faults.size());
     for (Fault& fault : faults) {
@@ -202,6 +203,33 @@ std::vector<std::string> each_once(std::vector<std::string>&& files) {
     std::sort(files.begin(), files.end());
     files.erase(std::unique(files.begin(), files.end()), files.end());
     return std::move(files);
+}
+
+std::string about_idle(const std::string& name, const IdleRule& rule) {
+    return name + ": has no effect: " + std::string(rule.why);
+}
+
+// Routes are often shared with a Tidegate that is a proxy: some rules have one warning for all.
+void warn_about_idle_keys(const Config& config, const Declared& declared, Context& context) {
+    std::vector<Fault> together;
+    const IdleRule* rule = nullptr;
+    for (const Context::MaybeIdle& one : context.maybe_idle) {
+        if (one.rule->has_effect(config, declared)) continue;
+        if (one.rule->warns_for_all) {
+            together.push_back(one.key);
+            rule = one.rule;
+        } else {
+            context.warnings.push_back({one.key.place, about_idle(one.key.message, *one.rule)});
+        }
+    }
+    if (rule == nullptr) return;
+    const Fault& first = *std::min_element(together.begin(), together.end(), is_before);
+    std::string message = about_idle(first.message, *rule);
+    if (const std::size_t more = together.size() - 1; more != 0) {
+        message += "; the same holds for " +
+                   (more == 1 ? "another setting" : std::to_string(more) + " other settings");
+    }
+    context.warnings.push_back({first.place, std::move(message)});
 }
 
 // What a request has to know of each list of limits, computed once.
@@ -247,7 +275,10 @@ Loaded load(std::string_view text, Context context,
     list_credential_fields(*config);
     check_faces(*config, declared, context);
     const bool right = context.faults.empty() && context.other_errors.empty();
-    if (right) warn_about(*config, declared, context);
+    if (right) {
+        warn_about_idle_keys(*config, declared, context);
+        warn_about(*config, declared, context);
+    }
 
     Loaded loaded;
     loaded.files_read = std::move(context.files_read);
@@ -306,17 +337,26 @@ const Rows& root_keys() {
                   "list of these. `systemd:NAME` is [a socket that systemd "
                   "opens](operating.md#sockets-that-systemd-opens)",
                   "`8080`: IPv6 and IPv4", "1 to 64 addresses"})
+            .live(Live::restart)
             .key("admin",
                  kind::any(
                      {kind::type("off"), kind::type("listen_address"), kind::map(admin_keys())}),
                  {"address of the [admin listener](operating.md#the-admin-listener), or `{address, "
                   "mode, group, token}`",
                   "`127.0.0.1:9901`", "an address to listen on, or `off`"})
+            .live(Live::restart)
             .key("check", kind::map(check_keys()), {"the check API"})
             .key("threads", kind::any({kind::fixed({"auto"}), kind::integer({1, 256})}),
                  {"event loops; `auto` is one for each core that this process [may "
                   "use](operating.md#start-signals-and-stop)",
                   "`auto`", "1 to 256"})
+            .restart([](const ConfigChange& change) -> std::string {
+                // `auto` goes on meaning what it meant at the start, though the machine may have
+                // changed.
+                const bool is_other = change.running.threads != change.next.threads &&
+                                      change.workers != change.workers_next;
+                return is_other ? "`threads` cannot change" : "";
+            })
             .key("busy_poll", kind::off_or(kind::type("duration")),
                  {"how long each thread [polls for events before it "
                   "sleeps](operating.md#busy-polling): faster answers at a low load, for more CPU",
@@ -330,6 +370,7 @@ const Rows& root_keys() {
                   "`on`"})
             .key("store", kind::any({kind::word({"memory"}), kind::map(store_keys())}),
                  {"where counts are: `memory`, or a map with `memory` or `redis`", "`memory`"})
+            .live(Live::restart)
             .key("on_store_failure", kind::type("on_store_failure"),
                  {"[what happens](limits.md#when-the-store-fails) when Redis does not answer: "
                   "`local`, `allow` or `deny`",
@@ -341,6 +382,7 @@ const Rows& root_keys() {
                  {"[short form](#the-two-forms): one server by its URL; beside `upstreams` also "
                   "the name of one of them. It is the last route, `/**`",
                   "-", "not where Tidegate listens"})
+            .idle(forwards_nothing())
             .key("limits", limits_kind(),
                  {"short form: the limits of each address and each user, as the policy `default` "
                   "of the last route; needs `upstream` where a listener has `face: proxy`",
@@ -349,6 +391,7 @@ const Rows& root_keys() {
                  {"what is limited, by names"})
             .key("upstreams", kind::named(kind::map(upstream_keys()), {1, 10'000}),
                  {"servers that requests go to, by names"})
+            .idle(forwards_nothing())
             .key("routes", kind::list(kind::map(route_keys()), {1, 10'000}),
                  {"which requests go where, and which policies limit them. The first that matches "
                   "decides"})
@@ -368,6 +411,13 @@ const Rows& root_keys() {
             .key("response", kind::map(response_keys()), {"answers that Tidegate makes"})
             .key("connections", kind::map(connections_keys()), {"bounds of connections"})
             .key("http2", kind::map(http2_keys()), {"what an HTTP/2 connection may cost"})
+            .idle_unless(
+                [](const Config& config) {
+                    return std::any_of(config.listen.begin(), config.listen.end(),
+                                       [](const Listen& one) { return one.takes_http2; });
+                },
+                "no listener takes HTTP/2. Give one `tls`, without `http: [http1]`, or `http: [h2, "
+                "http1]`")
             .key("timeouts", kind::map(timeouts_keys()), {"how long Tidegate waits"})
             .key("log", kind::map(log_keys()), {"the logs"})
             .key("tracing", kind::off_or(kind::map(tracing_keys())),

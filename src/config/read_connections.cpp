@@ -18,6 +18,13 @@ constexpr std::int64_t kHeadBytesMax = 1'048'576;
 constexpr DurationRange kHoldAborted{milliseconds{0}, hours{1}};
 constexpr std::int64_t kBodyRateMax = 1'073'741'824;
 
+constexpr std::string_view kNoTunnels = "no route has `upgrade: [websocket]`";
+
+bool waits_first(const Config& config) {
+    return std::any_of(config.listen.begin(), config.listen.end(),
+                       [](const Listen& one) { return one.proxy_protocol || one.tls; });
+}
+
 void read_body_rate(const Value& value, RequestBounds& bounds) {
     if (value.is_off()) {
         bounds.body_rate = 0;
@@ -69,12 +76,20 @@ const Keys<Connections>& connections_keys() {
             .integer("max", &Connections::max, {1, 10'000'000},
                      {"from clients; then an address with more than a quarter makes room for "
                       "others, else 503 and closed"})
+            .live(Live::next_connection)
             .integer("per_ip", &Connections::per_ip, {0, 10'000'000},
                      {"connections of one address; one more is refused (503)", "`0`: no bound"})
+            .live(Live::next_connection)
+            .idle_unless(
+                [](const Config& config) {
+                    return config.connections.per_ip <= config.connections.max;
+                },
+                "it is larger than connections.max")
             .own("new_per_ip", kind::off_or(kind::type("rate")), read_new_per_ip,
                  {"connections that an address may open in a second, such as `20/s`; more are "
                   "closed before any handshake",
-                  "`off`", "1/s to 1,000,000/s"});
+                  "`off`", "1/s to 1,000,000/s"})
+            .live(Live::next_connection);
     return keys;
 }
 
@@ -83,9 +98,12 @@ const Keys<RequestBounds>& request_bounds_keys() {
         Keys<RequestBounds>()
             .size("header_bytes", &RequestBounds::header_bytes, {1'024, kHeadBytesMax},
                   {"the whole head, of requests and of the upstream's answers (502)"})
+            .live(Live::next_connection_of_http2)
             .integer("headers", &RequestBounds::headers, {1, 10'000}, {"how many fields, likewise"})
+            .live(Live::next_connection_of_http2)
             .size("uri_bytes", &RequestBounds::uri_bytes, {64, kHeadBytesMax},
                   {"the target of a request"})
+            .live(Live::next_connection_of_http2)
             .own("body_bytes", kind::type("size"), read_body_bytes,
                  {"a body; a route may have its own", "`unlimited`"})
             .own(
@@ -104,6 +122,7 @@ const Keys<Timeouts>& timeouts_keys() {
     static const auto keys =
         Keys<Timeouts>()
             .duration("request_head", &Timeouts::request_head, {}, {"to receive a head"})
+            .live(Live::next_connection_of_http2)
             .duration("request_body", &Timeouts::request_body, {},
                       {"silence inside a body while the client [has room to "
                        "send](http2.md#memory), and the head start that `body_rate` allows"})
@@ -125,20 +144,21 @@ const Keys<Timeouts>& timeouts_keys() {
             .duration("tls_handshake", &Timeouts::tls_handshake, {},
                       {"for a [PROXY header](#behind-a-balancer-that-does-not-speak-http) and the "
                        "handshake of TLS together"})
+            .live(Live::next_connection)
+            .idle_unless(waits_first, "no listener has `tls` or `proxy_protocol`")
             .duration("tunnel_idle", &Timeouts::tunnel_idle, {},
                       {"silence of both ends of a [WebSocket](tunnels.md), after which Tidegate "
                        "closes it"})
+            .idle_unless(has_tunnels, kNoTunnels)
             .duration(
                 "drain_tunnels", &Timeouts::drain_tunnels, {milliseconds{0}, hours{24}},
-                {"over which Tidegate closes the WebSockets, one after the other, when stopping"});
+                {"over which Tidegate closes the WebSockets, one after the other, when stopping"})
+            .idle_unless(has_tunnels, kNoTunnels);
     return keys;
 }
 
 void read_connections(const Value& value, Config& config) {
-    Section section = connections_keys().read(value, config.connections);
-    if (config.connections.per_ip > config.connections.max) {
-        section.find("per_ip")->warn("has no effect: it is larger than connections.max");
-    }
+    connections_keys().read(value, config.connections);
 }
 
 void read_limits_on_requests(const Value& value, Config& config) {
@@ -157,12 +177,6 @@ void read_timeouts(const Value& value, Config& config) {
     if (section.find("shutdown_delay")) {
         config.timeouts.shutdown_delay_origin = Timeouts::Origin::written;
     }
-    const auto waits_first = [](const Listen& one) { return one.proxy_protocol || one.tls; };
-    const auto handshake = section.find("tls_handshake");
-    if (handshake && std::none_of(config.listen.begin(), config.listen.end(), waits_first)) {
-        handshake->warn("has no effect: no listener has `tls` or `proxy_protocol`");
-    }
-    warn_without_tunnels(section, config);
 }
 
 }  // namespace tidegate::config

@@ -104,13 +104,16 @@ const Keys<Http2>& http2_keys() {
             .integer("streams", &Http2::streams, {1, 10'000},
                      {"requests that an HTTP/2 connection may have in service at a time; more are "
                       "refused (`REFUSED_STREAM`) and not counted"})
+            .live(Live::next_connection)
             .size("stream_window", &Http2::stream_window, {kStreamWindowMin, kWindowMax},
                   {"how much of a request's body may be on its way (the stream's window)", "",
                    "1 KiB to 2 GiB - 1; at most `connection_window`"})
+            .live(Live::next_connection)
             .size("connection_window", &Http2::connection_window,
                   {kConnectionWindowMin, kWindowMax},
                   {"the same for all bodies of a connection together", "",
                    "65,535 B to 2 GiB - 1; at most `buffered`"})
+            .live(Live::next_connection)
             .size("buffered", &Http2::buffered, {kConnectionWindowMin, kBufferedMax},
                   {"bodies that a thread holds for all its HTTP/2 connections; beyond, Tidegate "
                    "lets clients of addresses with more than their share send no more until "
@@ -118,11 +121,13 @@ const Keys<Http2>& http2_keys() {
             .integer("cookie_crumbs", &Http2::cookie_crumbs, {1, 10'000},
                      {"`cookie` fields of a request that count as one in "
                       "`limits_on_requests.headers`; more: 431"})
+            .live(Live::next_connection)
             .own("abuse", kind::map(abuse_keys()),
                  [](const Value& abuse, Http2& http2) { abuse_keys().read(abuse, http2); },
                  {"`{burst, per}`: frames of a connection that serve no request, such as resets, "
                   "`SETTINGS`, `PING`; beyond, Tidegate closes it (`ENHANCE_YOUR_CALM`)",
-                  "`{burst: 1000, per: 100/s}`"});
+                  "`{burst: 1000, per: 100/s}`"})
+            .live(Live::next_connection);
     return keys;
 }
 
@@ -142,12 +147,6 @@ void read_http2(const Value& value, Config& config) {
                "the streams of a connection share its window");
     check_fits(section, connection, {"buffered", http2.buffered},
                "a thread holds the bodies of all its connections in it");
-    const auto takes = [](const Listen& one) { return one.takes_http2; };
-    if (std::none_of(config.listen.begin(), config.listen.end(), takes)) {
-        value.warn(
-            "has no effect: no listener takes HTTP/2. Give one `tls`, without `http: [http1]`, or "
-            "`http: [h2, http1]`");
-    }
 }
 
 }  // namespace tidegate::config

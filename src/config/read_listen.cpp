@@ -131,6 +131,38 @@ void read_socket_file(Section& section, const std::optional<Address>& address, S
     }
 }
 
+// What a reload cannot change of a listener. New certificates and all else of `tls`, `http` and
+// `half_close` are for connections that clients open from then on; a redirect's port is for the
+// next request. The file of a Unix socket gets its permissions when the configuration is put in
+// force.
+Listen lasting(Listen listen) {
+    if (listen.tls) listen.is_https = false;  // the row of `tls` says whether it is on
+    listen.tls.reset();
+    listen.takes_http1 = listen.takes_http2 = true;
+    listen.half_close = false;
+    listen.hsts = {};
+    listen.redirect_port = {};
+    listen.socket_file = {};
+    return listen;
+}
+
+std::string why_listeners_need_restart(const ConfigChange& change) {
+    const auto& running = change.running.listen;
+    const auto& next = change.next.listen;
+    const bool is_same = std::is_permutation(
+        running.begin(), running.end(), next.begin(), next.end(),
+        [](const Listen& one, const Listen& other) { return lasting(one) == lasting(other); });
+    return is_same ? "" : "`listen` cannot change";
+}
+
+std::string why_admin_needs_restart(const ConfigChange& change) {
+    const auto address = [](const Config& config) {
+        return config.admin ? std::optional(config.admin->address) : std::nullopt;
+    };
+    const bool is_same = address(change.running) == address(change.next);
+    return is_same ? "" : "the address of `admin` cannot change";
+}
+
 // By the positions of their listeners.
 using Redirects = std::vector<std::pair<std::size_t, Value>>;
 
@@ -184,13 +216,16 @@ const Rows& listener_keys() {
                   "`unix:/path`; or `systemd:NAME`",
                   "required"})
             .required("`address: 8080`")
+            .restart(why_listeners_need_restart)
             .key("mode", kind::written(kModeSchema),
                  {"of a Unix socket: the permissions of its file, such as `\"0660\"`; a program "
                   "that may write to the file may connect",
                   "what the umask leaves", "three octal digits"})
+            .live(Live::next_request)
             .key("group", kind::type("text"),
                  {"of a Unix socket: the group of its file, a name or a number",
                   "that of the process", "one that the process may give"})
+            .live(Live::next_request)
             .key("trusted", kind::toggle(),
                  {"for a Unix socket: believe its peers about their clients", "`off`"})
             .key("proxy_protocol", kind::any({kind::toggle(), kind::map(proxy_protocol_keys())}),
@@ -225,8 +260,10 @@ const Rows& listener_keys() {
                   "no space at its ends, no controls"})
             .key("tls", kind::off_or(kind::map(listener_tls_keys())),
                  {"clients speak [TLS with Tidegate](#tls-of-a-listener): a map of the keys below, "
-                  "or `off`",
+                  "or `off`. To turn it on or off at an address needs a restart",
                   "`off`", "not for a Unix socket"})
+            .restart(why_tls_needs_restart)
+            .live(Live::next_connection)
             .key("redirect", redirect_kind(),
                  {"`https`: Tidegate answers each request with [a redirect to "
                   "https](#from-http-to-https); or `{to, port}`",
@@ -236,10 +273,12 @@ const Rows& listener_keys() {
                   "(1.1 and 1.0) or a list of both; `http1` alone turns HTTP/2 off",
                   "`[h2, http1]` with `tls`, else `[http1]`; of `envoy_grpc` `[h2]`",
                   "at least one"})
+            .live(Live::next_connection)
             .key("half_close", kind::toggle(),
                  {"`on`: a client of HTTP/1 that closes only its sending side still gets its "
                   "answers. `off`: it [has left](operating.md#clients-that-leave)",
-                  "`off`", "only where `http` has `http1`"});
+                  "`off`", "only where `http` has `http1`"})
+            .live(Live::next_connection);
     return keys;
 }
 
@@ -249,15 +288,19 @@ const Rows& admin_keys() {
             .key("address", kind::type("listen_address"),
                  {"`127.0.0.1:9901`, or `unix:/path`", "required"})
             .required("`address: 127.0.0.1:9901`")
+            .restart(why_admin_needs_restart)
             .key("mode", kind::written(kModeSchema),
                  {"of a Unix socket: the permissions of its file, such as `\"0660\"`",
                   "what the umask leaves", "three octal digits"})
+            .live(Live::next_request)
             .key("group", kind::type("text"),
                  {"of a Unix socket: the group of its file, a name or a number",
                   "that of the process", "one that the process may give"})
+            .live(Live::next_request)
             .key("token", kind::type("secret"),
                  {"what every request but metrics and health must bring",
-                  "none: only this machine may ask", "no space at its ends, no controls"});
+                  "none: only this machine may ask", "no space at its ends, no controls"})
+            .live(Live::next_request);
     return keys;
 }
 
@@ -558,7 +601,12 @@ const Rows& check_keys() {
                                  .key("secret", kind::type("secret"),
                                       {"with which [reservations](check-api.md#reserve-and-settle) "
                                        "are sealed; the same for all replicas",
-                                       "drawn at the start", "at least 16 bytes"});
+                                       "drawn at the start", "at least 16 bytes"})
+                                 .restart([](const ConfigChange& change) -> std::string {
+                                     const bool is_same =
+                                         change.running.check_secret == change.next.check_secret;
+                                     return is_same ? "" : "`check.secret` cannot change";
+                                 });
     return keys;
 }
 

@@ -136,7 +136,8 @@ const Keys<Listen>& redirect_keys() {
                  {"`https`", "required", "the only choice"})
             .required("`to: https`")
             .integer("port", &Listen::redirect_port, {1, kTargetPortMax},
-                     {"where clients reach `https`", "that of the listener with `tls`"});
+                     {"where clients reach `https`", "that of the listener with `tls`"})
+            .live(Live::next_request);
     return keys;
 }
 
@@ -189,6 +190,20 @@ std::optional<Target> find_target(const Config& config) {
 
 }  // namespace
 
+// Clients have to speak something else at such an address.
+std::string why_tls_needs_restart(const ConfigChange& change) {
+    std::string shown;
+    for (const Listen& listen : change.next.listen) {
+        const auto is_other = [&](const Listen& one) {
+            return one.address == listen.address && one.tls.has_value() != listen.tls.has_value();
+        };
+        const auto& running = change.running.listen;
+        if (std::none_of(running.begin(), running.end(), is_other)) continue;
+        shown += (shown.empty() ? "" : ", ") + quote(listen.address.to_string());
+    }
+    return shown.empty() ? "" : "`listen`: `tls` of " + shown + " cannot be turned on or off";
+}
+
 const Rows& listener_tls_keys() {
     static const auto keys =
         Rows("a map: `{certificate: site.pem, key: site.key}`")
@@ -232,7 +247,8 @@ const Rows& listener_tls_keys() {
             .key("hsts", kind::off_or(kind::type("long_duration")),
                  {"how long browsers use only `https` for this host (`Strict-Transport-Security`): "
                   "a duration, or years such as `1y`",
-                  "`off`", "1 s to 10 y, whole seconds; only of `proxy`"});
+                  "`off`", "1 s to 10 y, whole seconds; only of `proxy`"})
+            .live(Live::next_request);
     return keys;
 }
 

@@ -101,19 +101,14 @@ void read_route_forwarding(Section& section, const routing::PathPattern* pattern
     }
 }
 
-void note_forwarding(Section& section, std::initializer_list<std::string_view> keys,
-                     Declared& declared) {
-    for (const std::string_view key : keys) {
-        const auto value = section.find(key);
-        if (value) declared.forwarding.push_back({value->place(), value->name()});
-    }
+IdleRule forwards_nothing() {
+    return {[](const Config& config, const Declared&) { return config.has_face(Face::proxy); },
+            "no listener has `face: proxy`, so Tidegate forwards nothing", true};
 }
 
 // Tunnels of a route: `upgrade`, and the bounds on their messages in `tunnel`.
 
 namespace {
-
-constexpr std::string_view kUpgradeOfRoute = "`upgrade: [websocket]`";
 
 void read_upgrade(const Value& value, Route& route) {
     constexpr ListRule kUpgrades{"a list of what a client may change to: `[websocket]`", "upgrades",
@@ -186,18 +181,13 @@ void read_route_tunnel(Section& section, const Config& config, Route& route) {
     if (!tunnel) return;
     tunnel_keys().read(*tunnel, route.tunnel);
     if (!section.find("upgrade")) {
-        tunnel->warn("has no effect: the route has no " + std::string(kUpgradeOfRoute));
+        tunnel->warn("has no effect: the route has no `upgrade: [websocket]`");
     }
 }
 
-void warn_without_tunnels(Section& timeouts, const Config& config) {
-    const bool has_tunnels = std::any_of(config.routes.begin(), config.routes.end(),
-                                         [](const Route& route) { return route.takes_websockets; });
-    if (has_tunnels) return;
-    for (const std::string_view key : {"tunnel_idle", "drain_tunnels"}) {
-        const auto value = timeouts.find(key);
-        if (value) value->warn("has no effect: no route has " + std::string(kUpgradeOfRoute));
-    }
+bool has_tunnels(const Config& config) {
+    return std::any_of(config.routes.begin(), config.routes.end(),
+                       [](const Route& route) { return route.takes_websockets; });
 }
 
 // `cost` of a route: what a request takes of each limit.

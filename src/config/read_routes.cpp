@@ -356,8 +356,6 @@ void read_route(const Value& value, Config& config, Declared& declared, RouteNam
     if (paths) check_hash(section.find("upstream").value_or(value), config, route);
     read_route_forwarding(section, paths ? &*paths : nullptr, config, route);
     read_route_tunnel(section, config, route);
-    note_forwarding(
-        section, {"upstream", "timeouts", "strip_prefix", "buffer", "upgrade", "tunnel"}, declared);
     if (const auto identity = section.find("identity")) {
         read_route_identity(*identity, config, route);
     }
@@ -436,21 +434,27 @@ const Rows& route_keys() {
                   "[what it matches](#names-of-limits)"})
             .key("upstream", kind::type("name"),
                  {"one of `upstreams`", "the one at the top, else the only one"})
+            .idle(forwards_nothing())
             .key("timeouts", kind::map(route_timeouts_keys()), {"in place of the upstream's"})
+            .idle(forwards_nothing())
             .key("limits_on_requests", kind::map(route_bounds_keys()),
                  {"in place of the global bounds"})
             .key("strip_prefix", kind::type("path"),
                  {"`/api`: the upstream gets the path without it: [matching](#matching)", "none",
                   "a literal prefix of `match.path`"})
+            .idle(forwards_nothing())
             .key("buffer", kind::type("held_bytes"),
                  {"how much of every body Tidegate [reads first](#bodies-that-are-held), also of "
                   "longer ones and those of unknown length",
                   "`off`", "1 B to 16 MiB, at most the route's `body_bytes`"})
+            .idle(forwards_nothing())
             .key("upgrade", kind::one_or_more(kind::word({"websocket"}), {1, 4}),
                  {"which protocols clients may change to: `[websocket]`, for "
                   "[WebSockets](tunnels.md). On other routes Tidegate drops `Upgrade`",
                   "none", "the only choice"})
+            .idle(forwards_nothing())
             .key("tunnel", kind::map(tunnel_keys()), {"bounds of the WebSockets of this route"})
+            .idle(forwards_nothing())
             .key("identity", kind::word({"required", "optional"}),
                  {"`required`: a request without a user gets 401; or `optional`",
                   "by `identity.require`"})

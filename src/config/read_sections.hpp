@@ -69,6 +69,11 @@ const Keys<Log>& log_keys();
 const Keys<Tracing>& tracing_keys();
 const Keys<Telemetry>& telemetry_keys();
 
+// Says where a reload would turn `tls` of a listener on or off.
+std::string why_tls_needs_restart(const ConfigChange& change);
+// Of keys that say how requests are forwarded: one warning for all where no listener does.
+IdleRule forwards_nothing();
+
 // What later sections need from earlier ones and the Config does not have: names that are defined
 // but broken (these are not "unknown"), and the places of definitions, for warnings.
 struct Declared {
@@ -86,12 +91,6 @@ struct Declared {
     // Each health check with a path and without a host; by position in Config::upstreams.
     std::map<std::size_t, Place> checks_without_host;
     std::set<std::size_t> grpc_routes;  // that take calls of gRPC only; by position
-    // Where the configuration says how requests are forwarded: `upstream`, `strip_prefix`, ...
-    struct Setting {
-        Place place;
-        std::string name;  // `routes[0].timeouts`
-    };
-    std::vector<Setting> forwarding;
     // Each `policies: []` of a route without `default_policies` of its own.
     std::vector<Place> empty_policies;
     std::optional<std::size_t> takes_everything;  // the first route that takes every request
@@ -297,11 +296,8 @@ void read_route_forwarding(Section& section, const routing::PathPattern* pattern
                            const Config& config, Route& route);
 // Which tunnels a route takes, and their bounds: `upgrade` and `tunnel` of its `section`.
 void read_route_tunnel(Section& section, const Config& config, Route& route);
-// Warns about times of tunnels where no route takes any. `timeouts`: at the top. After `routes`.
-void warn_without_tunnels(Section& timeouts, const Config& config);
-// Remembers which of these keys say how Tidegate forwards; for warn_about_faces().
-void note_forwarding(Section& section, std::initializer_list<std::string_view> keys,
-                     Declared& declared);
+// Whether some route takes tunnels.
+bool has_tunnels(const Config& config);
 // `identity` of a route: `required` or `optional`.
 void read_route_identity(const Value& value, const Config& config, Route& route);
 // `routes_ignore_case`. Before any route.
@@ -349,8 +345,8 @@ void warn_about_balancing(Section& section, const Upstream& upstream);
 void warn_about_lone_weight(const Value& server);
 // The same, for upstreams and the routes that go to them.
 void warn_about_upstreams(const Config& config, const Declared& declared, Context& context);
-// The same, for settings that no face uses.
-void warn_about_faces(const Config& config, const Declared& declared, Context& context);
+// The same, for `rls` and what Envoy makes of its answers.
+void warn_about_rls(const Config& config, const Declared& declared, Context& context);
 // The same, for pages of other origins.
 void warn_about_cors(const Config& config, const Declared& declared, Context& context);
 // The same, for query parameters that applications may read in another way.

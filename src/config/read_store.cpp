@@ -127,6 +127,7 @@ const Keys<RedisSettings>& redis_keys() {
                  },
                  {"when Redis counts as down, and how Tidegate tries it again"})
             .own("tls", kind::map(redis_tls_keys()), nullptr, {"what else TLS to Redis needs"})
+            .live(Live::next_connection)
             .integer("database", &RedisSettings::database, {0, 65'535},
                      {"with `sentinel`; else it is in the URL"});
     return keys;
@@ -185,14 +186,34 @@ void read_redis(const Value& value, RedisSettings& redis) {
     if (const auto tls = section.find("tls")) read_tls(*tls, redis);
 }
 
+// Which of Redis and memory counts, and for Redis everything: its connections are made of it. But
+// certificates run out; new ones are for connections made from then on.
+std::string why_store_needs_restart(const ConfigChange& change) {
+    const StoreSettings& running = change.running.store;
+    const StoreSettings& next = change.next.store;
+    if (running.index() != next.index()) {
+        return "`store`, from memory to Redis or back, cannot change";
+    }
+    if (!std::holds_alternative<RedisSettings>(running)) return {};
+    auto redis = std::get<RedisSettings>(running);
+    const auto& other = std::get<RedisSettings>(next);
+    if (redis.tls && other.tls) redis.tls = other.tls;
+    if (redis.sentinel && other.sentinel && redis.sentinel->tls && other.sentinel->tls) {
+        redis.sentinel->tls = other.sentinel->tls;
+    }
+    return redis == other ? "" : "`store.redis` cannot change";
+}
+
 }  // namespace
 
 const Rows& store_keys() {
     static const auto keys =
         Rows("`memory`, or a map with `memory` or `redis`")
             .key("memory", kind::map(memory_keys()), {"counts are in this process"})
+            .live(Live::next_request)
             .key("redis", kind::map(redis_keys()),
                  {"counts are in Redis, which several proxies share"})
+            .restart(why_store_needs_restart)
             .one_of_them();
     return keys;
 }
@@ -318,7 +339,8 @@ const Rows& sentinel_keys() {
             .key("username", kind::type("text"), {"the user at the sentinels", "none"})
             .key("password", kind::type("secret"), {"the password at the sentinels", "none"})
             .key("tls", kind::map(redis_tls_keys()),
-                 {"what else TLS to the sentinels needs: the keys of `store.redis.tls`", "none"});
+                 {"what else TLS to the sentinels needs: the keys of `store.redis.tls`", "none"})
+            .live(Live::next_connection);
     return keys;
 }
 

@@ -35,6 +35,12 @@ std::string advice_for(std::string_view section, std::string_view key,
 Section::Section(const Value& value, const KeyRows& keys) : Section(value, keys.wanted()) {
     rows_ = &keys;
     for (const KeyRows::Row& row : keys.rows()) known_.push_back(row.key);
+    for (const Entry& entry : value.node_->entries) {
+        const KeyRows::Row* const row = keys.find(entry.key);
+        if (row == nullptr || !row->idle) continue;
+        const Value written = value.child(entry);
+        value.context().maybe_idle.push_back({{written.place(), written.name()}, &*row->idle});
+    }
 }
 
 Section::Section(const Value& value, std::string_view wanted) : value_(value) {

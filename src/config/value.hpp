@@ -19,6 +19,8 @@
 
 namespace tidegate::config {
 
+struct IdleRule;
+
 // What reading one file needs and collects. Outlives every Value.
 struct Context {
     std::string file;    // as messages name it
@@ -28,6 +30,12 @@ struct Context {
     Occasion occasion = Occasion::start;
     std::vector<Fault> faults;
     std::vector<Fault> warnings;
+    // Keys that are written and may have no effect.
+    struct MaybeIdle {
+        Fault key;  // its name is the message
+        const IdleRule* rule;
+    };
+    std::vector<MaybeIdle> maybe_idle;
     std::vector<std::string> files;  // for Config::files, in the order they were read
     std::vector<FileRead> files_read;
     std::vector<std::string> included;  // paths, see Place::file

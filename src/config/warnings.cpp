@@ -85,7 +85,7 @@ void warn_about(const Config& config, const Declared& declared, Context& context
     warn_about_clients(config, declared, context);
     warn_about_routes(config, declared, context);
     warn_about_upstreams(config, declared, context);
-    warn_about_faces(config, declared, context);
+    warn_about_rls(config, declared, context);
     warn_about_cors(config, declared, context);
 }
 
@@ -215,7 +215,7 @@ void warn_about_readings(const Config& config, const Declared& declared, Context
     warn_about_query_moments(config, declared, context);
 }
 
-// Settings that no listener uses, as none forwards requests.
+// How Envoy takes the answers of `rls`.
 
 namespace {
 
@@ -241,22 +241,9 @@ void warn_about_denial(const Config& config, const Declared& declared, Context& 
 
 }  // namespace
 
-// One warning for all: routes are often shared with a Tidegate that is a proxy.
-void warn_about_faces(const Config& config, const Declared& declared, Context& context) {
+void warn_about_rls(const Config& config, const Declared& declared, Context& context) {
     warn_about_patience(config, declared, context);
     warn_about_denial(config, declared, context);
-    if (config.has_face(Face::proxy) || declared.forwarding.empty()) return;
-    const auto& first = *std::min_element(
-        declared.forwarding.begin(), declared.forwarding.end(), [](const auto& a, const auto& b) {
-            return std::tie(a.place.line, a.place.column) < std::tie(b.place.line, b.place.column);
-        });
-    std::string message =
-        first.name + ": has no effect: no listener has `face: proxy`, so Tidegate forwards nothing";
-    if (const std::size_t more = declared.forwarding.size() - 1; more != 0) {
-        message += "; the same holds for " +
-                   (more == 1 ? "another setting" : std::to_string(more) + " other settings");
-    }
-    context.warnings.push_back({first.place, std::move(message)});
 }
 
 // Settings of `identity` that are valid but probably a mistake.

@@ -25,7 +25,7 @@ CONFIGURATION = (SCHEMA, "docs/configuration.md", "tests/config_bad", *OF_DOCUME
 
 # Kind -> where a change of it says what the thing is: what the paths of its files begin with.
 PLACES = {
-    "configuration key": ("src/config/", "src/app/needs_restart.", UNIT + "config_", *CONFIGURATION),
+    "configuration key": ("src/config/", UNIT + "config_", *CONFIGURATION),
     "metric": ("src/", "docs/operating.md", UNIT, *OF_DOCUMENTS),
     "field of the access log": ("src/", "docs/operating.md", UNIT, *OF_DOCUMENTS),
     "field of answers": ("src/", "docs/limits.md", "docs/faces.md", UNIT, *CONFIGURATION),

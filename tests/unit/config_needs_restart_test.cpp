@@ -4,26 +4,29 @@
 
 #include <doctest/doctest.h>
 
-#include "app/needs_restart.hpp"
+#include "config/config.hpp"
+#include "config/key_documents.hpp"
+#include "config/read_sections.hpp"
 
-namespace tidegate::app::needs_restart_test {
+namespace tidegate::config::needs_restart_test {
 namespace {
 
-config::Config read(const std::string& yaml) {
-    auto loaded = config::load_text("upstream: http://127.0.0.1:3000\n" + yaml, "test.yaml");
+Config read(const std::string& yaml) {
+    auto loaded = load_text("upstream: http://127.0.0.1:3000\n" + yaml, "test.yaml");
     for (const auto& error : loaded.errors) FAIL(error.to_string());
-    const config::Config& read = *loaded.config;
-    config::Config copy;
+    const Config& read = *loaded.config;
+    Config copy;
     copy.listen = read.listen;
     copy.admin = read.admin;
     copy.threads = read.threads;
     copy.store = read.store;
+    copy.check_secret = read.check_secret;
     return copy;
 }
 
 std::vector<std::string> between(const std::string& running, const std::string& next,
                                  std::size_t workers = 2, std::size_t workers_next = 2) {
-    return needs_restart(read(running), read(next), workers, workers_next);
+    return needs_restart({read(running), read(next), workers, workers_next});
 }
 
 // The one message there is, or how many.
@@ -57,8 +60,8 @@ TEST_CASE("needs_restart: other addresses to listen on need one") {
               .starts_with("the address of `admin`"));
 }
 
-config::Config secure(const TlsServerSettings& tls) {
-    config::Config config = read("listen: [127.0.0.1:1, 127.0.0.1:2]\n");
+Config secure(const TlsServerSettings& tls) {
+    Config config = read("listen: [127.0.0.1:1, 127.0.0.1:2]\n");
     config.listen[0].tls = tls;
     config.listen[0].is_https = true;
     return config;
@@ -67,31 +70,31 @@ config::Config secure(const TlsServerSettings& tls) {
 TEST_CASE(
     "needs_restart: all of a listener's `tls`, `http` and `half_close` may change, and where a "
     "redirect leads") {
-    const config::Config running = secure({});
-    config::Config next = secure({.certificates = {{"certificate", "key", {"a"}, "file"}},
-                                  .unknown_names = UnknownNames::refuse,
-                                  .min_version = TlsVersion::tls_1_3,
-                                  .http = HttpVersions::http2,
-                                  .client_auth = {ClientAuth::require, "ca", "crl", 1},
-                                  .ticket_keys = {"k"}});
+    const Config running = secure({});
+    Config next = secure({.certificates = {{"certificate", "key", {"a"}, "file"}},
+                          .unknown_names = UnknownNames::refuse,
+                          .min_version = TlsVersion::tls_1_3,
+                          .http = HttpVersions::http2,
+                          .client_auth = {ClientAuth::require, "ca", "crl", 1},
+                          .ticket_keys = {"k"}});
     next.listen[0].takes_http1 = false;
     next.listen[0].takes_http2 = true;
     next.listen[1].takes_http2 = true;
     next.listen[1].half_close = true;
     next.listen[0].hsts = std::chrono::seconds{1};
     next.listen[1].redirect_port = 8443;
-    CHECK(needs_restart(running, next, 1, 1).empty());
+    CHECK(needs_restart({running, next}).empty());
     next.listen[1].redirects = true;
-    CHECK(only(needs_restart(running, next, 1, 1)).starts_with("`listen` cannot change"));
+    CHECK(only(needs_restart({running, next})).starts_with("`listen` cannot change"));
 }
 
 TEST_CASE("needs_restart: turning `tls` on or off needs one") {
-    const config::Config plain = read("listen: [127.0.0.1:2, 127.0.0.1:1]\n");
+    const Config plain = read("listen: [127.0.0.1:2, 127.0.0.1:1]\n");
     const std::string said =
         "`listen`: `tls` of `127.0.0.1:1` cannot be turned on or off while Tidegate runs: restart "
         "it";
-    CHECK(only(needs_restart(plain, secure({}), 1, 1)) == said);
-    CHECK(only(needs_restart(secure({}), plain, 1, 1)) == said);
+    CHECK(only(needs_restart({plain, secure({})})) == said);
+    CHECK(only(needs_restart({secure({}), plain})) == said);
 }
 
 TEST_CASE(
@@ -130,5 +133,69 @@ TEST_CASE("needs_restart: every part is named, not only the first") {
     CHECK(between("", "listen: 127.0.0.1:1\nthreads: 3\nadmin: off\n", 2, 3).size() == 3);
 }
 
+// What changes each key that only a restart can change.
+struct Example {
+    std::string key;
+    std::string running;
+    std::string next;
+    std::string said;  // the message begins so
+};
+
+const std::vector<Example>& examples() {
+    static const std::vector<Example> all{
+        {"listen[].address", "listen: 127.0.0.1:1\n", "listen: 127.0.0.1:2\n", "`listen`"},
+        {"listen[].tls", "", "", "`listen`: `tls`"},  // has files; see the case above
+        {"admin.address", "admin: off\n", "", "the address of `admin`"},
+        {"check.secret", "listen: {address: 127.0.0.1:1, face: check}\n",
+         "listen: {address: 127.0.0.1:1, face: check}\ncheck: {secret: 0123456789abcdef}\n",
+         "`check.secret`"},
+        {"threads", "threads: 2\n", "threads: 3\n", "`threads`"},
+        {"store.redis", "", "store: {redis: {url: \"redis://h:1/0\"}}\n", "`store`"},
+    };
+    return all;
+}
+
+void add_keys_with_restart(const KeyRows& keys, const std::string& path,
+                           std::vector<std::string>& out) {
+    for (const KeyRows::Row& row : keys.rows()) {
+        const std::string key = path + std::string(row.key);
+        if (row.restart != nullptr) out.push_back(key);
+        if (row.kind.below == nullptr) continue;
+        add_keys_with_restart(*row.kind.below, key + row.kind.steps + ".", out);
+    }
+}
+
+TEST_CASE("needs_restart: each row that has a reason for a restart is asked") {
+    std::vector<std::string> keys;
+    add_keys_with_restart(root_keys(), "", keys);
+    std::vector<std::string> tested;
+    for (const Example& example : examples()) tested.push_back(example.key);
+    CHECK(keys == tested);
+    for (const Example& example : examples()) {
+        if (example.running == example.next) continue;
+        CAPTURE(example.key);
+        const std::string said = only(between(example.running, example.next, 2, 3));
+        CHECK(said.starts_with(example.said));
+        CHECK(said.ends_with(" cannot change while Tidegate runs: restart it"));
+    }
+}
+
+TEST_CASE("needs_restart: the reference says which keys need a restart, and which a connection") {
+    const auto row_of = [](const std::string& key) {
+        const std::string table = key_table(std::vector<std::string>{key});
+        const std::size_t begin = table.find("| `" + key + "` |");
+        return table.substr(begin, table.find('\n', begin) - begin);
+    };
+    for (const char* key : {"threads", "listen[].face", "check.secret", "store.redis.timeout"}) {
+        CHECK(row_of(key).find(" (needs a restart) |") != std::string::npos);
+    }
+    for (const char* key : {"http2.streams", "listen[].http", "timeouts.tls_handshake"}) {
+        CHECK(row_of(key).find(" (for new connections) |") != std::string::npos);
+    }
+    for (const char* key : {"listen[].mode", "store.memory.max_keys", "timeouts.drain"}) {
+        CHECK(row_of(key).find("restart)") == std::string::npos);
+    }
+}
+
 }  // namespace
-}  // namespace tidegate::app::needs_restart_test
+}  // namespace tidegate::config::needs_restart_test
