@@ -1,6 +1,7 @@
 #include "cli/reference_command.hpp"
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 
 #include "app/metrics.hpp"
 #include "base/json.hpp"
+#include "base/utf8.hpp"
 #include "cli/commands.hpp"
 #include "cli/reference_fields.hpp"
 #include "config/key_documents.hpp"
@@ -65,11 +67,28 @@ std::string table_of(const ReferenceArguments& arguments) {
     return arguments.json ? metrics_json(metrics) : metrics_table(metrics);
 }
 
+// What to write instead of what there is no table for.
+std::string hint_for(const ReferenceArguments& arguments) {
+    if (arguments.table != "keys") {
+        return "tidegate: reference: there is no table " + quote(arguments.table) +
+               ": write `keys` and places such as `timeouts`, `metrics`, `log-fields` or "
+               "`denial-fields`";
+    }
+    if (arguments.places.empty()) {
+        return "tidegate: reference: which keys? Write places such as `timeouts` or `listen[].tls`";
+    }
+    std::string places;
+    for (const std::string& place : arguments.places) {
+        const bool is_there = !config::key_table(std::vector{place}).empty();
+        if (!is_there) places += (places.empty() ? "" : ", ") + quote(place);
+    }
+    return "tidegate: reference: there is no key " + places +
+           ": write places such as `timeouts` or `listen[].tls`";
+}
+
 int print_reference(const ReferenceArguments& arguments) {
     const std::string text = table_of(arguments);
-    if (text.empty()) {
-        return complain(exit_code::kWrongUse, "tidegate: reference: there is no such table or key");
-    }
+    if (text.empty()) return complain(exit_code::kWrongUse, hint_for(arguments));
     fmt::print("{}", text);
     return exit_code::kDone;
 }

@@ -338,7 +338,8 @@ inline constexpr std::string_view kRlsOverridePolicy = "rls:override-";
 
 // `rls`: Envoy's rate limit service, and the files that say what it limits.
 struct Rls {
-    rls::Domains domains;         // point into Config::policies
+    rls::Domains domains;                                         // point into Config::policies
+    limit::Algorithm algorithm = limit::Algorithm::fixed_window;  // of a `rate_limit`
     bool counts_all = false;      // `count: all`: what is refused by one limit counts on others
     bool takes_overrides = true;  // limits that callers bring hold in place of those here
     bool denies_unmatched = false;

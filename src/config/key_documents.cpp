@@ -65,8 +65,6 @@ constexpr std::pair<std::string_view, const char*> kTypes[] = {
     {"held_bytes", R"({"anyOf":[{"$ref":"#/$defs/off"},{"$ref":"#/$defs/size"}]})"},
     {"on_store_failure",
      R"({"anyOf":[{"enum":["local","allow","deny"]},{"$ref":"#/$defs/variable"}]})"},
-    {"status",
-     R"({"anyOf":[{"type":"integer","minimum":400,"maximum":599},{"$ref":"#/$defs/number_text"}]})"},
     {"tls_version",
      R"({"description":"A version of TLS: 1.2 or 1.3.","anyOf":[{"enum":["1.2","1.3",1.2,1.3]},{"$ref":"#/$defs/variable"}]})"},
     {"pattern",
@@ -98,17 +96,19 @@ std::string_view about(Live live) {
         case Live::next_request:
             break;
         case Live::next_connection:
-            return " (for new connections)";
+            return " (a change is for new connections)";
         case Live::next_connection_of_http2:
-            return " (over HTTP/2 for new connections)";
+            return " (over HTTP/2, a change is for new connections)";
         case Live::restart:
-            return " (needs a restart)";
+            return " (a change needs a restart)";
     }
     return {};
 }
 
-// What the key is, and when a reload changes it.
+// What the key is, and when a reload changes it. Where only a part of that needs a restart, `what`
+// says which.
 std::string text_of(const KeyRows::Row& row, Live live) {
+    if (row.restart != nullptr && live != Live::restart) return row.what;
     return row.what + std::string(about(live));
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -145,6 +146,14 @@ class RowRules : public KeyRows {
   public:
     using KeyRows::KeyRows;
 
+    void append(std::string_view key, KeyKind kind, const KeyText& text) {
+        this->add(key, std::move(kind), text, {});
+    }
+    // A key that the code behind the section reads.
+    Self&& key(std::string_view key, KeyKind kind, const KeyText& text) && {
+        append(key, std::move(kind), text);
+        return std::move(self());
+    }
     // Every such section has the key; `hint` says what to write.
     Self&& required(std::string_view hint) && {
         rows_.back().needed = hint;
@@ -184,13 +193,6 @@ class Rows : public RowRules<Rows> {
   public:
     using RowRules::RowRules;
 
-    void append(std::string_view key, KeyKind kind, const KeyText& text) {
-        add(key, std::move(kind), text, {});
-    }
-    Rows&& key(std::string_view key, KeyKind kind, const KeyText& text) && {
-        append(key, std::move(kind), text);
-        return std::move(*this);
-    }
     // Such a section has exactly one of the keys.
     Rows&& one_of_them() && {
         is_choice_ = true;
@@ -256,6 +258,13 @@ class Keys : public RowRules<Keys<T>> {
             key, kind::size(range), text, shown_size(T{}.*member),
             [range](const Value& value) { return value.size(range); }, member);
     }
+    Keys&& size_or_unlimited(std::string_view key, std::uint64_t T::*member, std::int64_t min,
+                             const KeyText& text) && {
+        const IntegerRange range{min, std::numeric_limits<std::int64_t>::max()};
+        return std::move(*this).row(
+            key, kind::type("size"), text, {},
+            [range](const Value& value) { return value.size(range, true); }, member);
+    }
     Keys&& fraction(std::string_view key, double T::*member, const KeyText& text) && {
         return std::move(*this).row(
             key, kind::fraction(), text, shown_default(T{}.*member),
@@ -282,10 +291,11 @@ class Keys : public RowRules<Keys<T>> {
             key, kind::map(keys),
             [member, &keys](const Value& value, T& out) { keys.read(value, out.*member); }, text);
     }
-    // A grammar of its own. No `read`: the code behind read() sees to the key.
+    // A grammar of its own.
     Keys&& own(std::string_view key, KeyKind kind, Reader read, const KeyText& text) && {
-        this->add(key, std::move(kind), text, {});
-        readers_.push_back(std::move(read));
+        this->append(key, std::move(kind), text);
+        readers_.resize(this->rows_.size());
+        readers_.back() = std::move(read);
         return std::move(*this);
     }
 
@@ -313,13 +323,14 @@ class Keys : public RowRules<Keys<T>> {
     Keys&& row(std::string_view key, KeyKind&& kind, const KeyText& text, std::string&& unset,
                Read read, M T::*member) && {
         this->add(key, std::move(kind), text, std::move(unset));
-        readers_.push_back([read = std::move(read), member](const Value& value, T& out) {
+        readers_.resize(this->rows_.size());
+        readers_.back() = [read = std::move(read), member](const Value& value, T& out) {
             if (const auto found = read(value)) out.*member = static_cast<M>(*found);
-        });
+        };
         return std::move(*this);
     }
 
-    std::vector<Reader> readers_;  // of rows_
+    std::vector<Reader> readers_;  // of rows_, which may have more; empty: none
 };
 
 }  // namespace tidegate::config

@@ -378,10 +378,12 @@ const Rows& root_keys() {
             .key("identity", kind::map(identity_keys()), {"who the client is"})
             .key("forwarding", kind::map(forwarding_keys()), {"what upstreams learn of the client"})
             .key("limits_on_requests", kind::map(request_bounds_keys()), {"bounds of requests"})
-            .key("upstream", kind::any({kind::type("server_url"), kind::type("name")}),
-                 {"[short form](#the-two-forms): one server by its URL; beside `upstreams` also "
-                  "the name of one of them. It is the last route, `/**`",
-                  "-", "not where Tidegate listens"})
+            .key(
+                "upstream",
+                kind::any({kind::type("server_url"), kind::type("name"), kind::map(server_keys())}),
+                {"[short form](#the-two-forms): one server by its URL, or `{url: URL}`; beside "
+                 "`upstreams` also the name of one of them. It is the last route, `/**`",
+                 "-", "not where Tidegate listens"})
             .idle(forwards_nothing())
             .key("limits", limits_kind(),
                  {"short form: the limits of each address and each user, as the policy `default` "

@@ -145,8 +145,7 @@ TlsSettings read_upstream_tls(const Value& value) {
     Section section(value, upstream_tls_keys());
     TlsSettings tls = read_common(section, "api.internal");
     read_verify(section, tls);
-    section.choice<TlsVersion>("min_version", tls.min_version,
-                               {{"1.2", TlsVersion::tls_1_2}, {"1.3", TlsVersion::tls_1_3}});
+    if (const auto version = section.find("min_version")) read_tls_version(*version, tls);
     section.refuse_others();
     if (faults.size() == faults_before) {
         // OpenSSL checks more, such as the length of keys.

@@ -55,11 +55,6 @@ void read_new_per_ip(const Value& value, Connections& connections) {
     connections.new_per_ip = static_cast<std::uint32_t>(rate->quota);
 }
 
-void read_body_bytes(const Value& value, RequestBounds& bounds) {
-    const auto bytes = value.size({0, std::numeric_limits<std::int64_t>::max()}, true);
-    if (bytes) bounds.body_bytes = *bytes;
-}
-
 void read_hold_aborted(const Value& value, Timeouts& timeouts) {
     if (value.is_off()) {
         value.fault("`off` is not a duration: write `0s` to free such slots at once");
@@ -104,8 +99,8 @@ const Keys<RequestBounds>& request_bounds_keys() {
             .size("uri_bytes", &RequestBounds::uri_bytes, {64, kHeadBytesMax},
                   {"the target of a request"})
             .live(Live::next_connection_of_http2)
-            .own("body_bytes", kind::type("size"), read_body_bytes,
-                 {"a body; a route may have its own", "`unlimited`"})
+            .size_or_unlimited("body_bytes", &RequestBounds::body_bytes, 0,
+                               {"a body; a route may have its own", "`unlimited`"})
             .own(
                 "body_rate",
                 kind::off_or(kind::any(

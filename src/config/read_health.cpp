@@ -169,11 +169,11 @@ const Keys<HealthCheck>& health_check_keys() {
             .own("path", kind::type("path"), read_check_path,
                  {"what a `GET` asks for", "required without `tcp` and `grpc`",
                   "begins with `/`; 1,024 bytes"})
-            .own("tcp", kind::toggle(), nullptr,
+            .key("tcp", kind::toggle(),
                  {"`on` instead of `path`: connect, and send nothing. The word `tcp` alone is "
                   "`{tcp: on}`",
                   "`off`"})
-            .own("grpc", kind::type("text"), nullptr,
+            .key("grpc", kind::type("text"),
                  {"instead of `path`: the service that [the check asks "
                   "about](upstreams.md#checks-by-grpc), such as `api.Users`; `on` asks about the "
                   "server as a whole",
@@ -194,7 +194,7 @@ const Keys<HealthCheck>& health_check_keys() {
                 {"statuses of a healthy server: `204`, `200-399`, or a list", "`200-399`",
                  "100 to 599, at most 32 of them; with `path`"})
             .duration("every", &HealthCheck::every, {kEveryMin, hours{1}}, {"how often"})
-            .own("timeout", kind::type("duration"), nullptr,
+            .key("timeout", kind::type("duration"),
                  {"for a whole check, connecting included", "`2s`, or `every` if that is less",
                   "1 ms to `every`"})
             .integer("unhealthy_after", &HealthCheck::unhealthy_after, {1, kChecksMax},

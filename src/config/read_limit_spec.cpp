@@ -372,9 +372,9 @@ const Keys<LimitSpec>& limit_keys() {
                  {"how far ahead a moment may be (`schedule`)", "`31day`", "0 to ten years"})
             .word<bool>("past", &LimitSpec::forward_past, {{"now", false}, {"forward", true}},
                         {"count what is past as `now`, or `forward` it uncounted (`schedule`)"})
-            .own("at", kind::map(moment_keys()), nullptr,
+            .key("at", kind::map(moment_keys()),
                  {"`{header: NAME}` or `{query: NAME}`: the moment (`schedule`)", "required"})
-            .own("per", kind::type("duration"), nullptr,
+            .key("per", kind::type("duration"),
                  {"in which time; not for `concurrency` and calendar anchors", "required",
                   "1 ms to ten years"})
             .own("precision", kind::type("duration"), time_of(&LimitSpec::precision),

@@ -84,8 +84,7 @@ std::string objection_to(const Address& address, const Config& config, bool shar
     return {};
 }
 
-void read_half_close(Section& section, Listen& listen) {
-    section.toggle("half_close", listen.half_close);
+void check_half_close(Section& section, const Listen& listen) {
     if (!listen.half_close || listen.takes_http1) return;
     section.find("half_close")
         ->fault(
@@ -131,6 +130,147 @@ void read_socket_file(Section& section, const std::optional<Address>& address, S
     }
 }
 
+constexpr std::string_view kNoSenders =
+    "the networks of your balancers are missing: write `proxy_protocol: {from: [10.0.0.0/8]}`. "
+    "Tidegate closes connections from any other address";
+
+void read_protocol(const Value& value, bool is_unix, Listen& listen) {
+    ProxyProtocol proxy_protocol;
+    if (value.is_map()) {
+        Section section(value, proxy_protocol_keys());
+        const auto from = section.find("from");
+        if (from && is_unix) {
+            from->fault(
+                "peers of a Unix socket have no address: write `proxy_protocol: on`, and let the "
+                "file permissions of the socket admit only your balancer");
+        } else if (from) {
+            proxy_protocol.from = read_networks(
+                *from, "the list is empty: Tidegate would close every connection",
+                "this network contains every address, so any machine that can connect may claim "
+                "any address: list the networks of your balancers");
+        }
+        section.refuse_others();
+        if (!from && !is_unix) value.fault(std::string(kNoSenders));
+    } else if (value.is_off() || (is_unix && !value.toggle())) {
+        return;
+    } else if (!is_unix) {
+        return value.fault(std::string(kNoSenders));
+    }
+    listen.proxy_protocol = std::move(proxy_protocol);
+}
+
+bool is_loopback(const IpAddress& ip) {
+    constexpr std::uint8_t kLoopbackNet = 127;
+    if (ip.v4) return ip.bytes[0] == kLoopbackNet;
+    return std::all_of(ip.bytes.begin(), ip.bytes.end() - 1, [](auto byte) { return byte == 0; }) &&
+           ip.bytes.back() == 1;
+}
+
+void read_path_prefix(const Value& value, Listen& listen) {
+    auto prefix = value.text("a path such as `/check`");
+    if (!prefix) return;
+    if (!prefix->starts_with('/') || prefix->ends_with('/')) {
+        value.fault(quote(*prefix) +
+                    " must begin with `/` and end without it, as `path_prefix` of Envoy: `/check`");
+        return;
+    }
+    listen.path_prefix = std::move(*prefix);
+}
+
+bool others_can_connect(const Address& address) {
+    if (address.is_unix()) return false;
+    const auto ip = parse_scoped_ip(address.host);
+    return !ip || !is_loopback(*ip);
+}
+
+// A `from` that lists every network admits every machine, but a token keeps others out.
+void warn_about_strangers(const Value& from, const Listen& listen) {
+    const auto is_everyone = [](const IpNetwork& network) { return network.prefix == 0; };
+    const auto everyone = std::find_if(listen.from.begin(), listen.from.end(), is_everyone);
+    if (everyone == listen.from.end() || !listen.token.empty()) return;
+    const std::string shown = quote(everyone->address.to_string() + "/0");
+    if (listen.face == Face::check) {
+        from.warn(shown +
+                  " lets every machine that can connect spend any client's units: list the "
+                  "networks of the programs that ask, or add `token: file:check.token`");
+    } else {
+        from.warn(shown +
+                  " lets every machine that can connect ask, and a question can name any client: "
+                  "list the networks of your gateways, such as `10.0.0.0/8`");
+    }
+}
+
+// A peer that reaches such a listener speaks for every client.
+void check_reach(const Section& section, const std::optional<Value>& from, const Listen& listen,
+                 const Address& address) {
+    // A balancer on this machine forwards requests of others.
+    if (!others_can_connect(address) && !listen.proxy_protocol) return;
+    if (from) warn_about_strangers(*from, listen);
+    if (!listen.from.empty() || !listen.token.empty()) return;
+    if (listen.face == Face::check) {
+        section.value().fault(
+            "who may ask here? A call can spend anybody's units, and this address can be reached "
+            "from other machines: add `token: file:check.token`, or `from: [10.0.0.0/8]` with the "
+            "networks of those who ask, or listen on 127.0.0.1");
+        return;
+    }
+    section.value().fault(
+        "who may ask here? A gateway's question can name any client, and this address can be "
+        "reached from other machines: add `from: [10.0.0.0/8]` with the networks of your "
+        "gateways, or listen on 127.0.0.1");
+}
+
+void read_face(Section& section, const std::optional<Address>& address, Listen& listen) {
+    const auto dialect = section.find("dialect");
+    const auto prefix = section.find("path_prefix");
+    const auto from = section.find("from");
+    const auto token = section.find("token");
+    const auto refuse = [](const std::optional<Value>& value, const char* why) {
+        if (value) value->fault(why);
+    };
+    if (listen.face != Face::check) refuse(token, "only with `face: check`");
+    if (listen.face != Face::proxy) {
+        refuse(section.find("forwarded_proto"),
+               "only with `face: proxy`: no request is forwarded from here");
+    }
+    if (listen.face == Face::proxy) {
+        for (const auto& value : {dialect, prefix, from}) {
+            refuse(value, "only with `face: forward_auth`: clients ask a proxy themselves");
+        }
+        return;
+    }
+    if (from) {
+        listen.from = read_networks(*from, "the list is empty: no gateway could ask");
+    }
+    if (listen.face == Face::check) {
+        refuse(dialect, "only with `face: forward_auth`");
+        refuse(prefix, "only with `face: forward_auth`");
+        if (token) listen.token = read_bearer_token(*token).value_or("");
+        if (address) check_reach(section, from, listen, *address);
+        return;
+    }
+    if (listen.face == Face::envoy_grpc) {
+        refuse(dialect, "only with `face: forward_auth`");
+        refuse(prefix, "only with `face: forward_auth`");
+        if (address) check_reach(section, from, listen, *address);
+        return;
+    }
+    if (section.need("dialect",
+                     "`dialect: nginx` (auth_request), `ingress-nginx` (auth-url), `forwarded` "
+                     "(Traefik, Caddy) or `envoy` (ext_authz over HTTP)")) {
+        const auto chosen = dialect->choice<Dialect>({{"nginx", Dialect::nginx},
+                                                      {"ingress-nginx", Dialect::ingress_nginx},
+                                                      {"forwarded", Dialect::forwarded},
+                                                      {"envoy", Dialect::envoy}});
+        listen.dialect = chosen.value_or(listen.dialect);
+    }
+    if (prefix) read_path_prefix(*prefix, listen);
+    if (prefix && listen.dialect != Dialect::envoy) {
+        prefix->fault("only with `dialect: envoy`: other gateways send the path in a field");
+    }
+    if (address) check_reach(section, from, listen, *address);
+}
+
 // What a reload cannot change of a listener. New certificates and all else of `tls`, `http` and
 // `half_close` are for connections that clients open from then on; a redirect's port is for the
 // next request. The file of a Unix socket gets its permissions when the configuration is put in
@@ -171,22 +311,20 @@ void read_listener(const Value& value, Config& config, Redirects& redirects) {
     std::optional<Address> address;
     std::optional<Value> redirect;
     if (value.is_map()) {
-        Section section(value, listener_keys());
-        if (const auto at = section.need("address")) {
-            address = read_listener_address(*at);
-        }
+        Section section = listener_keys().read(value, listen);
+        if (const auto at = section.need("address")) address = read_listener_address(*at);
         read_socket_file(section, address, listen.socket_file);
-        section.toggle("trusted", listen.trusted);
         if (address && listen.trusted && !address->is_unix() && !address->is_inherited()) {
             section.find("trusted")->fault(
                 "only a Unix socket can be `trusted`; list proxies that connect over TCP in "
                 "identity.client_ip.trusted_proxies");
         }
-        read_balancer(section, address, listen);
+        if (const auto protocol = section.find("proxy_protocol")) {
+            read_protocol(*protocol, address && address->is_unix(), listen);
+        }
         read_face(section, address, listen);
         redirect = read_listener_tls(section, address, listen);
-        read_half_close(section, listen);
-        section.refuse_others();
+        check_half_close(section, listen);
     } else {
         address = read_listener_address(value);
     }
@@ -207,9 +345,9 @@ void read_listener(const Value& value, Config& config, Redirects& redirects) {
 
 }  // namespace
 
-const Rows& listener_keys() {
+const Keys<Listen>& listener_keys() {
     static const auto keys =
-        Rows()
+        Keys<Listen>()
             .key("address",
                  kind::any({kind::type("listen_address"), kind::type("inherited_socket")}),
                  {"`8080` or `:8080` (IPv6 and IPv4), `127.0.0.1:8080`, `[::1]:8080`, "
@@ -226,22 +364,27 @@ const Rows& listener_keys() {
                  {"of a Unix socket: the group of its file, a name or a number",
                   "that of the process", "one that the process may give"})
             .live(Live::next_request)
-            .key("trusted", kind::toggle(),
-                 {"for a Unix socket: believe its peers about their clients", "`off`"})
+            .toggle("trusted", &Listen::trusted,
+                    {"for a Unix socket: believe its peers about their clients"})
             .key("proxy_protocol", kind::any({kind::toggle(), kind::map(proxy_protocol_keys())}),
                  {"each connection begins with a [PROXY "
                   "header](#behind-a-balancer-that-does-not-speak-http), version 1 or 2: `{from}`, "
                   "`on` for a Unix socket, or `off`",
                   "`off`"})
-            .key("forwarded_proto", kind::word({"http", "https"}),
-                 {"what clients speak to the balancer in front, `http` or `https`: Tidegate tells "
-                  "upstreams so in `X-Forwarded-Proto` and `Forwarded`",
-                  "`http`", "only of `proxy`, without `tls`"})
-            .key("face", kind::word({"proxy", "forward_auth", "check", "envoy_grpc"}),
-                 {"how Tidegate is asked: `proxy` forwards requests, `forward_auth` answers the "
-                  "[questions of a gateway](faces.md), `check` those of [programs](check-api.md), "
-                  "`envoy_grpc` those of [Envoy by gRPC](envoy-grpc.md)",
-                  "`proxy`"})
+            .word<bool>(
+                "forwarded_proto", &Listen::is_https, {{"http", false}, {"https", true}},
+                {"what clients speak to the balancer in front, `http` or `https`: Tidegate tells "
+                 "upstreams so in `X-Forwarded-Proto` and `Forwarded`",
+                 "`http`", "only of `proxy`, without `tls`"})
+            .word<Face>(
+                "face", &Listen::face,
+                {{"proxy", Face::proxy},
+                 {"forward_auth", Face::forward_auth},
+                 {"check", Face::check},
+                 {"envoy_grpc", Face::envoy_grpc}},
+                {"how Tidegate is asked: `proxy` forwards requests, `forward_auth` answers the "
+                 "[questions of a gateway](faces.md), `check` those of [programs](check-api.md), "
+                 "`envoy_grpc` those of [Envoy by gRPC](envoy-grpc.md)"})
             .key(
                 "dialect", kind::word({"nginx", "ingress-nginx", "forwarded", "envoy"}),
                 {"of `forward_auth`: [how the gateway says](faces.md#the-dialects) which request "
@@ -260,7 +403,7 @@ const Rows& listener_keys() {
                   "no space at its ends, no controls"})
             .key("tls", kind::off_or(kind::map(listener_tls_keys())),
                  {"clients speak [TLS with Tidegate](#tls-of-a-listener): a map of the keys below, "
-                  "or `off`. To turn it on or off at an address needs a restart",
+                  "or `off`. Turning it on or off needs a restart, all else is for new connections",
                   "`off`", "not for a Unix socket"})
             .restart(why_tls_needs_restart)
             .live(Live::next_connection)
@@ -274,10 +417,10 @@ const Rows& listener_keys() {
                   "`[h2, http1]` with `tls`, else `[http1]`; of `envoy_grpc` `[h2]`",
                   "at least one"})
             .live(Live::next_connection)
-            .key("half_close", kind::toggle(),
-                 {"`on`: a client of HTTP/1 that closes only its sending side still gets its "
-                  "answers. `off`: it [has left](operating.md#clients-that-leave)",
-                  "`off`", "only where `http` has `http1`"})
+            .toggle("half_close", &Listen::half_close,
+                    {"`on`: a client of HTTP/1 that closes only its sending side still gets its "
+                     "answers. `off`: it [has left](operating.md#clients-that-leave)",
+                     "`off`", "only where `http` has `http1`"})
             .live(Live::next_connection);
     return keys;
 }
@@ -317,6 +460,19 @@ std::optional<std::uint32_t> find_group(const std::string& group) {
     const FileWait wait("/etc/group");
     ::getgrnam_r(group.c_str(), &entry, memory.data(), memory.size(), &found);
     return found == nullptr ? std::nullopt : std::optional<std::uint32_t>(entry.gr_gid);
+}
+
+IpNetworks read_networks(const Value& value, std::string_view if_empty,
+                         const std::string& about_every) {
+    const ListRule networks{"a network or a list of networks", "networks", 10'000, if_empty};
+    std::vector<IpNetwork> read;
+    for (const Value& item : value.one_or_more(networks)) {
+        const auto network = read_network(item);
+        if (!network) continue;
+        if (network->prefix == 0 && !about_every.empty()) item.warn(about_every);
+        read.push_back(*network);
+    }
+    return IpNetworks(std::move(read));
 }
 
 bool resolve_socket(const Value& value, Address& address) {
@@ -389,53 +545,6 @@ void read_admin(const Value& value, Config& config) {
     config.admin = std::move(admin);
 }
 
-namespace {
-
-constexpr std::string_view kNoSenders =
-    "the networks of your balancers are missing: write `proxy_protocol: {from: [10.0.0.0/8]}`. "
-    "Tidegate closes connections from any other address";
-
-void read_senders(const Value& value, ProxyProtocol& proxy_protocol) {
-    constexpr ListRule kSenders{"a network or a list of networks", "networks", 10'000,
-                                "the list is empty: Tidegate would close every connection"};
-    std::vector<IpNetwork> from;
-    for (const Value& item : value.one_or_more(kSenders)) {
-        const auto network = read_network(item);
-        if (!network) continue;
-        if (network->prefix == 0) {
-            item.warn(
-                "this network contains every address, so any machine that can connect may claim "
-                "any address: list the networks of your balancers");
-        }
-        from.push_back(*network);
-    }
-    proxy_protocol.from = IpNetworks(std::move(from));
-}
-
-void read_protocol(const Value& value, bool is_unix, Listen& listen) {
-    ProxyProtocol proxy_protocol;
-    if (value.is_map()) {
-        Section section(value, proxy_protocol_keys());
-        const auto from = section.find("from");
-        if (from && is_unix) {
-            from->fault(
-                "peers of a Unix socket have no address: write `proxy_protocol: on`, and let the "
-                "file permissions of the socket admit only your balancer");
-        } else if (from) {
-            read_senders(*from, proxy_protocol);
-        }
-        section.refuse_others();
-        if (!from && !is_unix) value.fault(std::string(kNoSenders));
-    } else if (value.is_off() || (is_unix && !value.toggle())) {
-        return;
-    } else if (!is_unix) {
-        return value.fault(std::string(kNoSenders));
-    }
-    listen.proxy_protocol = std::move(proxy_protocol);
-}
-
-}  // namespace
-
 const Rows& proxy_protocol_keys() {
     static const auto keys =
         Rows().key("from", kind::one_or_more(kind::type("network"), {1, 10'000}),
@@ -449,88 +558,6 @@ bool ProxyProtocol::admits(const std::optional<IpAddress>& peer) const {
     return !peer || from.contains(*peer);
 }
 
-void read_balancer(Section& section, const std::optional<Address>& address, Listen& listen) {
-    if (const auto value = section.find("proxy_protocol")) {
-        read_protocol(*value, address && address->is_unix(), listen);
-    }
-    section.choice("forwarded_proto", listen.is_https, {{"http", false}, {"https", true}});
-}
-
-namespace {
-
-bool is_loopback(const IpAddress& ip) {
-    constexpr std::uint8_t kLoopbackNet = 127;
-    if (ip.v4) return ip.bytes[0] == kLoopbackNet;
-    return std::all_of(ip.bytes.begin(), ip.bytes.end() - 1, [](auto byte) { return byte == 0; }) &&
-           ip.bytes.back() == 1;
-}
-
-void read_path_prefix(const Value& value, Listen& listen) {
-    auto prefix = value.text("a path such as `/check`");
-    if (!prefix) return;
-    if (!prefix->starts_with('/') || prefix->ends_with('/')) {
-        value.fault(quote(*prefix) +
-                    " must begin with `/` and end without it, as `path_prefix` of Envoy: `/check`");
-        return;
-    }
-    listen.path_prefix = std::move(*prefix);
-}
-
-void read_from(const Value& value, Listen& listen) {
-    constexpr ListRule kNetworks{"a network or a list of networks", "networks", 10'000,
-                                 "the list is empty: no gateway could ask"};
-    std::vector<IpNetwork> from;
-    for (const Value& item : value.one_or_more(kNetworks)) {
-        if (const auto network = read_network(item)) from.push_back(*network);
-    }
-    listen.from = IpNetworks(std::move(from));
-}
-
-bool others_can_connect(const Address& address) {
-    if (address.is_unix()) return false;
-    const auto ip = parse_scoped_ip(address.host);
-    return !ip || !is_loopback(*ip);
-}
-
-// A `from` that lists every network admits every machine, but a token keeps others out.
-void warn_about_strangers(const Value& from, const Listen& listen) {
-    const auto is_everyone = [](const IpNetwork& network) { return network.prefix == 0; };
-    const auto everyone = std::find_if(listen.from.begin(), listen.from.end(), is_everyone);
-    if (everyone == listen.from.end() || !listen.token.empty()) return;
-    const std::string shown = quote(everyone->address.to_string() + "/0");
-    if (listen.face == Face::check) {
-        from.warn(shown +
-                  " lets every machine that can connect spend any client's units: list the "
-                  "networks of the programs that ask, or add `token: file:check.token`");
-    } else {
-        from.warn(shown +
-                  " lets every machine that can connect ask, and a question can name any client: "
-                  "list the networks of your gateways, such as `10.0.0.0/8`");
-    }
-}
-
-// A peer that reaches such a listener speaks for every client.
-void check_reach(const Section& section, const std::optional<Value>& from, const Listen& listen,
-                 const Address& address) {
-    // A balancer on this machine forwards requests of others.
-    if (!others_can_connect(address) && !listen.proxy_protocol) return;
-    if (from) warn_about_strangers(*from, listen);
-    if (!listen.from.empty() || !listen.token.empty()) return;
-    if (listen.face == Face::check) {
-        section.value().fault(
-            "who may ask here? A call can spend anybody's units, and this address can be reached "
-            "from other machines: add `token: file:check.token`, or `from: [10.0.0.0/8]` with the "
-            "networks of those who ask, or listen on 127.0.0.1");
-        return;
-    }
-    section.value().fault(
-        "who may ask here? A gateway's question can name any client, and this address can be "
-        "reached from other machines: add `from: [10.0.0.0/8]` with the networks of your "
-        "gateways, or listen on 127.0.0.1");
-}
-
-}  // namespace
-
 bool Listen::admits(const std::optional<IpAddress>& peer) const {
     if (!peer) return true;
     if (from.empty()) return !token.empty() || is_loopback(*peer);
@@ -540,60 +567,6 @@ bool Listen::admits(const std::optional<IpAddress>& peer) const {
 bool Config::has_face(Face face) const {
     return std::any_of(listen.begin(), listen.end(),
                        [face](const Listen& one) { return one.face == face; });
-}
-
-void read_face(Section& section, const std::optional<Address>& address, Listen& listen) {
-    section.choice("face", listen.face,
-                   {{"proxy", Face::proxy},
-                    {"forward_auth", Face::forward_auth},
-                    {"check", Face::check},
-                    {"envoy_grpc", Face::envoy_grpc}});
-    const auto dialect = section.find("dialect");
-    const auto prefix = section.find("path_prefix");
-    const auto from = section.find("from");
-    const auto token = section.find("token");
-    const auto refuse = [](const std::optional<Value>& value, const char* why) {
-        if (value) value->fault(why);
-    };
-    if (listen.face != Face::check) refuse(token, "only with `face: check`");
-    if (listen.face != Face::proxy) {
-        refuse(section.find("forwarded_proto"),
-               "only with `face: proxy`: no request is forwarded from here");
-    }
-    if (listen.face == Face::proxy) {
-        for (const auto& value : {dialect, prefix, from}) {
-            refuse(value, "only with `face: forward_auth`: clients ask a proxy themselves");
-        }
-        return;
-    }
-    if (from) read_from(*from, listen);
-    if (listen.face == Face::check) {
-        refuse(dialect, "only with `face: forward_auth`");
-        refuse(prefix, "only with `face: forward_auth`");
-        if (token) listen.token = read_bearer_token(*token).value_or("");
-        if (address) check_reach(section, from, listen, *address);
-        return;
-    }
-    if (listen.face == Face::envoy_grpc) {
-        refuse(dialect, "only with `face: forward_auth`");
-        refuse(prefix, "only with `face: forward_auth`");
-        if (address) check_reach(section, from, listen, *address);
-        return;
-    }
-    if (section.need("dialect",
-                     "`dialect: nginx` (auth_request), `ingress-nginx` (auth-url), `forwarded` "
-                     "(Traefik, Caddy) or `envoy` (ext_authz over HTTP)")) {
-        section.choice("dialect", listen.dialect,
-                       {{"nginx", Dialect::nginx},
-                        {"ingress-nginx", Dialect::ingress_nginx},
-                        {"forwarded", Dialect::forwarded},
-                        {"envoy", Dialect::envoy}});
-    }
-    if (prefix) read_path_prefix(*prefix, listen);
-    if (prefix && listen.dialect != Dialect::envoy) {
-        prefix->fault("only with `dialect: envoy`: other gateways send the path in a field");
-    }
-    if (address) check_reach(section, from, listen, *address);
 }
 
 const Rows& check_keys() {

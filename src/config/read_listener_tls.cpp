@@ -25,6 +25,7 @@ constexpr std::uint16_t kPortOfHttps = 443;
 constexpr std::int64_t kTargetPortMax = 65'535;
 constexpr std::int64_t kSecondsOfYear = std::int64_t{365} * 86'400;
 constexpr std::int64_t kHstsYearsMax = 10;
+constexpr std::int64_t kClientDepthMax = 16;
 
 // `1y`, or a duration of whole seconds.
 std::optional<std::int64_t> hsts_seconds(std::string_view text) {
@@ -94,19 +95,12 @@ HttpVersions versions_of(const Listen& listen) {
 void read_tls_settings(const Value& value, Listen& listen) {
     const std::vector<Fault>& faults = value.context().faults;
     const std::size_t faults_before = faults.size();
-    Section section(value, listener_tls_keys());
     TlsServerSettings& settings = listen.tls.emplace();
+    Section section = listener_tls_keys().read(value, settings);
     settings.certificates = read_server_certificates(section);
-    section.choice<UnknownNames>(
-        "unknown_names", settings.unknown_names,
-        {{"first", UnknownNames::first}, {"refuse", UnknownNames::refuse}});
-    section.choice<TlsVersion>("min_version", settings.min_version,
-                               {{"1.2", TlsVersion::tls_1_2}, {"1.3", TlsVersion::tls_1_3}});
     settings.http = versions_of(listen);
     settings.client_auth = read_client_auth(section);
-    if (const auto keys = section.find("ticket_keys")) read_ticket_keys(*keys, settings);
     if (const auto hsts = section.find("hsts")) read_hsts(*hsts, listen);
-    section.refuse_others();
     if (faults.size() != faults_before) return;
     // OpenSSL refuses more than the checks above, such as weak signatures.
     if (const auto made = parse_credentials(settings); !made) value.fault(made.error());
@@ -204,9 +198,9 @@ std::string why_tls_needs_restart(const ConfigChange& change) {
     return shown.empty() ? "" : "`listen`: `tls` of " + shown + " cannot be turned on or off";
 }
 
-const Rows& listener_tls_keys() {
+const Keys<TlsServerSettings>& listener_tls_keys() {
     static const auto keys =
-        Rows("a map: `{certificate: site.pem, key: site.key}`")
+        Keys<TlsServerSettings>("a map: `{certificate: site.pem, key: site.key}`")
             .key("certificates", kind::one_or_more(kind::map(certificate_keys()), {1, 10'000}),
                  {"a map `{certificate, key, names}`, or a list of these", "one is required",
                   "1 to 10,000"})
@@ -219,11 +213,13 @@ const Rows& listener_tls_keys() {
             .key("names", kind::one_or_more(kind::type("text")),
                  {"of a single certificate: what each item of `certificates` has", "",
                   "not beside `certificates`"})
-            .key("unknown_names", kind::word({"first", "refuse"}),
-                 {"for clients that ask for no name, or for one that no certificate has: `first` "
-                  "shows the first certificate, `refuse` ends the handshake",
-                  "`first`"})
-            .key("min_version", kind::type("tls_version"),
+            .word<UnknownNames>(
+                "unknown_names", &TlsServerSettings::unknown_names,
+                {{"first", UnknownNames::first}, {"refuse", UnknownNames::refuse}},
+                {"for clients that ask for no name, or for one that no certificate has: `first` "
+                 "shows the first certificate, `refuse` ends the handshake",
+                 "`first`"})
+            .own("min_version", kind::type("tls_version"), read_tls_version<TlsServerSettings>,
                  {"the oldest version of TLS: `1.2` or `1.3`", "`1.2`"})
             .key("client_auth",
                  kind::any({kind::type("off"), kind::fixed({"optional", "require"}),
@@ -237,10 +233,10 @@ const Rows& listener_tls_keys() {
             .key("client_crl", kind::type("file"),
                  {"PEM: lists of revoked certificates, one for each authority in `client_ca`",
                   "none", "16 MiB"})
-            .key("client_depth", kind::integer({0, 16}),
+            .key("client_depth", kind::integer({0, kClientDepthMax}),
                  {"how many issuers may stand between a client's certificate and its authority",
                   "`4`", "0 to 16"})
-            .key("ticket_keys", kind::type("file"),
+            .own("ticket_keys", kind::type("file"), read_ticket_keys,
                  {"a file with the keys of session tickets, [the same on all "
                   "replicas](tls.md#tickets-across-replicas); the first encrypts",
                   "Tidegate makes one every 8 hours", "1 to 4 keys of 80 bytes"})
@@ -424,8 +420,10 @@ ClientAuthSettings read_client_auth(Section& tls) {
         if (!chosen) return settings;
         settings.mode = *chosen;
     }
-    constexpr std::int64_t kClientDepthMax = 16;
-    tls.integer("client_depth", settings.depth, {0, kClientDepthMax});
+    if (depth) {
+        const auto issuers = depth->integer({0, kClientDepthMax});
+        settings.depth = static_cast<int>(issuers.value_or(settings.depth));
+    }
     if (settings.mode == ClientAuth::off) {
         for (const auto& idle : {ca, crl, depth}) {
             if (idle) report_idle(mode, *idle);

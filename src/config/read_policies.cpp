@@ -98,7 +98,7 @@ const Rows& policy_keys() {
                  {"`enforce`, or `shadow`: decide, count and log, never refuse", "`enforce`"})
             .key("on_store_failure", kind::type("on_store_failure"),
                  {"`local`, `allow` or `deny`", "the global one"})
-            .key("status", kind::type("status"),
+            .key("status", kind::integer({400, 599}),
                  {"of its refusals; where several policies refuse, the first of the route decides",
                   "that of `response`", "400 to 599"})
             .key("body", answer_body_kind(),

@@ -85,8 +85,7 @@ const Keys<Response>& response_keys() {
                  {"`problem` (RFC 9457), or `{content_type, text}` with `{retry_after}`, "
                   "`{limit}`, `{policy}`",
                   "`problem`", "64 KiB"})
-            .own("cors", kind::off_or(kind::map(cors_keys())), nullptr,
-                 {"[CORS](#cors), or `off`", "`off`"})
+            .key("cors", kind::off_or(kind::map(cors_keys())), {"[CORS](#cors), or `off`", "`off`"})
             .own(
                 "extra_headers",
                 kind::written(
@@ -269,7 +268,8 @@ void read_origin(const Value& value, http::OriginList& origins) {
     add_once(value, quote(*text), std::move(*pattern), origins.patterns);
 }
 
-void read_origins(const Value& value, http::OriginList& origins) {
+void read_origins(const Value& value, Cors& cors) {
+    http::OriginList& origins = cors.origins;
     constexpr ListRule kOrigins{"a list of origins: `[\"https://app.example.com\"]`", "origins",
                                 kOriginsMax,
                                 "the list is empty: list an origin such as "
@@ -342,46 +342,36 @@ std::string lines_without_request(const Response& response) {
 
 }  // namespace
 
-const Rows& cors_keys() {
+const Keys<Cors>& cors_keys() {
     static const auto keys =
-        Rows("`off` or a map: `{origins: [\"https://app.example.com\"]}`", "cors")
-            .key(
+        Keys<Cors>("`off` or a map: `{origins: [\"https://app.example.com\"]}`", "cors")
+            .own(
                 "origins",
                 kind::one_or_more(
                     kind::written(
                         R"({"type":"string","pattern":"^\\*$|^null$|^[a-z][a-z0-9+.-]*://.+|\\$\\{"})"),
                     {1, kOriginsMax}),
+                read_origins,
                 {"`https://app.example.com`, `https://*.example.org` (one or more labels), "
                  "`\"null\"` (`check` warns), or `*` alone",
                  "required", "1 to 256"})
             .required("`origins: [\"https://app.example.com\"]`")
-            .key("credentials", kind::toggle(),
+            .own("credentials", kind::toggle(), read_credentials,
                  {"pages may send cookies and `Authorization`; not with `*`", "`off`"})
-            .key("max_age", kind::duration(kMaxAge),
-                 {"is added to a preflight's answer that has none", "none"})
+            .duration("max_age", &Cors::max_age, kMaxAge,
+                      {"is added to a preflight's answer that has none", "none"})
             .key("preflight", single_or_limits_kind(),
                  {"the limits on preflights, by address; never `off`", "`50/s`"});
     return keys;
 }
 
 Cors* read_cors(const Value& value, const std::string& policy, Config& config, Declared& declared) {
-    using std::chrono::seconds;
     if (value.is_off()) return nullptr;
     auto cors = std::make_unique<Cors>();
-    Section section(value, cors_keys());
-    if (const auto origins = section.need("origins")) {
-        read_origins(*origins, cors->origins);
-    }
-    if (const auto credentials = section.find("credentials")) {
-        read_credentials(*credentials, *cors);
-    }
-    milliseconds max_age{0};
-    section.duration("max_age", max_age, kMaxAge);
-    cors->max_age = std::chrono::duration_cast<seconds>(max_age);
+    Section section = cors_keys().read(value, *cors);
     if (const auto preflight = section.find("preflight")) {
         read_preflight(*preflight, policy, *cors, config, declared);
     }
-    section.refuse_others();
     return declared.cors.all.emplace_back(std::move(cors)).get();
 }
 

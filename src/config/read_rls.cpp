@@ -60,8 +60,8 @@ void count_all(limit::Policy& policy) {
 
 class FileReader {
   public:
-    FileReader(Config& config, Rls& made, Algorithm algorithm, const Declared& declared)
-        : config_(config), made_(made), algorithm_(algorithm), declared_(declared) {}
+    FileReader(Config& config, Rls& made, const Declared& declared)
+        : config_(config), made_(made), declared_(declared) {}
 
     // `files`: of domains that were read, by domain.
     void read(const Value& root, const std::string& file,
@@ -181,7 +181,7 @@ class FileReader {
         std::optional<std::int64_t> requests = 0;
         if (requests_value) requests = requests_value->integer({0, limit::kQuotaMax});
         if (!unit || !requests) return;
-        auto made = limit_of(*requests, *unit, algorithm_);
+        auto made = limit_of(*requests, *unit, made_.algorithm);
         if (made) policy.limits.push_back(std::move(*made));
     }
 
@@ -250,7 +250,6 @@ class FileReader {
 
     Config& config_;
     Rls& made_;
-    const Algorithm algorithm_;
     const Declared& declared_;
     std::set<std::string> names_;
     std::size_t rules_ = 0;
@@ -309,14 +308,13 @@ void read_files(const Value& value, FileReader& reader) {
     }
 }
 
-void add_override_policies(Config& config, Rls& made, Algorithm algorithm,
-                           const Declared& declared) {
+void add_override_policies(Config& config, Rls& made, const Declared& declared) {
     for (const auto& [name, unit] : kUnitNames) {
         Policy policy;
         policy.name = std::string(kRlsOverridePolicy) + std::string(name);
         policy.key = {limit::single_key(limit::KeyPart::Kind::constant)};
         policy.on_store_failure = declared.on_store_failure;
-        policy.limits.push_back(*limit_of(1, unit, algorithm));
+        policy.limits.push_back(*limit_of(1, unit, made.algorithm));
         if (made.counts_all) count_all(policy);
         made.override_policies[static_cast<std::size_t>(unit)] =
             config.policies[add_policy(std::move(policy), config)].get();
@@ -325,50 +323,45 @@ void add_override_policies(Config& config, Rls& made, Algorithm algorithm,
 
 }  // namespace
 
-const Rows& rls_keys() {
+const Keys<Rls>& rls_keys() {
     static const auto keys =
-        Rows("a map: `{files: [\"ratelimit/*.yaml\"]}`")
+        Keys<Rls>("a map: `{files: [\"ratelimit/*.yaml\"]}`")
             .key("files", kind::one_or_more(kind::type("pattern"), {1, kRlsFilesMax}),
                  {"the files of Envoy's [rate limit service](envoy-grpc.md#the-files), paths in "
                   "which `*` may stand; only where a listener has `face: envoy_grpc`",
                   "required", "1,000 files, 100,000 descriptors in all"})
             .required("`files: [\"ratelimit/*.yaml\"]`")
-            .key("algorithm", kind::word({"fixed_window", "sliding_window"}),
-                 {"how a `rate_limit` of these files counts: `fixed_window` or `sliding_window`",
-                  "`fixed_window`"})
-            .key("overrides", kind::toggle(),
-                 {"whether a limit that a descriptor brings holds in place of the one in the files",
-                  "`on`"})
-            .key("unmatched", kind::word({"ok", "deny"}),
-                 {"what becomes of a descriptor that no rule is for: `ok` or `deny`", "`ok`"})
-            .key("count", kind::word({"admitted", "all"}),
-                 {"`admitted`: a call that one limit refuses takes nothing; `all`: each limit "
-                  "counts it all the same, also the one that refuses",
-                  "`admitted`"});
+            .word<Algorithm>(
+                "algorithm", &Rls::algorithm,
+                {{"fixed_window", Algorithm::fixed_window},
+                 {"sliding_window", Algorithm::sliding_window}},
+                {"how a `rate_limit` of these files counts: `fixed_window` or `sliding_window`"})
+            .toggle(
+                "overrides", &Rls::takes_overrides,
+                {"whether a limit that a descriptor brings holds in place of the one in the files"})
+            .word<bool>("unmatched", &Rls::denies_unmatched, {{"ok", false}, {"deny", true}},
+                        {"what becomes of a descriptor that no rule is for: `ok` or `deny`"})
+            .word<bool>(
+                "count", &Rls::counts_all, {{"admitted", false}, {"all", true}},
+                {"`admitted`: a call that one limit refuses takes nothing; `all`: each limit "
+                 "counts it all the same, also the one that refuses"});
     return keys;
 }
 
 void read_rls(const Value& value, Config& config, Declared& declared) {
     declared.rls = value.place();
     auto made = std::make_unique<Rls>();
-    Algorithm algorithm = Algorithm::fixed_window;
     Section section(value, rls_keys());
-    const auto files = section.need("files");
-    section.choice<Algorithm>(
-        "algorithm", algorithm,
-        {{"fixed_window", Algorithm::fixed_window}, {"sliding_window", Algorithm::sliding_window}});
-    section.toggle("overrides", made->takes_overrides);
-    section.choice<bool>("unmatched", made->denies_unmatched, {{"ok", false}, {"deny", true}});
-    section.choice<bool>("count", made->counts_all, {{"admitted", false}, {"all", true}});
     section.not_available({"dynamic_metadata"});
-    section.refuse_others();
+    rls_keys().read(section, *made);
+    const auto files = section.need("files");
     if (!config.has_face(Face::envoy_grpc)) {
         value.fault("has no effect: no listener has `face: envoy_grpc`");
         return;
     }
-    FileReader reader(config, *made, algorithm, declared);
+    FileReader reader(config, *made, declared);
     if (files) read_files(*files, reader);
-    if (made->takes_overrides) add_override_policies(config, *made, algorithm, declared);
+    if (made->takes_overrides) add_override_policies(config, *made, declared);
     config.rls = std::move(made);
 }
 

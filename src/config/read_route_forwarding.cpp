@@ -18,11 +18,6 @@ namespace tidegate::config {
 
 namespace {
 
-void read_body_bytes_of_route(const Value& value, Route& route) {
-    const auto bytes = value.size({0, std::numeric_limits<std::int64_t>::max()}, true);
-    if (bytes) route.body_bytes = *bytes;
-}
-
 void read_strip_prefix(const Value& value, const routing::PathPattern* pattern, Route& route) {
     auto prefix = value.text("the beginning of a path such as `/api`");
     if (!prefix || pattern == nullptr) return;
@@ -55,9 +50,10 @@ const Keys<Route>& route_timeouts_keys() {
 }
 
 const Keys<Route>& route_bounds_keys() {
-    static const auto keys = Keys<Route>("a map: `{body_bytes: 100MiB}`")
-                                 .own("body_bytes", kind::type("size"), read_body_bytes_of_route,
-                                      {"in place of the global one", "the global one"});
+    static const auto keys =
+        Keys<Route>("a map: `{body_bytes: 100MiB}`")
+            .size_or_unlimited("body_bytes", &Route::body_bytes, 0,
+                               {"in place of the global one", "the global one"});
     return keys;
 }
 
@@ -151,11 +147,6 @@ void read_messages(const Value& value, TunnelBounds& bounds) {
     bounds.messages = std::move(*limit);
 }
 
-void read_message_bytes(const Value& value, TunnelBounds& bounds) {
-    const auto bytes = value.size({1, std::numeric_limits<std::int64_t>::max()}, true);
-    bounds.message_bytes = bytes.value_or(bounds.message_bytes);
-}
-
 }  // namespace
 
 const Keys<TunnelBounds>& tunnel_keys() {
@@ -165,10 +156,11 @@ const Keys<TunnelBounds>& tunnel_keys() {
                  {"frames that a client may send through one WebSocket, such as `100/s`; those of "
                   "a second may come at once. Beyond, Tidegate closes it (1008)",
                   "`off`", "as a limit's rate"})
-            .own("message_bytes", kind::type("size"), read_message_bytes,
-                 {"how large a client's message may be. Beyond, Tidegate closes the WebSocket "
-                  "(1009)",
-                  "`unlimited`", "from 1 B"});
+            .size_or_unlimited(
+                "message_bytes", &TunnelBounds::message_bytes, 1,
+                {"how large a client's message may be. Beyond, Tidegate closes the WebSocket "
+                 "(1009)",
+                 "`unlimited`", "from 1 B"});
     return keys;
 }
 
@@ -242,7 +234,7 @@ const Keys<HeaderCost>& cost_keys() {
             .required("`header: x-cost`")
             .own("from", kind::word({"trusted_proxies", "anyone"}), read_stating_peers,
                  {"who may state a cost: `trusted_proxies` or `anyone`", "`trusted_proxies`"})
-            .own("default", kind::integer({0, limit::kQuotaMax}), nullptr,
+            .key("default", kind::integer({0, limit::kQuotaMax}),
                  {"the cost where no field states one", "`1`"})
             .integer("min", &HeaderCost::min, {1, limit::kQuotaMax},
                      {"the least that a field may state"})
@@ -256,7 +248,9 @@ namespace {
 void read_header_cost(const Value& value, Route& route) {
     HeaderCost cost;
     Section section = cost_keys().read(value, cost);
-    section.integer("default", route.cost, {0, limit::kQuotaMax});
+    if (const auto unstated = section.find("default")) {
+        route.cost = unstated->integer({0, limit::kQuotaMax}).value_or(route.cost);
+    }
     if (cost.min > cost.max) {
         section.find("min")->fault("must be at most `max`, " + std::to_string(cost.max));
     }

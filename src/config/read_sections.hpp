@@ -27,13 +27,13 @@ inline constexpr std::string_view kPlainNames =
 
 // The whole configuration, from its top.
 const Rows& root_keys();
-const Rows& listener_keys();
-const Rows& listener_tls_keys();
+const Keys<Listen>& listener_keys();
+const Keys<TlsServerSettings>& listener_tls_keys();
 const Rows& certificate_keys();
 const Rows& proxy_protocol_keys();
 KeyKind redirect_kind();
 const Rows& check_keys();
-const Rows& rls_keys();
+const Keys<Rls>& rls_keys();
 const Rows& admin_keys();
 const Rows& store_keys();
 const Rows& sentinel_keys();
@@ -46,6 +46,7 @@ const Rows& identity_keys();
 const Rows& user_method_keys();
 const Keys<Forwarding>& forwarding_keys();
 const Keys<Upstream>& upstream_keys();
+const Keys<UpstreamServer>& server_keys();
 const Rows& balance_keys();
 const Keys<HealthCheck>& health_check_keys();
 const Keys<Ejection>& eject_keys();
@@ -60,7 +61,7 @@ const Keys<Route>& route_bounds_keys();
 const Keys<TunnelBounds>& tunnel_keys();
 const Keys<Response>& response_keys();
 KeyKind answer_body_kind();
-const Rows& cors_keys();
+const Keys<Cors>& cors_keys();
 const Keys<RequestBounds>& request_bounds_keys();
 const Keys<Connections>& connections_keys();
 const Keys<Http2>& http2_keys();
@@ -133,13 +134,11 @@ void unknown_name(const Value& value, std::string_view kind, const std::string& 
 
 // An address, or a network without bits behind its prefix.
 std::optional<IpNetwork> read_network(const Value& value);
+// A list of these. `about_every` warns of a network that has every address; may be empty.
+IpNetworks read_networks(const Value& value, std::string_view if_empty,
+                         const std::string& about_every = {});
 
 void read_listen(const Value& value, Config& config);
-// What a balancer in front of a listener says for its clients: `proxy_protocol` and
-// `forwarded_proto`.
-void read_balancer(Section& section, const std::optional<Address>& address, Listen& listen);
-// `face` of a listener, and the keys that belong to it. Requires that read_balancer() was called.
-void read_face(Section& section, const std::optional<Address>& address, Listen& listen);
 // `tls`, `redirect` and `http` of a listener; after its face. Gives back a `redirect` that does not
 // say at which port, for settle_redirect().
 std::optional<Value> read_listener_tls(Section& section, const std::optional<Address>& address,
@@ -168,6 +167,13 @@ void read_deny_cache(const Value& value, Config& config);
 TlsSettings read_client_tls(const Value& value, const Rows& keys, const std::string& host);
 // The same of an upstream, which need not be verified.
 TlsSettings read_upstream_tls(const Value& value);
+// `min_version` of `tls`.
+template <class Settings>
+void read_tls_version(const Value& value, Settings& settings) {
+    const auto version =
+        value.choice<TlsVersion>({{"1.2", TlsVersion::tls_1_2}, {"1.3", TlsVersion::tls_1_3}});
+    settings.min_version = version.value_or(settings.min_version);
+}
 // A file of certificates of authorities, as PEM; empty when it is broken, which has been reported.
 std::string read_authorities(const Value& value);
 // `sentinel` of Redis.

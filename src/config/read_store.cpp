@@ -100,19 +100,19 @@ const Keys<RedisSettings>& breaker_keys() {
 const Keys<RedisSettings>& redis_keys() {
     static const auto keys =
         Keys<RedisSettings>("a map: `redis: {url: redis://127.0.0.1:6379/0}`")
-            .own("sentinel", kind::map(sentinel_keys()), nullptr,
+            .key("sentinel", kind::map(sentinel_keys()),
                  {"`{master, nodes, username, password, tls}`: [Sentinel](redis.md#sentinel)",
                   "none", "1 to 32 nodes"})
-            .own("cluster", kind::list(kind::type("redis_url"), {1, 100}), nullptr,
+            .key("cluster", kind::list(kind::type("redis_url"), {1, 100}),
                  {"some of its nodes, `[redis://a:6379, redis://b:6379]`: "
                   "[Cluster](redis.md#cluster)",
                   "none", "1 to 100 nodes"})
-            .own("url", kind::type("redis_url"), nullptr,
+            .key("url", kind::type("redis_url"),
                  {"`redis://user:password@host:6379/0`, `rediss://` for TLS 1.2 or later, or "
                   "`unix:///run/redis.sock`",
                   "one of `url`, `sentinel`, `cluster` is required"})
-            .own("username", kind::type("text"), nullptr, {"instead of in the URL", "none"})
-            .own("password", kind::type("secret"), nullptr, {"instead of in the URL", "none"})
+            .key("username", kind::type("text"), {"instead of in the URL", "none"})
+            .key("password", kind::type("secret"), {"instead of in the URL", "none"})
             .duration("timeout", &RedisSettings::timeout, {milliseconds{1}, minutes{1}},
                       {"for one decision, connecting included"})
             .integer("max_in_flight", &RedisSettings::max_in_flight, {1, 1'000'000},
@@ -126,7 +126,7 @@ const Keys<RedisSettings>& redis_keys() {
                      breaker_keys().read(breaker, redis);
                  },
                  {"when Redis counts as down, and how Tidegate tries it again"})
-            .own("tls", kind::map(redis_tls_keys()), nullptr, {"what else TLS to Redis needs"})
+            .key("tls", kind::map(redis_tls_keys()), {"what else TLS to Redis needs"})
             .live(Live::next_connection)
             .integer("database", &RedisSettings::database, {0, 65'535},
                      {"with `sentinel`; else it is in the URL"});

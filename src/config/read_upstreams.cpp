@@ -168,18 +168,6 @@ void read_http(const Value& value, Upstream& upstream) {
     }
 }
 
-const Keys<UpstreamServer>& server_keys() {
-    static const auto keys =
-        Keys<UpstreamServer>()
-            .own("url", kind::type("server_url"), nullptr,
-                 {"`http://host:port` or `https://host:port` without a path, or `unix:/path`",
-                  "required"})
-            .required("`url: http://10.0.0.5:3000`")
-            .integer("weight", &UpstreamServer::weight, {1, 1'000},
-                     {"its share, beside the weights of the others"});
-    return keys;
-}
-
 void read_upstream(const Value& value, Config& config, Upstream& upstream) {
     const std::vector<Fault>& faults = value.context().faults;
     const std::size_t faults_before = faults.size();
@@ -194,23 +182,33 @@ void read_upstream(const Value& value, Config& config, Upstream& upstream) {
 
 }  // namespace
 
+const Keys<UpstreamServer>& server_keys() {
+    static const auto keys =
+        Keys<UpstreamServer>()
+            .key("url", kind::type("server_url"),
+                 {"`http://host:port` or `https://host:port` without a path, or `unix:/path`",
+                  "required"})
+            .required("`url: http://10.0.0.5:3000`")
+            .integer("weight", &UpstreamServer::weight, {1, 1'000},
+                     {"its share, beside the weights of the others"});
+    return keys;
+}
+
 const Keys<Upstream>& upstream_keys() {
     static const auto keys =
         Keys<Upstream>("a map: `{servers: [http://10.0.0.5:3000]}`")
-            .own("servers",
+            .key("servers",
                  kind::one_or_more(kind::any({kind::type("server_url"), kind::map(server_keys())}),
                                    {1, kServersMax}),
-                 nullptr,
                  {"servers, or `{url, weight}`: `http://`, [`https://`](#servers-over-tls) (port "
                   "443), [`h2c://`](#servers-over-http2) or `unix:/path`; [how one is "
                   "chosen](#how-a-server-is-chosen)",
                   "required", "1,000 servers; 10,000 upstreams; none where Tidegate listens"})
             .required("`servers: [http://10.0.0.5:3000]`")
-            .own(
+            .key(
                 "balance",
                 kind::any({kind::fixed({"round_robin", "least_connections"}),
                            kind::map(balance_keys()), kind::type("variable")}),
-                nullptr,
                 {"which server gets a request: `round_robin`, `least_connections` or `{hash: KEY}`",
                  "`round_robin`",
                  "a [key](#keys-of-policies) such as `ip`, `user\\|ip`, `header:x-tenant`"})
@@ -231,7 +229,7 @@ const Keys<Upstream>& upstream_keys() {
             .integer("max_connections", &Upstream::max_connections, {1, kConnectionsMax},
                      {"of the process, all servers together; [over HTTP/2](#servers-over-http2) "
                       "requests in flight"})
-            .own("idle_connections", kind::integer({0, kConnectionsMax}), nullptr,
+            .key("idle_connections", kind::integer({0, kConnectionsMax}),
                  {"kept open, of all servers together; each thread has an equal share. 0: [health "
                   "checks](upstreams.md#connections-of-checks) keep none either",
                   "`64`", "0 to `max_connections`"})
@@ -252,9 +250,9 @@ const Keys<Upstream>& upstream_keys() {
                  {"bodies of known length up to this size are [read whole](#bodies-that-are-held) "
                   "before they need a connection",
                   "`64KiB`", "1 B to 16 MiB, or `off`"})
-            .own("tls", kind::off_or(kind::map(upstream_tls_keys())), nullptr,
+            .key("tls", kind::off_or(kind::map(upstream_tls_keys())),
                  {"what else TLS to the servers needs"})
-            .own("http", kind::word({"h2", "http1"}), nullptr,
+            .key("http", kind::word({"h2", "http1"}),
                  {"what `https://` servers and Unix sockets speak: `http1` or "
                   "[`h2`](#servers-over-http2)",
                   "`http1`; `h2c://` is always `h2`",

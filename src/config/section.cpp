@@ -101,16 +101,4 @@ void Section::toggle(std::string_view key, bool& out) {
     }
 }
 
-void Section::duration(std::string_view key, milliseconds& out, DurationRange range) {
-    if (const auto value = find(key)) {
-        if (const auto time = value->duration(range)) out = *time;
-    }
-}
-
-void Section::size(std::string_view key, std::size_t& out, IntegerRange range) {
-    if (const auto value = find(key)) {
-        if (const auto bytes = value->size(range)) out = static_cast<std::size_t>(*bytes);
-    }
-}
-
 }  // namespace tidegate::config

@@ -35,16 +35,6 @@ class Section {
 
     // Each sets `out` if the key is there and valid.
     void toggle(std::string_view key, bool& out);
-    void duration(std::string_view key, milliseconds& out, DurationRange range = {});
-    void size(std::string_view key, std::size_t& out, IntegerRange range);
-
-    template <class T>
-    void integer(std::string_view key, T& out, IntegerRange range) {
-        if (const auto value = find(key)) {
-            if (const auto number = value->integer(range)) out = static_cast<T>(*number);
-        }
-    }
-
     template <class T, class Choices = std::initializer_list<std::pair<std::string_view, T>>>
     void choice(std::string_view key, T& out, const Choices& choices,
                 std::initializer_list<std::string_view> later = {}) {

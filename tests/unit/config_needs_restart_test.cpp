@@ -187,10 +187,10 @@ TEST_CASE("needs_restart: the reference says which keys need a restart, and whic
         return table.substr(begin, table.find('\n', begin) - begin);
     };
     for (const char* key : {"threads", "listen[].face", "check.secret", "store.redis.timeout"}) {
-        CHECK(row_of(key).find(" (needs a restart) |") != std::string::npos);
+        CHECK(row_of(key).find(" (a change needs a restart) |") != std::string::npos);
     }
     for (const char* key : {"http2.streams", "listen[].http", "timeouts.tls_handshake"}) {
-        CHECK(row_of(key).find(" (for new connections) |") != std::string::npos);
+        CHECK(row_of(key).find(" (a change is for new connections) |") != std::string::npos);
     }
     for (const char* key : {"listen[].mode", "store.memory.max_keys", "timeouts.drain"}) {
         CHECK(row_of(key).find("restart)") == std::string::npos);
