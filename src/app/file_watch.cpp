@@ -17,7 +17,7 @@
 
 #include "app/reloader.hpp"
 #include "base/file_work.hpp"
-#include "config/files_read.hpp"
+#include "config/files.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::app {

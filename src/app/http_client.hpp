@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "base/result.hpp"
-#include "config/socket_address.hpp"
+#include "config/address.hpp"
 #include "net/asio.hpp"
 #include "net/byte_stream.hpp"
 #include "net/deadline.hpp"

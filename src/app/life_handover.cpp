@@ -13,7 +13,7 @@
 
 #include "app/life.hpp"
 #include "app/worker.hpp"
-#include "config/file_text.hpp"
+#include "config/files.hpp"
 #include "store/memory_store.hpp"
 #include "telemetry/log.hpp"
 

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "app/listener.hpp"
-#include "config/file_text.hpp"
-#include "config/key_documents.hpp"
+#include "config/files.hpp"
+#include "config/keys.hpp"
 #include "net/deadline.hpp"
 #include "telemetry/log.hpp"
 

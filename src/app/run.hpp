@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "config/config.hpp"
-#include "config/files_read.hpp"
+#include "config/files.hpp"
 
 namespace tidegate::app {
 

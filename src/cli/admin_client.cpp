@@ -20,8 +20,7 @@
 #include "config/address.hpp"
 #include "config/config.hpp"
 #include "config/error_message.hpp"
-#include "config/file_text.hpp"
-#include "config/load_admin.hpp"
+#include "config/files.hpp"
 #include "net/asio.hpp"
 
 namespace tidegate::cli {

@@ -14,8 +14,8 @@
 #include "base/utf8.hpp"
 #include "cli/command_list.hpp"
 #include "config/address.hpp"
-#include "config/key_documents.hpp"
-#include "config/suggest.hpp"
+#include "config/keys.hpp"
+#include "config/value.hpp"
 
 namespace tidegate::cli {
 

@@ -17,7 +17,7 @@
 #include "cli/explain.hpp"
 #include "config/address.hpp"
 #include "config/error_message.hpp"
-#include "config/file_text.hpp"
+#include "config/files.hpp"
 #include "net/asio.hpp"
 #include "tls/certificate.hpp"
 

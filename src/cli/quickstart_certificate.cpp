@@ -11,7 +11,7 @@
 
 #include "base/utf8.hpp"
 #include "config/error_message.hpp"
-#include "config/quickstart.hpp"
+#include "config/config.hpp"
 #include "tls/certificate.hpp"
 
 namespace tidegate::cli {

@@ -15,7 +15,7 @@
 #include "base/utf8.hpp"
 #include "cli/commands.hpp"
 #include "cli/reference_fields.hpp"
-#include "config/key_documents.hpp"
+#include "config/keys.hpp"
 
 namespace tidegate::cli {
 

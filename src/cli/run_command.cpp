@@ -16,8 +16,7 @@
 #include "cli/quickstart_certificate.hpp"
 #include "config/address.hpp"
 #include "config/config.hpp"
-#include "config/file_text.hpp"
-#include "config/quickstart.hpp"
+#include "config/files.hpp"
 #include "tls/certificate.hpp"
 
 namespace tidegate::cli {

@@ -1,6 +1,7 @@
 // The whole configuration as one immutable value: read once, shared by all threads, swapped whole.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -19,11 +20,7 @@
 #include "base/ip.hpp"
 #include "base/shared_enums.hpp"
 #include "base/units.hpp"
-#include "config/cors.hpp"
-#include "config/files_read.hpp"
-#include "config/socket_address.hpp"
-#include "config/tracing.hpp"
-#include "config/upstream.hpp"
+#include "config/address.hpp"
 #include "http/request_value.hpp"
 #include "identity/client_ip.hpp"
 #include "identity/client_list.hpp"
@@ -37,9 +34,134 @@ namespace tidegate::config {
 
 using std::chrono::milliseconds;
 
-// A listener with this host takes connections over IPv6 and over IPv4; over IPv4 alone where the
-// kernel has no IPv6.
-inline constexpr const char* kEveryAddress = "::";
+struct UpstreamServer {
+    Address address;
+    int weight = 1;         // 1..1000
+    std::string authority;  // for Host when it is not preserved
+    bool is_tls = false;    // `https://`: Upstream::tls says how
+    bool is_http2 = false;  // `h2c://`, or `http: h2`
+
+    bool operator==(const UpstreamServer&) const = default;
+};
+
+// How Tidegate chooses the server of a request. Weights count for each.
+enum class Balance : std::uint8_t {
+    round_robin,
+    least_connections,
+    hash,  // requests with the same value of Upstream::hash_key go to the same server
+};
+
+// Both ends are included.
+struct StatusRange {
+    int first = 200;
+    int last = 399;
+
+    bool contains(int status) const { return status >= first && status <= last; }
+
+    bool operator==(const StatusRange&) const = default;
+};
+
+struct HealthCheck {
+    std::string path;  // what a GET asks for, a query included; else empty
+    // Asks the health service of gRPC about this service instead; empty: about the server as a
+    // whole. Unset: not by gRPC.
+    std::optional<std::string> grpc;
+    std::string host;  // for Host, perhaps with a port. Empty: the server's own authority
+    milliseconds every{5'000};
+    milliseconds timeout{2'000};                  // for all of a check; at most `every`
+    int unhealthy_after = 3;                      // failed checks in a row
+    int healthy_after = 2;                        // successful ones in a row
+    std::vector<StatusRange> status{{200, 399}};  // of an answer that is healthy; not empty
+
+    bool only_connects() const { return path.empty() && !grpc; }
+    bool operator==(const HealthCheck&) const = default;
+};
+
+// When a server is left out because its requests fail.
+struct Ejection {
+    int failures = 5;               // in a row
+    milliseconds duration{10'000};  // the first time
+    int at_most_percent = 50;       // of the servers may be ejected at once
+
+    bool operator==(const Ejection&) const = default;
+};
+
+// Requests that wait for one of Upstream::max_connections.
+struct Queue {
+    std::size_t max = 128;  // 0: no request waits
+    milliseconds wait{1'000};
+
+    bool operator==(const Queue&) const = default;
+};
+
+struct Upstream {
+    std::string name;
+    std::vector<UpstreamServer> servers;  // at least one
+    Balance balance = Balance::round_robin;
+    // Of Balance::hash, else without choices. A request without a value is balanced by round robin.
+    limit::Key hash_key;
+    std::optional<HealthCheck> health_check;  // unset: none
+    std::optional<Ejection> eject;            // unset: off
+    // How long the share of a server grows after it came back; 0: off.
+    milliseconds slow_start{0};
+    Queue queue;
+    TlsSettings tls;  // of the servers with `is_tls`
+    // Of the process, to all servers together.
+    std::size_t max_connections = 512;
+    std::size_t idle_connections = 64;
+    milliseconds resolve_every{30'000};
+    milliseconds connect_timeout{2'000};
+    milliseconds response_timeout{30'000};  // from the whole request to the head of the answer
+    milliseconds stream_idle{300'000};      // silence inside an answer that has begun
+    milliseconds idle_timeout{60'000};
+    int retries = 1;
+    // A body of known length up to this size is read whole before Tidegate takes a connection to a
+    // server; 0: off.
+    std::size_t request_buffer = 65'536;
+
+    // Requests to some server go in HTTP/2.
+    bool has_http2() const {
+        return std::any_of(servers.begin(), servers.end(),
+                           [](const UpstreamServer& server) { return server.is_http2; });
+    }
+    // Requests to some server go in HTTP/1.
+    bool has_http1() const {
+        return !std::all_of(servers.begin(), servers.end(),
+                            [](const UpstreamServer& server) { return server.is_http2; });
+    }
+    bool operator==(const Upstream&) const = default;
+};
+
+// `tracing`: which requests become spans, and where the spans go.
+struct Tracing {
+    HttpsUrl otlp;
+    TlsSettings tls;                                // of an `https://` collector
+    double sample = 0.01;                           // 0..1, of traces that begin here
+    Rate keep_failed{10, std::chrono::seconds{1}};  // a quota of 0: none
+    Rate keep_limited{1, std::chrono::seconds{1}};
+    bool accept_anyone = false;  // else the traces of trusted peers are continued
+    std::string service = "tidegate";
+    std::string header_lines;   // whole lines of `headers`
+    std::size_t queue = 8'192;  // spans
+
+    bool operator==(const Tracing&) const = default;
+};
+
+struct Policy;
+
+// `cors`: which pages of other origins may read the answers that Tidegate makes itself, and how
+// many preflights an address may send (Fetch standard, section "HTTP extensions").
+struct Cors {
+    http::OriginList origins;
+    bool credentials = false;         // pages may send cookies and the like; never with `*`
+    std::chrono::seconds max_age{0};  // how long a browser may remember a preflight; 0: not said
+    // What a preflight is charged to in place of the route's policies. One of Config::policies;
+    // null only while a configuration is read.
+    const Policy* preflight = nullptr;
+};
+
+// What the policy of `preflight` is named; that of a route is `ROUTE/preflight`. No other may be.
+inline constexpr const char* kPreflight = "preflight";
 
 // How a gateway says in forward_auth which request it asks about.
 enum class Dialect : std::uint8_t {
@@ -441,6 +563,16 @@ struct Diagnostic {
     std::string to_string() const;  // `file:line:column: message`
 };
 
+struct FileRead {
+    std::string path;  // as the process opens it; or a pattern of `include`
+    // A hash of what the file had, of a pattern of the list of files that match; 0: it could not be
+    // read.
+    std::uint64_t content = 0;
+    bool is_pattern = false;
+
+    bool operator==(const FileRead&) const = default;
+};
+
 struct Loaded {
     std::shared_ptr<const Config> config;  // null when there is an error
     std::vector<Diagnostic> errors;        // every fault found, in the order of the file
@@ -471,5 +603,37 @@ Loaded load_text(std::string_view text, const std::string& name,
 // What `config` would be if it were read now and its text had not changed: the files that it names
 // are read again. Blocks: to be called as FileWork, which bounds it.
 Loaded reread(const Config& config, Environment environment = process_environment);
+
+// The admin listener of a configuration, read without the rest: for commands that ask a running
+// proxy, which must work also while the file has faults elsewhere.
+struct LoadedAdmin {
+    std::optional<Admin> admin;      // none: `admin: off`, or there are errors
+    std::vector<Diagnostic> errors;  // of `admin`, or of a text that is not YAML
+};
+
+// Reads `admin` of the file at `path`, a token in a file included. Blocks.
+LoadedAdmin load_admin(const std::string& path, Environment environment = process_environment);
+
+// The configuration of `tidegate quickstart`.
+
+// The text of config/quickstart.yaml: a limit low enough to meet by hand, in front of the built-in
+// echo upstream on 127.0.0.1:9000.
+std::string_view quickstart_text();
+
+// The same for a face: a limit low enough to meet by hand, on 127.0.0.1:8181.
+std::string_view quickstart_text(Face face);
+
+// quickstart_text() read; never has errors.
+Loaded quickstart(Face face = Face::proxy);
+
+// What `quickstart --tls` shows to clients, in the working directory.
+inline constexpr const char* kQuickstartCertificate = "tidegate-quickstart.pem";
+inline constexpr const char* kQuickstartKey = "tidegate-quickstart.key";
+
+// The proxy of quickstart_text() over TLS, on 127.0.0.1:8443; 8080 sends requests there.
+std::string_view quickstart_tls_text();
+
+// quickstart_tls_text() read. Has errors when the two files cannot be used.
+Loaded quickstart_tls();
 
 }  // namespace tidegate::config

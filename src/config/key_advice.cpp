@@ -1,9 +1,9 @@
-#include "config/key_advice.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
+
+#include "config/value.hpp"
 
 namespace tidegate::config {
 

@@ -11,12 +11,12 @@
 #include <initializer_list>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "config/section.hpp"
 #include "config/value.hpp"
 
 namespace tidegate::config {
@@ -100,7 +100,7 @@ using RestartReason = std::string (*)(const ConfigChange&);
 // A key has no effect unless the configuration has something else.
 struct IdleRule {
     std::function<bool(const Config&, const Declared&)> has_effect;
-    std::string_view why;        // ends the warning: "no listener has `tls`"
+    std::string why;             // ends the warning: "no listener has `tls`"
     bool warns_for_all = false;  // one warning for all keys without effect that have this rule
 };
 
@@ -172,10 +172,10 @@ class RowRules : public KeyRows {
     }
     // `check` warns that the key has no effect, and says why, unless `has_effect` is true of the
     // configuration.
-    Self&& idle_unless(bool (*has_effect)(const Config&), std::string_view why) && {
+    Self&& idle_unless(bool (*has_effect)(const Config&), std::string why) && {
         rows_.back().idle = IdleRule{
             [has_effect](const Config& config, const Declared&) { return has_effect(config); },
-            why};
+            std::move(why)};
         return std::move(self());
     }
     Self&& idle(IdleRule rule) && {
@@ -332,5 +332,20 @@ class Keys : public RowRules<Keys<T>> {
 
     std::vector<Reader> readers_;  // of rows_, which may have more; empty: none
 };
+
+// What all rows of keys together say: the JSON Schema of a configuration, the tables of
+// docs/configuration.md, and what a reload cannot change. Any thread.
+
+// JSON Schema 2020-12, ends with a line end.
+std::string schema_text();
+
+// A table in Markdown of the keys at these places, each with those below it in their order:
+// `timeouts` or `listen[].tls`. `response.cors.*`: only those below it. `identity.user[].`: the
+// same, and their paths begin there. Keys of sections that occur in several places (`policy`) are
+// only shown where such a place is asked for. Empty: no key is at one of the places.
+std::string key_table(std::span<const std::string> places);
+
+// A message for each key that `change` changes and that only a restart can change.
+std::vector<std::string> needs_restart(const ConfigChange& change);
 
 }  // namespace tidegate::config

@@ -1,186 +1,258 @@
-// The whole file: in which order its sections are read, and how they fit together.
+// Reads a whole file: the text, what it includes, all sections, and what is wrong.
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <iterator>
+#include <string_view>
+#include <system_error>
 #include <tuple>
 #include <utility>
+#include <vector>
 
+#include "base/file_work.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "config/config.hpp"
-#include "config/file_text.hpp"
-#include "config/include.hpp"
+#include "config/files.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
-#include "config/section.hpp"
+#include "config/value.hpp"
 #include "config/yaml_document.hpp"
 
 namespace tidegate::config {
 
 namespace {
 
-constexpr std::uint16_t kDefaultPort = 8080;
+namespace fs = std::filesystem;
+
+constexpr std::size_t kFilesMax = 1'000;
+constexpr std::string_view kAllowed = "`upstreams`, `policies` and `routes`";
+
+bool is_same_file(const std::string& path, const std::string& other) {
+    std::error_code ec;
+    const FileWait wait(path);
+    return fs::equivalent(path, other, ec);
+}
+
+Entry* entry_of(TreeNode& map, std::string_view key) {
+    for (Entry& entry : map.entries) {
+        if (entry.key == key) return &entry;
+    }
+    return nullptr;
+}
+
+// Collects the files of all patterns.
+class IncludeReader {
+  public:
+    explicit IncludeReader(Context& context) : context_(context) {}
+
+    void read_pattern(const Value& value) {
+        const auto text = value.text("a pattern such as `conf.d/*.yaml`");
+        if (!text) return;
+        const std::string pattern = context_.resolve(*text);
+        const std::vector<std::string> matches = files_that_match(pattern);
+        note_pattern(pattern, matches, context_.files_read);
+        if (matches.empty()) return report_nothing(value, *text, pattern);
+        for (const std::string& path : matches) read_file(value, path);
+    }
+
+    std::vector<IncludedFile> take() {
+        std::sort(files_.begin(), files_.end(),
+                  [](const IncludedFile& a, const IncludedFile& b) { return a.path < b.path; });
+        return std::move(files_);
+    }
+
+  private:
+    // A folder may be empty; but one that is not there, or a file, is rather misspelt. glob() takes
+    // one that it may not read for an empty one.
+    static void report_nothing(const Value& value, const std::string& text,
+                               const std::string& pattern) {
+        std::error_code ec;
+        const fs::path folder = fs::path(pattern).parent_path();
+        if (text.find_first_of("*?[") == text.npos) {
+            return value.fault("there is no file " + quote(text));
+        }
+        const bool is_pattern = folder.string().find_first_of("*?[") != std::string::npos;
+        if (folder.empty() || is_pattern) return;
+        const std::string shown = quote(fs::path(text).parent_path().string());
+        const FileWait wait(folder.string());
+        if (!fs::is_directory(folder, ec)) {
+            value.fault("there is no folder " + shown + ": create it, or correct the path");
+        } else if (::access(folder.c_str(), R_OK) != 0) {
+            value.fault("the folder " + shown +
+                        " cannot be read: " + std::generic_category().message(errno));
+        }
+    }
+
+    void read_file(const Value& value, const std::string& path) {
+        const auto same = [&](const IncludedFile& other) { return other.path == path; };
+        if (std::any_of(files_.begin(), files_.end(), same)) return;
+        if (is_same_file(path, context_.file)) {
+            return value.fault("this names " + quote(path) +
+                               ", the file itself: put included files in a folder of their own, "
+                               "such as `conf.d/*.yaml`");
+        }
+        if (files_.size() == kFilesMax) {
+            return value.fault("more than " + std::to_string(kFilesMax) + " files");
+        }
+        auto file = read_file_text(path, kFileBytesMax, FileKind::no_device);
+        if (!file) {
+            note_file(path, std::nullopt, context_.files_read);
+            return value.fault("the file " + quote(path) + " cannot be read: " + file.error());
+        }
+        note_file(path, file->text, context_.files_read);
+        bytes_ += file->text.size();
+        if (file->is_larger)
+            return value.fault("the file " + quote(path) + " is larger than 1 MiB");
+        if (bytes_ > kListBytesMax) return value.fault("the files together are larger than 16 MiB");
+        files_.push_back({path, std::move(file->text)});
+    }
+
+    Context& context_;
+    std::vector<IncludedFile> files_;
+    std::size_t bytes_ = 0;
+};
+
+void set_file(TreeNode& node, int file) {
+    node.place.file = file;
+    for (TreeNode& item : node.items) set_file(item, file);
+    for (Entry& entry : node.entries) {
+        entry.place.file = file;
+        set_file(entry.value, file);
+    }
+}
+
+// Puts what files have into one document.
+class Merger {
+  public:
+    Merger(TreeNode& document, Context& context) : document_(document), context_(context) {}
+
+    void add(const IncludedFile& included) {
+        context_.included.push_back(included.path);
+        const int file = static_cast<int>(context_.included.size());
+        std::vector<Fault> faults;
+        TreeNode part = parse_document(included.text, faults);
+        set_file(part, file);
+        for (Fault& fault : faults) {
+            fault.place.file = file;
+            context_.faults.push_back(std::move(fault));
+        }
+        if (part.kind == TreeNode::Kind::null) return;
+        if (part.kind != TreeNode::Kind::map) {
+            return value_of(part, "").wrong_kind("a map of " + std::string(kAllowed));
+        }
+        for (Entry& entry : part.entries) add(std::move(entry));
+    }
+
+    // Last: the routes of all files come before those of the document.
+    void finish() {
+        if (routes_.empty()) return;
+        Entry& whole = *entry_of(document_, "routes");
+        std::vector<TreeNode>& items = whole.value.items;
+        items.insert(items.begin(), std::make_move_iterator(routes_.begin()),
+                     std::make_move_iterator(routes_.end()));
+    }
+
+  private:
+    Value value_of(const TreeNode& node, const std::string& name) {
+        return {context_, node, name, node.place};
+    }
+
+    void add(Entry&& entry) {
+        if (entry.key == "upstreams" || entry.key == "policies") {
+            add_named(std::move(entry));
+        } else if (entry.key == "routes") {
+            add_routes(std::move(entry));
+        } else if (entry.key == "include") {
+            context_.faults.push_back(
+                {entry.place,
+                 "an included file includes no other: list the file in " + quote(context_.file)});
+        } else {
+            context_.faults.push_back(
+                {entry.place, quote(entry.key) + " cannot be in an included file: write it in " +
+                                  quote(context_.file) +
+                                  ". Allowed here: " + std::string(kAllowed)});
+        }
+    }
+
+    // The document's own value of that key, of the same type. Null: it is of another type, which
+    // its reader reports.
+    TreeNode* counterpart(const Entry& entry) {
+        Entry* const own = entry_of(document_, entry.key);
+        if (own != nullptr) return own->value.kind == entry.value.kind ? &own->value : nullptr;
+        TreeNode empty;
+        empty.kind = entry.value.kind;
+        empty.place = entry.value.place;
+        document_.entries.push_back({entry.key, entry.place, std::move(empty)});
+        return &document_.entries.back().value;
+    }
+
+    void add_named(Entry&& entry) {
+        if (entry.value.kind != TreeNode::Kind::map) {
+            return value_of(entry.value, entry.key).wrong_kind("a map of " + entry.key);
+        }
+        TreeNode* const whole = counterpart(entry);
+        if (whole == nullptr) return;
+        for (Entry& named : entry.value.entries) {
+            const Entry* const same = entry_of(*whole, named.key);
+            if (same == nullptr) {
+                whole->entries.push_back(std::move(named));
+                continue;
+            }
+            context_.faults.push_back({named.place, entry.key + "." + named.key + ": " +
+                                                        context_.shown(same->place) +
+                                                        " has this name already: choose another"});
+        }
+    }
+
+    void add_routes(Entry&& entry) {
+        if (entry.value.kind != TreeNode::Kind::sequence) {
+            return value_of(entry.value, entry.key).wrong_kind("a list of routes");
+        }
+        if (counterpart(entry) == nullptr) return;
+        routes_.insert(routes_.end(), std::make_move_iterator(entry.value.items.begin()),
+                       std::make_move_iterator(entry.value.items.end()));
+    }
+
+    TreeNode& document_;
+    Context& context_;
+    std::vector<TreeNode> routes_;
+};
+
+// The files that `include` of the whole document names: sorted by the bytes of their paths, each
+// once. Reports patterns that are wrong and files that cannot be read.
+std::vector<IncludedFile> read_included(const TreeNode& document, Context& context) {
+    constexpr ListRule kPatterns{"a pattern such as `conf.d/*.yaml`, or a list of these",
+                                 "patterns", 64};
+    IncludeReader reader(context);
+    for (const Entry& entry : document.entries) {
+        if (entry.key != "include") continue;
+        const Value value(context, entry.value, entry.key, entry.value.place);
+        for (const Value& item : value.one_or_more(kPatterns)) reader.read_pattern(item);
+    }
+    return reader.take();
+}
+
+// Makes the files part of the document, as if their upstreams, policies and routes were written
+// there; their routes come first. The places of what comes from them name their file. Reports a
+// name that is there twice, and keys that an included file may not have.
+void merge_included(const std::vector<IncludedFile>& files, TreeNode& document, Context& context) {
+    Merger merger(document, context);
+    for (const IncludedFile& file : files) merger.add(file);
+    merger.finish();
+}
+
+}  // namespace
+
+// Reads a whole file: the text, what it includes, all sections, and what is wrong.
+
+namespace {
+
 constexpr std::string_view kTooLarge = "the file is larger than 1 MiB";
 static_assert(kFileBytesMax == 1'048'576);
-constexpr std::string_view kWhereTo =
-    "say where requests go: `upstream: http://127.0.0.1:3000`, or `upstreams` and `routes`";
-
-void check_default_admin(Section& root, const Config& config) {
-    const Address& address = config.admin->address;
-    for (const Listen& listen : config.listen) {
-        if (!listen.address.overlaps(address)) continue;
-        root.find("listen")->fault(quote(address.to_string()) +
-                                   " is where `admin` listens by default: write `admin: off` or "
-                                   "another address for it");
-    }
-}
-
-void read_listeners(Section& root, Config& config) {
-    if (const auto listen = root.find("listen")) {
-        read_listen(*listen, config);
-    } else {
-        config.listen.emplace_back().address = {kEveryAddress, kDefaultPort, ""};
-    }
-    if (const auto admin = root.find("admin")) {
-        read_admin(*admin, config);
-    } else {
-        config.admin = default_admin();
-        check_default_admin(root, config);
-    }
-}
-
-// Other durations are whole milliseconds; this one is shorter.
-Result<std::chrono::microseconds, std::string> parse_busy_poll(std::string_view text) {
-    constexpr std::chrono::microseconds kLeast{10};
-    constexpr std::chrono::microseconds kMost{1'000};
-    const auto time = parse_duration(text);
-    if (!time && parse_decimal(text)) {
-        return quote(text) + " has no unit: write " + quote(std::string(text) + "us") +
-               ", or `off`";
-    }
-    if (!time) return time.error() + ", or `off`";
-    if (*time < kLeast || *time > kMost) {
-        return quote(text) + " is out of range: " + format_duration(kLeast) + " to " +
-               format_duration(kMost) + ", or `off`";
-    }
-    return *time;
-}
-
-void read_process(Section& root, Config& config) {
-    if (const auto threads = root.find("threads"); threads && !threads->is("auto")) {
-        constexpr std::int64_t kThreadsMax = 256;
-        if (const auto number = threads->integer({1, kThreadsMax})) {
-            config.threads = static_cast<unsigned>(*number);
-        }
-    }
-    if (const auto busy_poll = root.find("busy_poll"); busy_poll && !busy_poll->is_off()) {
-        config.busy_poll = busy_poll->parsed("a duration such as `100us`", parse_busy_poll)
-                               .value_or(config.busy_poll);
-    }
-    if (const auto replicas = root.find("replicas"); replicas && !replicas->is("auto")) {
-        constexpr std::int64_t kReplicasMax = 10'000;
-        if (const auto number = replicas->integer({1, kReplicasMax})) {
-            config.replicas = static_cast<int>(*number);
-        }
-    }
-    if (const auto deny_cache = root.find("deny_cache")) read_deny_cache(*deny_cache, config);
-}
-
-void read_traffic(Section& root, Config& config, Declared& declared) {
-    const auto upstream = root.find("upstream");
-    const auto limits = root.find("limits");
-    const auto policies = root.find("policies");
-    const auto upstreams = root.find("upstreams");
-    const auto routes = root.find("routes");
-    const auto default_policies = root.find("default_policies");
-    if (const auto route_case = root.find("routes_ignore_case")) {
-        read_route_case(*route_case, config, declared);
-    }
-    if (const auto overrides = root.find("method_override")) {
-        read_method_override(*overrides, declared);
-    }
-
-    const bool is_proxy = config.has_face(Face::proxy);
-    // The key that makes the last route: `upstream`, or `limits` where Tidegate forwards nothing.
-    const auto& last_route = upstream || is_proxy ? upstream : limits;
-    if (limits && !last_route && (policies || upstreams || routes)) {
-        limits->fault(
-            "these are the limits of the last route, which `upstream` stands for: write `upstream` "
-            "as well, or write the limits in a policy");
-    }
-    if (policies) read_policies(*policies, config, declared);
-    if (last_route && limits) read_short_limits(*limits, config, declared);
-    if (upstreams) read_upstreams(*upstreams, config, declared);
-    if (upstream) read_short_upstream(*upstream, config, declared);
-    if (default_policies) {
-        declared.default_policies = read_default_policies(*default_policies, declared);
-    }
-    if (routes) read_routes(*routes, config, declared);
-    if (last_route) add_last_route(*last_route, limits, config, declared);
-}
-
-// Whether requests can come in at all.
-void check_traffic(Section& root, const Config& config) {
-    const bool is_proxy = config.has_face(Face::proxy);
-    if (root.find("upstream")) return;
-    // Calls of the check API name policies.
-    if (!is_proxy && config.has_face(Face::check) && root.find("policies")) return;
-    // The rate limit service has limits of its own.
-    if (!is_proxy && root.find("rls")) return;
-    const bool upstreams = root.find("upstreams").has_value() || !is_proxy;
-    if (!is_proxy && root.find("limits")) return;
-    const bool routes = root.find("routes").has_value();
-    if (!upstreams && !routes) {
-        root.value().fault(std::string(kWhereTo));
-    } else if (!upstreams) {
-        root.value().fault(
-            "the key `upstreams` is missing: write `upstreams: {api: {servers: "
-            "[http://127.0.0.1:3000]}}`");
-    } else if (!routes) {
-        root.value().fault(
-            is_proxy ? "the key `routes` is missing: write which requests go to an upstream, "
-                       "`routes: [{policies: []}]`"
-                     : "say what is limited: `limits: [10/s]`, or `policies` and `routes`");
-    }
-}
-
-void read_root(const Value& value, Config& config, Declared& declared) {
-    if (value.is_broken()) return;
-    if (!value.is_map()) {
-        value.fault(value.is_scalar() || value.is_sequence()
-                        ? "a configuration is a map: `upstream: http://127.0.0.1:3000`"
-                        : "the configuration is empty: " + std::string(kWhereTo));
-        return;
-    }
-    Section root(value, root_keys());
-    read_listeners(root, config);
-    if (const auto check = root.find("check")) read_check(*check, config);
-    read_process(root, config);
-    if (const auto store = root.find("store")) read_store(*store, config);
-    if (const auto failure = root.find("on_store_failure")) {
-        declared.on_store_failure =
-            read_on_store_failure(*failure).value_or(declared.on_store_failure);
-    }
-    if (const auto identity = root.find("identity")) read_identity(*identity, config, declared);
-    if (const auto forwarding = root.find("forwarding")) read_forwarding(*forwarding, config);
-    // Before the routes, on which they hold.
-    if (const auto bounds = root.find("limits_on_requests")) {
-        read_limits_on_requests(*bounds, config);
-    }
-    read_traffic(root, config, declared);
-    if (const auto rls = root.find("rls")) read_rls(*rls, config, declared);
-    if (const auto response = root.find("response")) read_response(*response, config, declared);
-    if (const auto connections = root.find("connections")) read_connections(*connections, config);
-    if (const auto http2 = root.find("http2")) read_http2(*http2, config);
-    set_default_shutdown_delay(value.context(), config);
-    if (const auto timeouts = root.find("timeouts")) read_timeouts(*timeouts, config);
-    if (const auto log = root.find("log")) read_log(*log, config);
-    if (const auto tracing = root.find("tracing")) read_tracing(*tracing, config);
-    if (const auto telemetry = root.find("telemetry")) read_telemetry(*telemetry, config);
-    root.refuse_others();  // first, so that a misspelt `upstream` is not just "missing"
-    check_traffic(root, config);
-}
 
 bool is_before(const Fault& a, const Fault& b) {
     return std::tie(a.place.file, a.place.line, a.place.column) <
@@ -206,7 +278,7 @@ std::vector<std::string> each_once(std::vector<std::string>&& files) {
 }
 
 std::string about_idle(const std::string& name, const IdleRule& rule) {
-    return name + ": has no effect: " + std::string(rule.why);
+    return name + ": has no effect: " + rule.why;
 }
 
 // Routes are often shared with a Tidegate that is a proxy: some rules have one warning for all.
@@ -325,114 +397,6 @@ Loaded load_named(const std::string& path, Environment environment, Occasion occ
 
 }  // namespace
 
-const Rows& root_keys() {
-    static const auto keys =
-        Rows()
-            .key("listen",
-                 kind::one_or_more(
-                     kind::any({kind::type("listen_address"), kind::type("inherited_socket"),
-                                kind::map(listener_keys())}),
-                     {1, 64}),
-                 {"where clients connect: an address, `{address, ...}` with the keys below, or a "
-                  "list of these. `systemd:NAME` is [a socket that systemd "
-                  "opens](operating.md#sockets-that-systemd-opens)",
-                  "`8080`: IPv6 and IPv4", "1 to 64 addresses"})
-            .live(Live::restart)
-            .key("admin",
-                 kind::any(
-                     {kind::type("off"), kind::type("listen_address"), kind::map(admin_keys())}),
-                 {"address of the [admin listener](operating.md#the-admin-listener), or `{address, "
-                  "mode, group, token}`",
-                  "`127.0.0.1:9901`", "an address to listen on, or `off`"})
-            .live(Live::restart)
-            .key("check", kind::map(check_keys()), {"the check API"})
-            .key("threads", kind::any({kind::fixed({"auto"}), kind::integer({1, 256})}),
-                 {"event loops; `auto` is one for each core that this process [may "
-                  "use](operating.md#start-signals-and-stop)",
-                  "`auto`", "1 to 256"})
-            .restart([](const ConfigChange& change) -> std::string {
-                // `auto` goes on meaning what it meant at the start, though the machine may have
-                // changed.
-                const bool is_other = change.running.threads != change.next.threads &&
-                                      change.workers != change.workers_next;
-                return is_other ? "`threads` cannot change" : "";
-            })
-            .key("busy_poll", kind::off_or(kind::type("duration")),
-                 {"how long each thread [polls for events before it "
-                  "sleeps](operating.md#busy-polling): faster answers at a low load, for more CPU",
-                  "`off`", "10 us to 1 ms, or `off`"})
-            .key("replicas", kind::any({kind::fixed({"auto"}), kind::integer({1, 10'000})}),
-                 {"how many Tidegates share Redis, at least; `auto` is how many are seen", "`auto`",
-                  "1 to 10,000"})
-            .key("deny_cache", kind::any({kind::toggle(), kind::map(deny_cache_keys())}),
-                 {"denials by Redis are [remembered](limits.md#remembered-denials): `on`, `off` or "
-                  "`{max_ttl, entries}`",
-                  "`on`"})
-            .key("store", kind::any({kind::word({"memory"}), kind::map(store_keys())}),
-                 {"where counts are: `memory`, or a map with `memory` or `redis`", "`memory`"})
-            .live(Live::restart)
-            .key("on_store_failure", kind::type("on_store_failure"),
-                 {"[what happens](limits.md#when-the-store-fails) when Redis does not answer: "
-                  "`local`, `allow` or `deny`",
-                  "`local`"})
-            .key("identity", kind::map(identity_keys()), {"who the client is"})
-            .key("forwarding", kind::map(forwarding_keys()), {"what upstreams learn of the client"})
-            .key("limits_on_requests", kind::map(request_bounds_keys()), {"bounds of requests"})
-            .key(
-                "upstream",
-                kind::any({kind::type("server_url"), kind::type("name"), kind::map(server_keys())}),
-                {"[short form](#the-two-forms): one server by its URL, or `{url: URL}`; beside "
-                 "`upstreams` also the name of one of them. It is the last route, `/**`",
-                 "-", "not where Tidegate listens"})
-            .idle(forwards_nothing())
-            .key("limits", limits_kind(),
-                 {"short form: the limits of each address and each user, as the policy `default` "
-                  "of the last route; needs `upstream` where a listener has `face: proxy`",
-                  "none: unlimited"})
-            .key("policies", kind::named(kind::map(policy_keys()), {0, 10'000}),
-                 {"what is limited, by names"})
-            .key("upstreams", kind::named(kind::map(upstream_keys()), {1, 10'000}),
-                 {"servers that requests go to, by names"})
-            .idle(forwards_nothing())
-            .key("routes", kind::list(kind::map(route_keys()), {1, 10'000}),
-                 {"which requests go where, and which policies limit them. The first that matches "
-                  "decides"})
-            .key("default_policies", kind::one_or_more(kind::type("name")),
-                 {"names; they apply to every route, before its own", "none"})
-            .key("routes_ignore_case", kind::any({kind::fixed({"auto"}), kind::toggle()}),
-                 {"what becomes of a path that takes another route if case is ignored: "
-                  "[case](#case)",
-                  "`auto`", "`auto`, `on`, `off`"})
-            .key("method_override", kind::word({"remove", "pass"}),
-                 {"what becomes of fields that name another method or target, where limits depend "
-                  "on it: [overrides](#overrides)",
-                  "`remove`", "`remove`, `pass`"})
-            .key("rls", kind::map(rls_keys()),
-                 {"limits of Envoy's rate limit service; only where a listener has `face: "
-                  "envoy_grpc`"})
-            .key("response", kind::map(response_keys()), {"answers that Tidegate makes"})
-            .key("connections", kind::map(connections_keys()), {"bounds of connections"})
-            .key("http2", kind::map(http2_keys()), {"what an HTTP/2 connection may cost"})
-            .idle_unless(
-                [](const Config& config) {
-                    return std::any_of(config.listen.begin(), config.listen.end(),
-                                       [](const Listen& one) { return one.takes_http2; });
-                },
-                "no listener takes HTTP/2. Give one `tls`, without `http: [http1]`, or `http: [h2, "
-                "http1]`")
-            .key("timeouts", kind::map(timeouts_keys()), {"how long Tidegate waits"})
-            .key("log", kind::map(log_keys()), {"the logs"})
-            .key("tracing", kind::off_or(kind::map(tracing_keys())),
-                 {"where spans of requests go, by OTLP/HTTP in JSON, or `off`", "`off`"})
-            .key("telemetry", kind::map(telemetry_keys()),
-                 {"what Tidegate remembers of clients for people who look"})
-            .key("include", kind::one_or_more(kind::type("pattern"), {0, 64}),
-                 {"files or patterns such as `conf.d/*.yaml`, relative to the folder of the "
-                  "configuration",
-                  "none", "64 patterns, 1,000 files, 1 MiB each and 16 MiB together"});
-    return keys;
-}
-
 std::string Diagnostic::to_string() const {
     if (line == 0) return file + ": " + message;
     return file + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + message;
@@ -463,6 +427,105 @@ Loaded reread(const Config& config, Environment environment) {
     context.occasion = Occasion::reload;
     context.environment = environment;
     return load(config.source.text, std::move(context), &config.included);
+}
+
+namespace {
+
+std::vector<Diagnostic> diagnostics_of(const std::vector<Fault>& faults, const std::string& file) {
+    std::vector<Diagnostic> out;
+    out.reserve(faults.size());
+    for (const Fault& fault : faults) {
+        out.push_back({file, fault.place.line, fault.place.column, fault.message});
+    }
+    return out;
+}
+
+LoadedAdmin load_admin_of(const std::string& path, Environment environment) {
+    LoadedAdmin loaded;
+    const auto file = read_named_file(path);
+    if (!file) {
+        loaded.errors.push_back({path, 0, 0, file.error()});
+        return loaded;
+    }
+    std::vector<Fault> faults;
+    const TreeNode tree = parse_document(file->text, faults);
+    if (tree.kind == TreeNode::Kind::broken) {
+        loaded.errors = diagnostics_of(faults, path);
+        return loaded;
+    }
+    Context context;
+    context.file = path;
+    context.folder = std::filesystem::path(path).parent_path().string();
+    context.environment = environment;
+    Config config;
+    config.admin = default_admin();
+    const Value root(context, tree, "", tree.place);
+    if (root.is_map()) {
+        if (const auto admin = Section(root, root_keys()).find("admin")) read_admin(*admin, config);
+    }
+    loaded.errors = diagnostics_of(context.faults, path);
+    if (loaded.errors.empty()) loaded.admin = std::move(config.admin);
+    return loaded;
+}
+
+}  // namespace
+
+LoadedAdmin load_admin(const std::string& path, Environment environment) try {
+    return with_file_patience([=] { return load_admin_of(path, environment); });
+} catch (const NoAnswerFromFile& silent) {
+    LoadedAdmin loaded;
+    loaded.errors.push_back({path, 0, 0, silent.what()});
+    return loaded;
+}
+
+std::string_view quickstart_text() {
+    return R"yaml(# yaml-language-server: $schema=tidegate.schema.json
+# What `tidegate quickstart` runs: copy it and begin to change.
+# Ten requests a minute for each client, in front of the built-in echo upstream; the eleventh
+# request within a minute is answered 429.
+listen: 127.0.0.1:8080       # this machine only; `8080` for every address
+admin: 127.0.0.1:9901        # /metrics, /healthz, /readyz
+upstream: http://127.0.0.1:9000
+limits: [10/min]
+)yaml";
+}
+
+std::string_view quickstart_text(Face face) {
+    switch (face) {
+        case Face::proxy:
+            return quickstart_text();
+        case Face::forward_auth:
+            return R"yaml(listen: {address: "127.0.0.1:8181", face: forward_auth, dialect: nginx}
+admin: 127.0.0.1:9901
+limits: [10/min]
+)yaml";
+        case Face::check:
+        case Face::envoy_grpc:  // has none: Envoy's own configuration is the long one
+            break;
+    }
+    return R"yaml(listen: {address: "127.0.0.1:8181", face: check}
+admin: 127.0.0.1:9901
+policies: {per-user: {key: [user], limits: [10/min]}}
+)yaml";
+}
+
+Loaded quickstart(Face face) {
+    return load_text(quickstart_text(face), "quickstart");
+}
+
+std::string_view quickstart_tls_text() {
+    return R"yaml(listen:
+  - address: 127.0.0.1:8443
+    tls: {certificates: [{certificate: tidegate-quickstart.pem, key: tidegate-quickstart.key}]}
+  - {address: "127.0.0.1:8080", redirect: https}
+admin: 127.0.0.1:9901
+upstream: http://127.0.0.1:9000
+limits: [10/min]
+)yaml";
+}
+
+Loaded quickstart_tls() {
+    return load_text(quickstart_tls_text(), "quickstart");
 }
 
 }  // namespace tidegate::config

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "base/utf8.hpp"
-#include "config/header_field.hpp"
+#include "config/files.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
-#include "config/referenced_file.hpp"
+#include "config/value.hpp"
 #include "identity/identifier.hpp"
 
 namespace tidegate::config {
@@ -29,22 +29,6 @@ std::optional<IpNetwork> read_network(const Value& value) {
 namespace {
 
 using identity::ClientIpSettings;
-
-void read_trusted_proxies(const Value& value, ClientIpSettings& client_ip) {
-    constexpr ListRule kNetworks{"a network or a list of networks", "networks", 10'000};
-    std::vector<IpNetwork> proxies;
-    for (const Value& item : value.one_or_more(kNetworks)) {
-        const auto network = read_network(item);
-        if (!network) continue;
-        if (network->prefix == 0) {
-            item.warn(
-                "this network contains every address, so any client may claim any address: list "
-                "the addresses of your proxies");
-        }
-        proxies.push_back(*network);
-    }
-    client_ip.trusted_proxies = IpNetworks(std::move(proxies));
-}
 
 void read_source(const Value& value, ClientIpSettings& client_ip) {
     const auto name = read_field_name(value);
@@ -79,6 +63,9 @@ const Rows& client_ip_keys() {
             .key("header", kind::type("field_name"),
                  {"`x-forwarded-for`, `forwarded`, or a field with one address",
                   "`x-forwarded-for`"})
+            .idle_unless(has_trusted_peers,
+                         "Tidegate reads this field from `trusted_proxies` only, and there are "
+                         "none")
             .key("ipv4_prefix", kind::one_or_more(kind::integer({1, 32}), {1, 8}),
                  {"what counts as one IPv4 client, such as `24`; a list counts each", "`32`",
                   "1 to 32, at most 8 of them"})
@@ -92,15 +79,12 @@ void read_client_ip(const Value& value, Config& config) {
     ClientIpSettings& client_ip = config.client_ip;
     Section section(value, client_ip_keys());
     if (const auto proxies = section.find("trusted_proxies")) {
-        read_trusted_proxies(*proxies, client_ip);
+        client_ip.trusted_proxies = read_networks(
+            *proxies, {},
+            "this network contains every address, so any client may claim any address: list the "
+            "addresses of your proxies");
     }
-    if (const auto header = section.find("header")) {
-        read_source(*header, client_ip);
-        if (!has_trusted_peers(config))
-            header->warn(
-                "has no effect: Tidegate reads this field from `trusted_proxies` only, and there "
-                "are none");
-    }
+    if (const auto header = section.find("header")) read_source(*header, client_ip);
     if (const auto prefix = section.find("ipv4_prefix")) {
         read_prefixes(*prefix, 32, client_ip.prefixes.ipv4);
     }
@@ -178,7 +162,12 @@ const Rows& forward_as_keys() {
         Rows("a map: `{user: x-auth-user, tier: x-auth-tier}`")
             .key("user", kind::type("field_name"),
                  {"the field in which the upstream gets the user; clients cannot set it", "none"})
+            .idle_unless([](const Config& config) { return !config.user_methods.empty(); },
+                         "identity.user lists no method")
             .key("tier", kind::type("field_name"), {"the same of the user's tier", "none"})
+            .idle({gives_tiers,
+                   "nothing gives users a tier; add identity.users, `tier_claim` or "
+                   "`tier_header`"})
             .key("client_ip", kind::type("field_name"),
                  {"the same of the client's address", "none"});
     return keys;
@@ -213,6 +202,10 @@ void read_forward_as(const Value& value, Config& config) {
     read("client_ip", forwarded.client_ip);
     section.refuse_others();
 }
+
+constexpr const char* kNoCredentials =
+    "no method of identity.user checks credentials; add `jwt`, `api_key`, `basic` or "
+    "`client_certificate`, or remove this key";
 
 // Methods whose credentials can be wrong.
 bool checks_credentials(const Config& config) {
@@ -257,32 +250,6 @@ void read_require(Section& section, Config& config) {
     }
 }
 
-// Settings that have nothing to act upon.
-void warn_about_idle_settings(Section& section, const Config& config, const Declared& declared) {
-    const Context& context = section.value().context();
-    if (!context.faults.empty() || !context.other_errors.empty()) return;
-    if (!checks_credentials(config)) {
-        for (const std::string_view key : {"on_invalid_credentials", "failed_credentials"}) {
-            const auto value = section.find(key);
-            if (!value || value->is_off()) continue;
-            value->warn(
-                "has no effect: no method of identity.user checks credentials; add `jwt`, "
-                "`api_key`, `basic` or `client_certificate`, or remove this key");
-        }
-    }
-    const auto forward_as = section.find("forward_as");
-    if (!forward_as) return;
-    Section fields(*forward_as, forward_as_keys());
-    const auto user = fields.find("user");
-    if (user && config.user_methods.empty())
-        user->warn("has no effect: identity.user lists no method");
-    const auto tier = fields.find("tier");
-    if (tier && !gives_tiers(config, declared))
-        tier->warn(
-            "has no effect: nothing gives users a tier; add identity.users, `tier_claim` or "
-            "`tier_header`");
-}
-
 }  // namespace
 
 bool has_trusted_peers(const Config& config) {
@@ -305,10 +272,16 @@ const Rows& identity_keys() {
                   "none", "16 MiB"})
             .key("on_invalid_credentials", kind::word({"reject", "anonymous"}),
                  {"`reject` (401), or `anonymous`: as if there were none", "`reject`"})
+            .idle_unless(checks_credentials, kNoCredentials)
             .key("failed_credentials", kind::off_or(single_or_limits_kind()),
                  {"limits of credentials that are not valid, by address, or `off`: [invalid "
                   "credentials](identity.md#invalid-credentials)",
                   "`60/min` with `jwt` or `basic`, else none", "a quota of 1 or more"})
+            .idle_unless(
+                [](const Config& config) {
+                    return checks_credentials(config) || config.failed_credentials == nullptr;
+                },
+                kNoCredentials)
             .key("require", kind::toggle(),
                  {"`on`: a request without a user gets 401; needs a method", "`off`"})
             .key("forward_as", kind::map(forward_as_keys()),
@@ -326,6 +299,11 @@ const Keys<Forwarding>& forwarding_keys() {
             .toggle("client_certificate", &Forwarding::client_certificate,
                     {"send `X-Forwarded-Client-Cert`, which describes the certificate that the "
                      "client has shown; clients cannot set it"})
+            .idle_unless(
+                [](const Config& config) {
+                    return !config.forwarding.client_certificate || config.asks_for_certificates();
+                },
+                "no listener asks clients for a certificate; see `tls.client_auth` of `listen`")
             .word<bool>("host", &Forwarding::preserve_host,
                         {{"preserve", true}, {"upstream", false}},
                         {"`preserve` the client's `Host`, or `upstream`: the server's own"});
@@ -343,19 +321,12 @@ void read_identity(const Value& value, Config& config, Declared& declared) {
     read_require(section, config);
     if (const auto forward_as = section.find("forward_as")) read_forward_as(*forward_as, config);
     section.refuse_others();
-    warn_about_idle_settings(section, config, declared);
 }
 
 void read_forwarding(const Value& value, Config& config) {
     Forwarding& forwarding = config.forwarding;
     Section section = forwarding_keys().read(value, forwarding);
     forwarding.states_via = section.find("via").has_value();
-    if (forwarding.client_certificate && !config.asks_for_certificates()) {
-        section.find("client_certificate")
-            ->warn(
-                "has no effect: no listener asks clients for a certificate; see `tls.client_auth` "
-                "of `listen`");
-    }
 }
 
 namespace {

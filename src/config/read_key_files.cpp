@@ -6,9 +6,9 @@
 
 #include "base/utf8.hpp"
 #include "config/address.hpp"
+#include "config/files.hpp"
 #include "config/read_sections.hpp"
-#include "config/referenced_file.hpp"
-#include "config/suggest.hpp"
+#include "config/value.hpp"
 #include "identity/api_keys.hpp"
 #include "identity/htpasswd.hpp"
 #include "identity/jwk.hpp"

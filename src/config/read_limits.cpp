@@ -1,21 +1,457 @@
-// The lists of limits: of policies, of failed credentials and of preflights.
+// `limits`: one limit, and lists of them.
 #include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
+#include "base/text.hpp"
+#include "base/units.hpp"
 #include "base/utf8.hpp"
-#include "config/read_limit_spec.hpp"
+#include "config/config.hpp"
+#include "config/files.hpp"
+#include "config/keys.hpp"
 #include "config/read_sections.hpp"
+#include "config/value.hpp"
+#include "http/grpc.hpp"
+#include "limit/limit.hpp"
+#include "limit/time_zone.hpp"
 
 namespace tidegate::config {
 
 namespace {
 
+using limit::Algorithm;
+using limit::Anchor;
 using limit::Count;
-using limit::kLimitsMax;
 using limit::LimitSpec;
+using limit::Micros;
+
+constexpr int kMicroDigits = 6;
+constexpr Micros kDay = std::chrono::hours{24};
+constexpr std::string_view kSpellings =
+    "a rate such as `10/s`, a list `[seconds, quota, precision]` or a map "
+    "`{quota: 10, per: 1s}`";
+
+std::optional<Micros> read_seconds(const Value& value) {
+    constexpr std::string_view kWanted = "a number of seconds such as `60` or `0.5`";
+    const auto text = value.text(kWanted);
+    if (!text) return std::nullopt;
+    const auto micros = parse_fixed(*text, kMicroDigits);
+    if (!micros) {
+        value.fault(quote(*text) + " is not " + std::string(kWanted));
+        return std::nullopt;
+    }
+    return Micros{*micros};
+}
+
+std::optional<std::int64_t> read_quota(const Value& value) {
+    return value.integer({0, limit::kQuotaMax});
+}
+
+// Unlike Value::duration(), to the microsecond; make_limit() checks the bounds.
+std::optional<Micros> read_time(const Value& value) {
+    return value.parsed("a duration such as `1s`, `15min` or `1h`", parse_duration);
+}
+
+std::optional<Micros> read_per(const Value& value) {
+    constexpr std::string_view kWanted = "a duration such as `1s`, `15min` or `1h`";
+    const auto text = value.text(kWanted);
+    if (!text) return std::nullopt;
+    if (!is_month(*text)) return read_time(value);
+    value.fault(
+        "months differ in length: remove `per`, and write `algorithm: fixed_window` and "
+        "`anchor: utc_month`");
+    return std::nullopt;
+}
+
+std::optional<LimitSpec> read_rate(const Value& value) {
+    const auto rate = value.parsed(kSpellings, parse_rate);
+    if (!rate) return std::nullopt;
+    LimitSpec spec;
+    spec.quota = rate->quota;
+    spec.duration = rate->per;
+    return spec;
+}
+
+// Lists like `[60, 10]` are usually meant as windows that begin anew: precision = duration.
+std::optional<LimitSpec> read_list(const Value& value) {
+    const auto items = value.items({kSpellings});
+    if (items.size() != 2 && items.size() != 3) {
+        value.fault("a list is `[seconds, quota]` or `[seconds, quota, precision]`");
+        return std::nullopt;
+    }
+    const auto seconds = read_seconds(items[0]);
+    const auto quota = read_quota(items[1]);
+    const auto precision = items.size() == 3 ? read_seconds(items[2]) : seconds;
+    if (!seconds || !quota || !precision) return std::nullopt;
+    LimitSpec spec;
+    spec.quota = *quota;
+    spec.duration = *seconds;
+    spec.precision = *precision;
+    return spec;
+}
+
+// Of an answer: `401`, or of one of gRPC `grpc:16`.
+std::optional<std::uint16_t> read_status(const Value& value) {
+    constexpr std::string_view kGrpc = "grpc:";
+    const auto text = value.text("a status such as `401`, or `grpc:16`");
+    if (!text) return std::nullopt;
+    if (!text->starts_with("grpc")) {
+        const auto status = value.integer({200, 599});
+        if (!status) return std::nullopt;
+        return static_cast<std::uint16_t>(*status);
+    }
+    std::optional<std::uint16_t> number;
+    if (text->starts_with(kGrpc) && text->size() <= kGrpc.size() + 2) {
+        number = parse_number<std::uint16_t>(std::string_view(*text).substr(kGrpc.size()));
+    }
+    if (!number || *number > http::kGrpcStatusMax) {
+        value.fault(quote(*text) + " is no status of gRPC: write `grpc:0` to `grpc:16`");
+        return std::nullopt;
+    }
+    return static_cast<std::uint16_t>(limit::kGrpcStatuses + *number);
+}
+
+// `all`, `admitted` or a list of statuses.
+void read_count(const Value& value, LimitSpec& spec) {
+    if (!value.is_sequence()) {
+        const auto count =
+            value.text("`admitted`, `all` or a list of statuses such as `[401, 403]`");
+        if (!count) return;
+        if (*count == "all") {
+            spec.count = Count::all;
+        } else if (*count != "admitted") {
+            value.fault(
+                "unknown value " + quote(*count) +
+                "; allowed here: `admitted`, `all` or a list of statuses such as `[401, 403]`");
+        }
+        return;
+    }
+    constexpr ListRule kStatuses{"a list of statuses", "statuses", 64};
+    spec.count = Count::by_status;
+    for (const Value& item : value.items(kStatuses)) {
+        const auto status = read_status(item);
+        if (status) add_once(item, limit::status_text(*status), *status, spec.statuses);
+    }
+}
+
+const Rows& moment_keys() {
+    static const auto keys =
+        Rows("`{header: x-send-at}` or `{query: at}`")
+            .key("header", kind::type("field_name"), {"the field that states the moment"})
+            .key("query", kind::type("name"), {"the query parameter that states the moment"})
+            .one_of_them();
+    return keys;
+}
+
+std::optional<MomentSource> read_moment(const Value& value) {
+    Section section(value, moment_keys());
+    const auto header = section.find("header");
+    const auto query = section.find("query");
+    section.refuse_others();
+    if (!value.is_map()) return std::nullopt;
+    if (header.has_value() == query.has_value()) {
+        value.fault("write one of them: " + std::string(moment_keys().wanted()));
+        return std::nullopt;
+    }
+    if (header) {
+        auto name = read_field_name(*header);
+        if (!name) return std::nullopt;
+        return MomentSource{MomentSource::In::header, std::move(*name)};
+    }
+    auto name = query->identifier();
+    if (!name) return std::nullopt;
+    return MomentSource{MomentSource::In::query, std::move(*name)};
+}
+
+// The setting that only schedules have, and must have.
+void read_moment_of(Section& section, const LimitSpec& spec, std::optional<MomentSource>& moment) {
+    const auto at = section.find("at");
+    if (at) moment = read_moment(*at);
+    const bool schedules = limit::traits_of(spec.algorithm).has(limit::kMoment);
+    if (at && !schedules)
+        at->fault("only `schedule` has `at`: remove it, or write `algorithm: schedule`");
+    if (!at && schedules) {
+        section.value().fault(
+            "the key `at` is missing: write where a request states its moment, `at: {header: "
+            "x-send-at}`");
+    }
+}
+
+// Files beside the zones that name none of a place. What to write instead; empty: it is no such
+// file.
+std::string why_no_zone(std::string_view name) {
+    for (const std::string_view copies : {"posix/", "right/"}) {
+        if (!name.starts_with(copies)) continue;
+        const std::string_view rest = name.substr(copies.size());
+        std::string why = why_no_zone(rest);
+        if (!why.empty()) return why;
+        return "leave out " + quote(copies) + ": write " + quote(rest);
+    }
+    if (name == "localtime") {
+        return "`localtime` is the zone of the machine, and each may have another: write the name "
+               "of the zone that is meant, such as `Europe/Berlin`";
+    }
+    if (name == "posixrules" || name == "Factory") {
+        return quote(name) +
+               " is no zone of a place: write a name of the tz database such as `Europe/Berlin`";
+    }
+    return {};
+}
+
+// The zones below `folder`, for a suggestion. There are some 600; of others that do not fit into
+// the bound, none is suggested.
+std::vector<std::string> time_zones_in(const std::string& folder) {
+    constexpr std::size_t kLookedAtMost = 5'000;
+    namespace fs = std::filesystem;
+    std::vector<std::string> names;
+    std::error_code ec;
+    fs::recursive_directory_iterator file(folder, ec);
+    for (std::size_t looked_at = 0; !ec && file != fs::end(file) && looked_at < kLookedAtMost;
+         file.increment(ec), ++looked_at) {
+        const std::string name = file->path().lexically_relative(folder).string();
+        if (name == "right" || name == "posix") file.disable_recursion_pending();
+        if (limit::is_time_zone_name(name) && why_no_zone(name).empty() &&
+            file->is_regular_file(ec)) {
+            names.push_back(name);
+        }
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+// `Europe/Berlin` for `Europe/Berln`, `europe/berlin` and `Berlin`; empty: none is near.
+std::string meant_time_zone(const std::string& name, const std::string& folder) {
+    const std::vector<std::string> names = time_zones_in(folder);
+    const std::string lower = to_lower(name);
+    const auto same = std::find_if(names.begin(), names.end(), [&](const std::string& one) {
+        const std::string known = to_lower(one);
+        return known == lower || known.ends_with('/' + lower);
+    });
+    if (same != names.end()) return *same;
+    const std::string_view near = nearest(name, {names.begin(), names.end()});
+    // A continent is the beginning of many names, none of which is nearer than the others.
+    return name.size() + 3 < near.size() ? std::string() : std::string(near);
+}
+
+// Reads the zone's file: of the folder that TZDIR names, as the C library does, or the system's.
+void read_time_zone(const Value& value, LimitSpec& spec) {
+    const auto name = value.text("the name of a time zone such as `Europe/Berlin`");
+    if (!name) return;
+    spec.time_zone = *name;
+    if (const std::string why = why_no_zone(*name); !why.empty()) {
+        value.fault(why);
+        return;
+    }
+    Context& context = value.context();
+    std::string folder = context.environment("TZDIR").value_or("");
+    if (folder.empty()) folder = "/usr/share/zoneinfo";
+    std::error_code ec;
+    if (!std::filesystem::is_directory(folder, ec)) {
+        value.fault(
+            "there are no time zones: install the package `tzdata`, which makes the folder " +
+            quote(folder));
+        return;
+    }
+    const std::string path = folder + '/' + *name;
+    const bool may_be_one =
+        limit::is_time_zone_name(*name) && std::filesystem::is_regular_file(path, ec);
+    if (!may_be_one) {
+        const std::string meant = meant_time_zone(*name, folder);
+        value.fault("the system has no time zone " + quote(*name) +
+                    (meant.empty() ? ": write a name of the tz database such as `Europe/Berlin`"
+                                   : "; did you mean " + quote(meant) + "?"));
+        return;
+    }
+    const auto file = read_file_text(path, limit::kTimeZoneBytesMax, FileKind::no_device);
+    note_file(path, file ? std::optional<std::string_view>(file->text) : std::nullopt,
+              context.files_read);
+    if (!file) {
+        value.fault("the file " + quote(path) + " cannot be read: " + file.error());
+        return;
+    }
+    auto zone = limit::TimeZone::parse(file->text);
+    if (!zone) {
+        value.fault("the file " + quote(path) + ' ' + zone.error());
+        return;
+    }
+    spec.zone = std::make_shared<const limit::TimeZone>(std::move(*zone));
+}
+
+// The duration of all algorithms but concurrency, and but windows whose anchor says how long they
+// are. For the day of UTC it need not be written.
+void read_duration(Section& section, LimitSpec& spec) {
+    const auto per = section.find("per");
+    if (limit::has_period(spec.anchor)) {
+        if (per)
+            per->fault("remove `per`: the anchor " + quote(to_string(spec.anchor)) +
+                       " says how long a window is");
+        return;
+    }
+    if (!limit::traits_of(spec.algorithm).has(limit::kPer)) {
+        if (per)
+            per->fault(
+                "remove `per`: a concurrency limit counts requests in flight, not requests in a "
+                "time");
+        return;
+    }
+    if (spec.utc_day) spec.duration = kDay;
+    if (per) {
+        spec.duration = read_per(*per).value_or(Micros{0});
+        if (spec.utc_day && spec.duration != kDay) {
+            per->fault("with `window: utc_day`, write `1day` or remove `per`");
+        }
+    } else if (!spec.utc_day) {
+        section.need("per", "`per: 1s`");
+    }
+}
+
+std::vector<std::pair<std::string_view, Algorithm>> algorithm_names() {
+    std::vector<std::pair<std::string_view, Algorithm>> names;
+    for (std::size_t i = 0; i < limit::kAlgorithms.size(); ++i) {
+        const limit::AlgorithmTraits& traits = limit::kAlgorithms[i];
+        names.emplace_back(traits.name, Algorithm{static_cast<std::uint8_t>(i)});
+        if (!traits.synonym.empty()) names.emplace_back(traits.synonym, names.back().second);
+    }
+    return names;
+}
+
+std::vector<std::pair<std::string_view, Anchor>> anchor_names() {
+    std::vector<std::pair<std::string_view, Anchor>> names;
+    for (const Anchor anchor :
+         {Anchor::clock, Anchor::first_request, Anchor::utc_day, Anchor::utc_week,
+          Anchor::utc_month, Anchor::day, Anchor::week, Anchor::month}) {
+        names.emplace_back(to_string(anchor), anchor);
+    }
+    return names;
+}
+
+// The reader of a time.
+auto time_of(std::optional<Micros> LimitSpec::*member) {
+    return [member](const Value& time, LimitSpec& spec) { spec.*member = read_time(time); };
+}
+
+const Keys<LimitSpec>& limit_keys() {
+    static const auto keys =
+        Keys<LimitSpec>("a map", "limit")
+            .own("name", kind::type("name"),
+                 [](const Value& name, LimitSpec& spec) {
+                     spec.name = name.identifier().value_or("");
+                 },
+                 {"in fields, metrics and logs, after the policy's name: [one "
+                  "name](#names-of-limits)",
+                  "its window and kind: `1s`, `1h-fixed`, `1s-gcra`, `concurrency`: [all of "
+                  "them](#names-of-limits)"})
+            .own("quota", kind::integer({0, limit::kQuotaMax}),
+                 [](const Value& quota, LimitSpec& spec) {
+                     spec.quota = read_quota(quota).value_or(0);
+                 },
+                 {"units", "required",
+                  "0 to 4,294,967,295; of `sliding_log` 1,000, `schedule` 2,000, `concurrency` "
+                  "100,000"})
+            .required("`quota: 10`")
+            .word<Algorithm>("algorithm", &LimitSpec::algorithm, algorithm_names(),
+                             {"`sliding_window`, `fixed_window`, `sliding_log`, `gcra` "
+                              "(`token_bucket`), `leaky_bucket`, `schedule`, `concurrency`"})
+            .word<Anchor>("anchor", &LimitSpec::anchor, anchor_names(),
+                          {"where windows begin: `clock`, `first_request`, or with the calendar, "
+                           "`utc_day`, `utc_week`, `utc_month`, and with `time_zone` `day`, "
+                           "`week`, `month` (`fixed_window`)"})
+            .own("time_zone", kind::type("text"), read_time_zone,
+                 {"whose day, week or month it is: a name of the tz database such as "
+                  "[`Europe/Berlin`](limits.md#days-of-a-time-zone)",
+                  "required for these anchors"})
+            .word<bool>("window", &LimitSpec::utc_day, {{"sliding", false}, {"utc_day", true}},
+                        {"`sliding` or `utc_day` (`schedule`)"})
+            .own("horizon", kind::type("duration"), time_of(&LimitSpec::horizon),
+                 {"how far ahead a moment may be (`schedule`)", "`31day`", "0 to ten years"})
+            .word<bool>("past", &LimitSpec::forward_past, {{"now", false}, {"forward", true}},
+                        {"count what is past as `now`, or `forward` it uncounted (`schedule`)"})
+            .key("at", kind::map(moment_keys()),
+                 {"`{header: NAME}` or `{query: NAME}`: the moment (`schedule`)", "required"})
+            .key("per", kind::type("duration"),
+                 {"in which time; not for `concurrency` and calendar anchors", "required",
+                  "1 ms to ten years"})
+            .own("precision", kind::type("duration"), time_of(&LimitSpec::precision),
+                 {"width of a sub-bucket (`sliding_window`)", "about 1/60 of `per`",
+                  "at most 1,000 sub-buckets"})
+            .toggle("strict", &LimitSpec::strict,
+                    {"[one sub-bucket more](limits.md#sliding_window) (`sliding_window`)"})
+            .own("burst", kind::integer({1, limit::kQuotaMax}),
+                 [](const Value& burst, LimitSpec& spec) {
+                     spec.burst = burst.integer({1, limit::kQuotaMax});
+                 },
+                 {"units at once (`gcra`, `leaky_bucket`)", "the quota"})
+            .own("max_delay", kind::type("duration"), time_of(&LimitSpec::max_delay),
+                 {"how long a request may be held (`leaky_bucket`)", "`5min`", "0 to 5 min"})
+            .own("count",
+                 kind::any(
+                     {kind::fixed({"admitted", "all"}),
+                      kind::list(
+                          kind::any(
+                              {kind::written(R"({"type":"integer","minimum":200,"maximum":599})"),
+                               kind::type("number_text"),
+                               kind::written(R"({"type":"string","pattern":"^grpc:[0-9]+$"})")}),
+                          {0, 64}),
+                      kind::type("variable")}),
+                 read_count,
+                 {"`admitted`, `all`, or statuses such as `[401, 403]` or `[\"grpc:16\"]`: [what "
+                  "counts](limits.md#what-counts)",
+                  "`admitted`", "statuses 200 to 599 and `grpc:0` to `grpc:16`, at most 64"});
+    return keys;
+}
+
+std::optional<LimitSpec> read_map(const Value& value, std::optional<MomentSource>& moment) {
+    const std::size_t faults_before = value.context().faults.size();
+    LimitSpec spec;
+    Section section = limit_keys().read(value, spec);
+    read_moment_of(section, spec, moment);
+    read_duration(section, spec);
+    if (value.context().faults.size() != faults_before) return std::nullopt;
+    return spec;
+}
+
+// A list of a window in seconds.
+constexpr const char* kListSchema =
+    R"({"type":"array","prefixItems":[{"anyOf":[{"type":"number","exclusiveMinimum":0},{"type":"string","pattern":"^[0-9]+(\\.[0-9]+)?$|\\$\\{"}]},{"anyOf":[{"type":"integer","minimum":0,"maximum":4294967295},{"$ref":"#/$defs/number_text"}]},{"anyOf":[{"type":"number","exclusiveMinimum":0},{"type":"string","pattern":"^[0-9]+(\\.[0-9]+)?$|\\$\\{"}]}],"items":false,"minItems":2,"maxItems":3})";
+
+KeyKind limit_kind() {
+    return kind::any({kind::type("rate"), kind::written(kListSchema), kind::map(limit_keys())});
+}
+
+}  // namespace
+
+KeyKind limits_kind() {
+    return kind::list(limit_kind(), {1, limit::kLimitsMax});
+}
+
+KeyKind single_or_limits_kind() {
+    return kind::any({limit_kind(), limits_kind()});
+}
+
+namespace {
+
+// A rate, a list `[seconds, quota, precision]` or a map. `moment` becomes what its `at` says, if it
+// has one. Nothing: it has a fault, which is reported; limit::make_limit() may find more.
+std::optional<LimitSpec> read_limit_spec(const Value& value, std::optional<MomentSource>& moment) {
+    if (value.is_map()) return read_map(value, moment);
+    if (value.is_sequence()) return read_list(value);
+    return read_rate(value);
+}
+
+}  // namespace
+
+// The lists of limits: of policies, of failed credentials and of preflights.
+
+namespace {
+
+using limit::kLimitsMax;
 
 constexpr std::uint16_t kUnauthorized = 401;  // the status of a wrong credential
 

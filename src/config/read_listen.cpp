@@ -130,6 +130,31 @@ void read_socket_file(Section& section, const std::optional<Address>& address, S
     }
 }
 
+// Compared with the value of a field of HTTP, which has no controls and neither begins nor ends
+// with spaces.
+std::optional<std::string> read_bearer_token(const Value& value) {
+    std::optional<std::string> token = value.secret();
+    if (!token) return token;
+    const bool is_sendable = token->front() != ' ' && token->back() != ' ' &&
+                             std::none_of(token->begin(), token->end(), [](char c) {
+                                 return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+                             });
+    if (is_sendable) return token;
+    value.fault(
+        "a token must not begin or end with a space or contain control characters: no client can "
+        "send them");
+    return std::nullopt;
+}
+
+const Rows& proxy_protocol_keys() {
+    static const auto keys =
+        Rows().key("from", kind::one_or_more(kind::type("network"), {1, 10'000}),
+                   {"the networks of the balancers that send it; Tidegate "
+                    "closes connections of other peers",
+                    "required", "1 to 10,000 networks; not for a Unix socket"});
+    return keys;
+}
+
 constexpr std::string_view kNoSenders =
     "the networks of your balancers are missing: write `proxy_protocol: {from: [10.0.0.0/8]}`. "
     "Tidegate closes connections from any other address";
@@ -496,22 +521,6 @@ void read_listen(const Value& value, Config& config) {
     }
 }
 
-// Compared with the value of a field of HTTP, which has no controls and neither begins nor ends
-// with spaces.
-std::optional<std::string> read_bearer_token(const Value& value) {
-    std::optional<std::string> token = value.secret();
-    if (!token) return token;
-    const bool is_sendable = token->front() != ' ' && token->back() != ' ' &&
-                             std::none_of(token->begin(), token->end(), [](char c) {
-                                 return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
-                             });
-    if (is_sendable) return token;
-    value.fault(
-        "a token must not begin or end with a space or contain control characters: no client can "
-        "send them");
-    return std::nullopt;
-}
-
 Admin default_admin() {
     Admin admin;
     admin.address = {"127.0.0.1", kDefaultAdminPort, ""};
@@ -543,15 +552,6 @@ void read_admin(const Value& value, Config& config) {
     }
     admin.address = std::move(*address);
     config.admin = std::move(admin);
-}
-
-const Rows& proxy_protocol_keys() {
-    static const auto keys =
-        Rows().key("from", kind::one_or_more(kind::type("network"), {1, 10'000}),
-                   {"the networks of the balancers that send it; Tidegate "
-                    "closes connections of other peers",
-                    "required", "1 to 10,000 networks; not for a Unix socket"});
-    return keys;
 }
 
 bool ProxyProtocol::admits(const std::optional<IpAddress>& peer) const {

@@ -10,10 +10,9 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "config/address.hpp"
-#include "config/header_field.hpp"
 #include "config/read_sections.hpp"
+#include "config/value.hpp"
 #include "http/field.hpp"
-#include "tls/tls_client.hpp"
 
 namespace tidegate::config {
 
@@ -185,49 +184,29 @@ void read_service(const Value& value, Tracing& tracing) {
 
 // Requires that `otlp` has been read.
 void read_collector_tls(const Value& value, Tracing& tracing) {
-    const std::vector<Fault>& faults = value.context().faults;
-    const std::size_t faults_before = faults.size();
     tracing.tls = read_client_tls(value, collector_tls_keys(), "otel.internal");
     const bool is_url_known = !tracing.otlp.address.host.empty();
     if (is_url_known && !tracing.otlp.is_tls) {
         value.fault("the collector is not encrypted: write `https://` in `otlp`, or remove `tls`");
     }
-    if (faults.size() != faults_before) return;
-    // OpenSSL has an opinion of its own, on the length of keys for one.
-    if (const auto made = TlsClient::make(tracing.tls); !made) value.fault(made.error());
 }
 
 // Fields that the exporter writes itself.
-bool is_of_exporter(std::string_view name) {
+std::string_view why_of_exporter(std::string_view name) {
     constexpr auto kNames = std::to_array<std::string_view>(
         {"connection", "content-encoding", "content-length", "content-type", "expect", "host",
          "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "user-agent"});
-    return std::any_of(kNames.begin(), kNames.end(),
-                       [&](auto one) { return http::equal_as_variable(name, one); });
+    const bool is_taken = std::any_of(kNames.begin(), kNames.end(),
+                                      [&](auto one) { return http::equal_as_variable(name, one); });
+    return is_taken ? "Tidegate writes this field itself" : "";
 }
 
 void read_collector_headers(const Value& value, Tracing& tracing) {
     constexpr std::size_t kCollectorFieldsMax = 16;
     constexpr ListRule kFields{"a map of fields and values: `{authorization: file:otlp.token}`",
                                "fields", kCollectorFieldsMax};
-    std::vector<std::string> names;
-    for (const auto& [name, item] : value.named(kFields, false)) {
-        const auto is_same = [&, &wanted = name](const std::string& other) {
-            return http::equal_ignoring_case(other, wanted);
-        };
-        if (!is_token(name) || name.size() > kFieldNameBytesMax) {
-            item.fault(quote(name) + " is not the name of a header field such as `authorization`");
-            continue;
-        }
-        if (is_of_exporter(name)) {
-            item.fault(quote(name) + " cannot be added: Tidegate writes this field itself");
-            continue;
-        }
-        if (std::any_of(names.begin(), names.end(), is_same)) {
-            item.fault(quote(name) + " is listed twice, in different case");
-            continue;
-        }
-        names.push_back(name);
+    for (const auto& [name, item] :
+         read_added_fields(value, kFields, "authorization", why_of_exporter)) {
         const auto content = item.secret();
         if (!content) continue;
         if (!is_field_value(*content)) {

@@ -7,11 +7,9 @@
 
 #include "base/text.hpp"
 #include "base/utf8.hpp"
-#include "config/file_text.hpp"
-#include "config/files_read.hpp"
+#include "config/files.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
-#include "config/referenced_file.hpp"
 #include "config/yaml_document.hpp"
 
 namespace tidegate::config {

@@ -8,9 +8,9 @@
 
 #include "base/units.hpp"
 #include "base/utf8.hpp"
-#include "config/header_field.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
+#include "config/value.hpp"
 #include "limit/limit.hpp"
 #include "routing/path_pattern.hpp"
 

@@ -7,8 +7,8 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "config/address.hpp"
-#include "config/header_field.hpp"
 #include "config/read_sections.hpp"
+#include "config/value.hpp"
 #include "http/request_value.hpp"
 #include "identity/digest.hpp"
 #include "routing/path_pattern.hpp"
@@ -103,6 +103,29 @@ void read_headers(const Value& value, routing::Match& match) {
         }
         match.headers.emplace_back(field, *content);
     }
+}
+
+const Rows& match_keys() {
+    static const auto keys =
+        Rows("a map: `{path: /v1/**}`")
+            .key("path", kind::type("path"),
+                 {"a path such as `/v1/**`: `*` is a segment, `**` any number of them, `{name}` "
+                  "captures one",
+                  "`/**`"})
+            .key("methods",
+                 kind::one_or_more(
+                     kind::written(
+                         R"({"type":"string","pattern":"^[A-Z!#$%&'*+.^_`|~0-9-]+$|\\$\\{"})"),
+                     {1, 32}),
+                 {"methods such as `[GET, POST]`", "any"})
+            .key("host", kind::type("text"),
+                 {"a host such as `api.example.com`, or `*.example.com`", "any"})
+            .key(
+                "headers",
+                kind::written(
+                    R"({"type":"object","maxProperties":16,"additionalProperties":{"$ref":"#/$defs/text"}})"),
+                {"fields and their values, such as `{x-beta: \"1\"}`", "any"});
+    return keys;
 }
 
 void add_match(const Value& place, const routing::Match& match, Config& config) {
@@ -395,29 +418,6 @@ bool any_counts_by(const Config& config, limit::KeyPart::Kind kind) {
 }
 
 }  // namespace
-
-const Rows& match_keys() {
-    static const auto keys =
-        Rows("a map: `{path: /v1/**}`")
-            .key("path", kind::type("path"),
-                 {"a path such as `/v1/**`: `*` is a segment, `**` any number of them, `{name}` "
-                  "captures one",
-                  "`/**`"})
-            .key("methods",
-                 kind::one_or_more(
-                     kind::written(
-                         R"({"type":"string","pattern":"^[A-Z!#$%&'*+.^_`|~0-9-]+$|\\$\\{"})"),
-                     {1, 32}),
-                 {"methods such as `[GET, POST]`", "any"})
-            .key("host", kind::type("text"),
-                 {"a host such as `api.example.com`, or `*.example.com`", "any"})
-            .key(
-                "headers",
-                kind::written(
-                    R"({"type":"object","maxProperties":16,"additionalProperties":{"$ref":"#/$defs/text"}})"),
-                {"fields and their values, such as `{x-beta: \"1\"}`", "any"});
-    return keys;
-}
 
 const Rows& route_keys() {
     static const auto keys =

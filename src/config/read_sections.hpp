@@ -2,6 +2,7 @@
 // the value's context and leave the rest of `config` as it was.
 #pragma once
 
+#include <chrono>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -14,8 +15,10 @@
 
 #include "config/config.hpp"
 #include "config/keys.hpp"
-#include "config/section.hpp"
+#include "config/value.hpp"
 #include "routing/path_pattern.hpp"
+#include "tls/certificate.hpp"
+#include "tls/tls_settings.hpp"
 
 namespace tidegate::config {
 
@@ -30,13 +33,11 @@ const Rows& root_keys();
 const Keys<Listen>& listener_keys();
 const Keys<TlsServerSettings>& listener_tls_keys();
 const Rows& certificate_keys();
-const Rows& proxy_protocol_keys();
 KeyKind redirect_kind();
 const Rows& check_keys();
 const Keys<Rls>& rls_keys();
 const Rows& admin_keys();
 const Rows& store_keys();
-const Rows& sentinel_keys();
 const Keys<DenyCache>& deny_cache_keys();
 // Of a connection to Redis or its sentinels, to the collector of spans, and to upstreams.
 const Rows& redis_tls_keys();
@@ -47,13 +48,9 @@ const Rows& user_method_keys();
 const Keys<Forwarding>& forwarding_keys();
 const Keys<Upstream>& upstream_keys();
 const Keys<UpstreamServer>& server_keys();
-const Rows& balance_keys();
-const Keys<HealthCheck>& health_check_keys();
-const Keys<Ejection>& eject_keys();
 const Rows& policy_keys();
 KeyKind limits_kind();
 KeyKind single_or_limits_kind();
-const Rows& match_keys();
 const Rows& route_keys();
 const Keys<HeaderCost>& cost_keys();
 const Keys<Route>& route_timeouts_keys();
@@ -138,6 +135,8 @@ std::optional<IpNetwork> read_network(const Value& value);
 IpNetworks read_networks(const Value& value, std::string_view if_empty,
                          const std::string& about_every = {});
 
+// All of a configuration, in order.
+void read_root(const Value& value, Config& config, Declared& declared);
 void read_listen(const Value& value, Config& config);
 // `tls`, `redirect` and `http` of a listener; after its face. Gives back a `redirect` that does not
 // say at which port, for settle_redirect().
@@ -155,8 +154,6 @@ void check_faces(const Config& config, const Declared& declared, Context& contex
 void read_check(const Value& value, Config& config);
 // `rls`, and the files that it names. After the listeners, `on_store_failure` and all policies.
 void read_rls(const Value& value, Config& config, Declared& declared);
-// A token that a client can send in Authorization.
-std::optional<std::string> read_bearer_token(const Value& value);
 void read_admin(const Value& value, Config& config);
 // Where `admin` is not written.
 Admin default_admin();
@@ -165,8 +162,6 @@ void read_deny_cache(const Value& value, Config& config);
 // `tls` of a connection to a server: authorities and Tidegate's own certificate. Reads and checks
 // the files. `host` is such a name as messages show for that of the server.
 TlsSettings read_client_tls(const Value& value, const Rows& keys, const std::string& host);
-// The same of an upstream, which need not be verified.
-TlsSettings read_upstream_tls(const Value& value);
 // `min_version` of `tls`.
 template <class Settings>
 void read_tls_version(const Value& value, Settings& settings) {
@@ -176,16 +171,10 @@ void read_tls_version(const Value& value, Settings& settings) {
 }
 // A file of certificates of authorities, as PEM; empty when it is broken, which has been reported.
 std::string read_authorities(const Value& value);
-// `sentinel` of Redis.
-SentinelSettings read_sentinel(const Value& value);
-// `cluster` of `store.redis`: its nodes, and what their URLs say of all.
-void read_cluster(const Value& value, RedisSettings& redis);
 // Requires that `listen` has been read.
 void read_identity(const Value& value, Config& config, Declared& declared);
 void read_forwarding(const Value& value, Config& config);
 void read_response(const Value& value, Config& config, Declared& declared);
-// `extra_headers` of `response`.
-void read_extra_headers(const Value& value, Response& response);
 // `body` of `response` or of a policy; nothing when it is broken.
 std::optional<AnswerBody> read_answer_body(const Value& value);
 // `cors` of `response` or of a route; null when it is off or broken. `policy`: the name of the
@@ -238,8 +227,6 @@ std::optional<limit::Key> read_single_key(const Value& value, Config& config);
 std::string missing_capture(std::span<const limit::Key> keys, const Route& route);
 // Whether a key of the policy has a part of this kind.
 bool counts_by(const limit::Policy& policy, limit::KeyPart::Kind kind);
-// `exempt` and `deny` of a policy.
-void read_client_list(const Value& value, identity::ClientList& list);
 // Has the methods keep of each token what policies look at: claims and tiers. After all policies.
 void tell_methods_what_counts(Config& config);
 // Sets Config::credential_fields. After all policies.
@@ -263,19 +250,11 @@ std::vector<std::string> read_default_policies(const Value& value, Declared& dec
 void read_upstreams(const Value& value, Config& config, Declared& declared);
 // One server: a URL, or a map.
 std::optional<UpstreamServer> read_server(const Value& value, const Config& config);
-// `balance` of an upstream: a word, or `{hash: KEY}`.
-void read_balance(const Value& value, Config& config, Upstream& upstream);
 // Reports a hash by a capture that the route's path does not have. `value`: of the route.
 void check_hash(const Value& value, const Config& config, const Route& route);
 // Whether `match` asks for the `content-type` of gRPC.
 bool takes_grpc_only(const routing::Match& match);
 
-// `health_check` of an upstream: `tcp`, or a map.
-void read_health_check(const Value& value, Upstream& upstream);
-// Reports a check by gRPC of servers that speak HTTP/1. Once the servers are read.
-void judge_check_version(const Value& value, const Upstream& upstream);
-// `eject` of an upstream: a switch, or a map.
-void read_ejection(const Value& value, Upstream& upstream);
 // The size of bodies that are held, or `off`, which is 0.
 std::optional<std::size_t> read_held_bytes(const Value& value);
 
@@ -284,15 +263,6 @@ void read_routes(const Value& value, Config& config, Declared& declared);
 // the route lists itself.
 void add_route_policies(const Value& value, const std::vector<std::string>& names,
                         const Config& config, Route& route, Declared& declared);
-// The name of what `upstream` and `limits` at the top stand for: upstream, policy and route.
-inline constexpr std::string_view kShortName = "default";
-// `limits` at the top: the policy `default`. After `policies`.
-void read_short_limits(const Value& value, Config& config, Declared& declared);
-// `upstream` at the top: a URL is the upstream `default`, a name one of `upstreams`. After these.
-void read_short_upstream(const Value& value, Config& config, Declared& declared);
-// The route `/**` that `upstream` at the top stands for, with its `limits`. After `routes`.
-void add_last_route(const Value& upstream, const std::optional<Value>& limits, Config& config,
-                    Declared& declared);
 // Sets what holds on a route where it says nothing itself. Requires that `limits_on_requests` and
 // `identity` have been read, and route.upstream.
 void set_route_defaults(const Config& config, Route& route);
@@ -341,8 +311,6 @@ void check_limit_names(const Config& config, const Declared& declared, Context& 
 
 // What is legal but hardly meant.
 void warn_about(const Config& config, const Declared& declared, Context& context);
-// The same, for `identity`.
-void warn_about_identity(const Config& config, const Declared& declared, Context& context);
 // The same, for routes.
 void warn_about_routes(const Config& config, const Declared& declared, Context& context);
 // What an upstream's own settings cannot do. `section`: of the upstream, which has no fault.
@@ -351,14 +319,6 @@ void warn_about_balancing(Section& section, const Upstream& upstream);
 void warn_about_lone_weight(const Value& server);
 // The same, for upstreams and the routes that go to them.
 void warn_about_upstreams(const Config& config, const Declared& declared, Context& context);
-// The same, for `rls` and what Envoy makes of its answers.
-void warn_about_rls(const Config& config, const Declared& declared, Context& context);
-// The same, for pages of other origins.
-void warn_about_cors(const Config& config, const Declared& declared, Context& context);
-// The same, for query parameters that applications may read in another way.
-void warn_about_readings(const Config& config, const Declared& declared, Context& context);
-// The same, for policies and routes that tell users, tiers and anonymous clients apart.
-void warn_about_clients(const Config& config, const Declared& declared, Context& context);
 // Where the policy is written: in `policies`, or in a route.
 Place place_of(const limit::Policy& policy, const Config& config, const Declared& declared);
 // What identity.user must list before a request can have the key, such as "no method"; empty: the
@@ -366,9 +326,36 @@ Place place_of(const limit::Policy& policy, const Config& config, const Declared
 std::string_view what_is_missing_for(const limit::Key& key, const Config& config);
 // Whether anything gives users a tier.
 bool gives_tiers(const Config& config, const Declared& declared);
-// Whether some method takes the tier from the credential or a field, so that any tier may come.
-bool takes_any_tier(const Config& config);
 // Tiers of users that no policy knows, with their places in the files of users and of keys.
 std::vector<Diagnostic> warnings_about_tiers(const Config& config, const Declared& declared);
+
+// Certificates and private keys, which the configuration names by files (PEM). Each file that is
+// read is noted for Config::files.
+struct CertificateFile {
+    std::string path;  // as the process opens it
+    std::string pem;
+    std::vector<CertificatePtr> certificates;  // at least one
+};
+
+struct KeyFile {
+    std::string path;
+    std::string pem;
+    PrivateKeyPtr key;
+};
+
+// Nothing when it is broken, which has been reported. `example`: a name such a file could have.
+std::optional<CertificateFile> read_certificate_file(const Value& value, std::string_view example);
+// Warns when every user of the machine may read the secret in `path`: `what` is `private key`.
+void warn_if_world_readable(const Value& value, const std::string& path, std::string_view what);
+// Warns of a certificate that has expired or is not valid yet. That is for others to judge: a clock
+// may be wrong, and an authority that has run out may not be the one that is needed.
+void warn_about_time(const Value& value, const std::string& path, const X509& certificate);
+
+// For a message: `2026-11-21T10:00:00Z`.
+std::string shown_moment(std::chrono::system_clock::time_point moment);
+
+// The parts of a listener's `tls`.
+// `certificates`, or `certificate`, `key` and `names` of a single one.
+std::vector<ServerCertificate> read_server_certificates(Section& tls);
 
 }  // namespace tidegate::config

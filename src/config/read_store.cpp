@@ -7,7 +7,6 @@
 #include "config/address.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
-#include "tls/tls_client.hpp"
 
 namespace tidegate::config {
 
@@ -29,6 +28,132 @@ const Keys<MemoryStoreSettings>& memory_keys() {
     return keys;
 }
 
+constexpr std::uint16_t kSentinelPort = 26379;
+
+void read_node(const Value& value, SentinelSettings& sentinel, std::optional<bool>& encrypted) {
+    const auto text = value.text("the URL of a sentinel, such as `redis://10.0.0.1:26379`");
+    if (!text) return;
+    auto url = parse_redis_url(*text, kSentinelPort);
+    if (!url) {
+        value.fault("a sentinel is `redis://10.0.0.1:26379`, or `rediss://10.0.0.1:26379` for TLS");
+    } else if (url->address.is_unix()) {
+        value.fault("Tidegate reaches a sentinel over TCP: write `redis://10.0.0.1:26379`");
+    } else if (!url->username.empty() || !url->password.empty()) {
+        value.fault(
+            "write `username` and `password` of the sentinels beside `nodes`, not in a URL");
+    } else if (url->database != 0) {
+        value.fault("a sentinel has no databases: write `database` beside `sentinel`");
+    } else if (encrypted && *encrypted != url->tls) {
+        value.fault("write `redis://` for all sentinels, or `rediss://` for all");
+    } else if (std::find(sentinel.nodes.begin(), sentinel.nodes.end(), url->address) !=
+               sentinel.nodes.end()) {
+        value.fault("the list has this sentinel twice");
+    } else {
+        encrypted = url->tls;
+        sentinel.nodes.push_back(std::move(url->address));
+    }
+}
+
+void read_nodes(const Value& value, SentinelSettings& sentinel) {
+    constexpr ListRule kNodes{"a list of URLs: `[redis://s1:26379, redis://s2:26379]`", "sentinels",
+                              32, "the list is empty: name at least one sentinel, best three"};
+    std::optional<bool> encrypted;
+    for (const Value& node : value.items(kNodes)) read_node(node, sentinel, encrypted);
+    if (encrypted.value_or(false)) sentinel.tls.emplace();
+}
+
+void read_tls(const Value& value, SentinelSettings& sentinel) {
+    TlsSettings tls = read_client_tls(value, redis_tls_keys(), "redis.internal");
+    if (sentinel.tls) {
+        sentinel.tls = std::move(tls);
+    } else if (!sentinel.nodes.empty()) {
+        value.fault("`redis://` is not encrypted: write `rediss://`, or remove `tls`");
+    }
+}
+
+const Rows& sentinel_keys() {
+    static const auto keys =
+        Rows("a map: `sentinel: {master: mymaster, nodes: [redis://s1:26379]}`")
+            .key("master", kind::type("name"),
+                 {"the name of the master that the sentinels know", "required"})
+            .required("`master: mymaster` with the name that the sentinels know")
+            .key("nodes", kind::list(kind::type("redis_url"), {1, 32}),
+                 {"some of the sentinels, `[redis://s1:26379, redis://s2:26379]`", "required"})
+            .required("`nodes: [redis://s1:26379, redis://s2:26379]`")
+            .key("username", kind::type("text"), {"the user at the sentinels", "none"})
+            .key("password", kind::type("secret"), {"the password at the sentinels", "none"})
+            .key("tls", kind::map(redis_tls_keys()),
+                 {"what else TLS to the sentinels needs: the keys of `store.redis.tls`", "none"})
+            .live(Live::next_connection);
+    return keys;
+}
+
+SentinelSettings read_sentinel(const Value& value) {
+    SentinelSettings sentinel;
+    Section section(value, sentinel_keys());
+    if (const auto master = section.need("master")) {
+        if (auto name = master->identifier()) sentinel.master = std::move(*name);
+    }
+    if (const auto nodes = section.need("nodes")) {
+        read_nodes(*nodes, sentinel);
+    }
+    if (const auto username = section.find("username")) {
+        sentinel.username = username->text().value_or("");
+    }
+    const auto password = section.find("password");
+    if (password) sentinel.password = password->secret().value_or("");
+    if (!sentinel.username.empty() && !password) {
+        section.find("username")->fault("`password` is missing: a username needs one");
+    }
+    if (const auto tls = section.find("tls")) read_tls(*tls, sentinel);
+    section.refuse_others();
+    return sentinel;
+}
+
+// What has been read of the nodes so far: what one URL says of all is the same in each.
+struct Nodes {
+    std::vector<Address> addresses;
+    std::optional<RedisUrl> first;
+};
+
+void read_node(const Value& value, Nodes& nodes) {
+    auto url = value.parsed("the URL of a node, such as `redis://10.0.0.1:6379`",
+                            [](std::string_view text) { return parse_redis_url(text); });
+    if (!url) return;
+    if (url->address.is_unix()) {
+        value.fault(
+            "Tidegate reaches the nodes of a cluster over TCP: write `redis://10.0.0.1:6379`");
+    } else if (url->database != 0) {
+        value.fault("a cluster has no databases but 0: remove the number from the URL");
+    } else if (nodes.first && nodes.first->tls != url->tls) {
+        value.fault("write `redis://` for all nodes, or `rediss://` for all");
+    } else if (nodes.first &&
+               (nodes.first->username != url->username || nodes.first->password != url->password)) {
+        value.fault(
+            "all nodes have the same user: write `username` and `password` beside `cluster`, not "
+            "in a URL");
+    } else if (std::find(nodes.addresses.begin(), nodes.addresses.end(), url->address) !=
+               nodes.addresses.end()) {
+        value.fault("the list has this node twice");
+    } else {
+        nodes.addresses.push_back(url->address);
+        if (!nodes.first) nodes.first = std::move(*url);
+    }
+}
+
+void read_cluster(const Value& value, RedisSettings& redis) {
+    constexpr ListRule kNodes{"a list of URLs: `[redis://a:6379, redis://b:6379]`",
+                              "nodes: list a few, as each node knows the others", 100,
+                              "the list is empty: name at least one node"};
+    Nodes nodes;
+    for (const Value& item : value.items(kNodes)) read_node(item, nodes);
+    redis.cluster = std::move(nodes.addresses);
+    if (!nodes.first) return;
+    redis.username = std::move(nodes.first->username);
+    redis.password = std::move(nodes.first->password);
+    if (nodes.first->tls) redis.tls.emplace();
+}
+
 void read_url(const Value& value, RedisSettings& redis) {
     auto url = value.parsed("a URL such as `redis://127.0.0.1:6379/0`",
                             [](std::string_view text) { return parse_redis_url(text); });
@@ -42,12 +167,7 @@ void read_url(const Value& value, RedisSettings& redis) {
 }
 
 void read_tls(const Value& value, RedisSettings& redis) {
-    const std::size_t faults = value.context().faults.size();
     TlsSettings tls = read_client_tls(value, redis_tls_keys(), "redis.internal");
-    if (value.context().faults.size() == faults) {
-        // OpenSSL checks more, such as the length of keys.
-        if (const auto made = TlsClient::make(tls); !made) value.fault(made.error());
-    }
     if (redis.tls || redis.sentinel) {
         redis.tls = std::move(tls);
     } else if (redis.address.is_unix()) {
@@ -272,146 +392,6 @@ std::optional<limit::OnStoreFailure> read_on_store_failure(const Value& value) {
     return value.choice<OnStoreFailure>({{"local", OnStoreFailure::local},
                                          {"allow", OnStoreFailure::allow},
                                          {"deny", OnStoreFailure::deny}});
-}
-
-namespace {
-
-constexpr std::uint16_t kSentinelPort = 26379;
-
-void read_node(const Value& value, SentinelSettings& sentinel, std::optional<bool>& encrypted) {
-    const auto text = value.text("the URL of a sentinel, such as `redis://10.0.0.1:26379`");
-    if (!text) return;
-    auto url = parse_redis_url(*text, kSentinelPort);
-    if (!url) {
-        value.fault("a sentinel is `redis://10.0.0.1:26379`, or `rediss://10.0.0.1:26379` for TLS");
-    } else if (url->address.is_unix()) {
-        value.fault("Tidegate reaches a sentinel over TCP: write `redis://10.0.0.1:26379`");
-    } else if (!url->username.empty() || !url->password.empty()) {
-        value.fault(
-            "write `username` and `password` of the sentinels beside `nodes`, not in a URL");
-    } else if (url->database != 0) {
-        value.fault("a sentinel has no databases: write `database` beside `sentinel`");
-    } else if (encrypted && *encrypted != url->tls) {
-        value.fault("write `redis://` for all sentinels, or `rediss://` for all");
-    } else if (std::find(sentinel.nodes.begin(), sentinel.nodes.end(), url->address) !=
-               sentinel.nodes.end()) {
-        value.fault("the list has this sentinel twice");
-    } else {
-        encrypted = url->tls;
-        sentinel.nodes.push_back(std::move(url->address));
-    }
-}
-
-void read_nodes(const Value& value, SentinelSettings& sentinel) {
-    constexpr ListRule kNodes{"a list of URLs: `[redis://s1:26379, redis://s2:26379]`", "sentinels",
-                              32, "the list is empty: name at least one sentinel, best three"};
-    std::optional<bool> encrypted;
-    for (const Value& node : value.items(kNodes)) read_node(node, sentinel, encrypted);
-    if (encrypted.value_or(false)) sentinel.tls.emplace();
-}
-
-void read_tls(const Value& value, SentinelSettings& sentinel) {
-    const std::size_t faults = value.context().faults.size();
-    TlsSettings tls = read_client_tls(value, redis_tls_keys(), "redis.internal");
-    if (!sentinel.tls) {
-        if (!sentinel.nodes.empty()) {
-            value.fault("`redis://` is not encrypted: write `rediss://`, or remove `tls`");
-        }
-        return;
-    }
-    if (value.context().faults.size() == faults) {
-        if (const auto made = TlsClient::make(tls); !made) value.fault(made.error());
-    }
-    sentinel.tls = std::move(tls);
-}
-
-}  // namespace
-
-const Rows& sentinel_keys() {
-    static const auto keys =
-        Rows("a map: `sentinel: {master: mymaster, nodes: [redis://s1:26379]}`")
-            .key("master", kind::type("name"),
-                 {"the name of the master that the sentinels know", "required"})
-            .required("`master: mymaster` with the name that the sentinels know")
-            .key("nodes", kind::list(kind::type("redis_url"), {1, 32}),
-                 {"some of the sentinels, `[redis://s1:26379, redis://s2:26379]`", "required"})
-            .required("`nodes: [redis://s1:26379, redis://s2:26379]`")
-            .key("username", kind::type("text"), {"the user at the sentinels", "none"})
-            .key("password", kind::type("secret"), {"the password at the sentinels", "none"})
-            .key("tls", kind::map(redis_tls_keys()),
-                 {"what else TLS to the sentinels needs: the keys of `store.redis.tls`", "none"})
-            .live(Live::next_connection);
-    return keys;
-}
-
-SentinelSettings read_sentinel(const Value& value) {
-    SentinelSettings sentinel;
-    Section section(value, sentinel_keys());
-    if (const auto master = section.need("master")) {
-        if (auto name = master->identifier()) sentinel.master = std::move(*name);
-    }
-    if (const auto nodes = section.need("nodes")) {
-        read_nodes(*nodes, sentinel);
-    }
-    if (const auto username = section.find("username")) {
-        sentinel.username = username->text().value_or("");
-    }
-    const auto password = section.find("password");
-    if (password) sentinel.password = password->secret().value_or("");
-    if (!sentinel.username.empty() && !password) {
-        section.find("username")->fault("`password` is missing: a username needs one");
-    }
-    if (const auto tls = section.find("tls")) read_tls(*tls, sentinel);
-    section.refuse_others();
-    return sentinel;
-}
-
-namespace {
-
-// What has been read of the nodes so far: what one URL says of all is the same in each.
-struct Nodes {
-    std::vector<Address> addresses;
-    std::optional<RedisUrl> first;
-};
-
-void read_node(const Value& value, Nodes& nodes) {
-    auto url = value.parsed("the URL of a node, such as `redis://10.0.0.1:6379`",
-                            [](std::string_view text) { return parse_redis_url(text); });
-    if (!url) return;
-    if (url->address.is_unix()) {
-        value.fault(
-            "Tidegate reaches the nodes of a cluster over TCP: write `redis://10.0.0.1:6379`");
-    } else if (url->database != 0) {
-        value.fault("a cluster has no databases but 0: remove the number from the URL");
-    } else if (nodes.first && nodes.first->tls != url->tls) {
-        value.fault("write `redis://` for all nodes, or `rediss://` for all");
-    } else if (nodes.first &&
-               (nodes.first->username != url->username || nodes.first->password != url->password)) {
-        value.fault(
-            "all nodes have the same user: write `username` and `password` beside `cluster`, not "
-            "in a URL");
-    } else if (std::find(nodes.addresses.begin(), nodes.addresses.end(), url->address) !=
-               nodes.addresses.end()) {
-        value.fault("the list has this node twice");
-    } else {
-        nodes.addresses.push_back(url->address);
-        if (!nodes.first) nodes.first = std::move(*url);
-    }
-}
-
-}  // namespace
-
-void read_cluster(const Value& value, RedisSettings& redis) {
-    constexpr ListRule kNodes{"a list of URLs: `[redis://a:6379, redis://b:6379]`",
-                              "nodes: list a few, as each node knows the others", 100,
-                              "the list is empty: name at least one node"};
-    Nodes nodes;
-    for (const Value& item : value.items(kNodes)) read_node(item, nodes);
-    redis.cluster = std::move(nodes.addresses);
-    if (!nodes.first) return;
-    redis.username = std::move(nodes.first->username);
-    redis.password = std::move(nodes.first->password);
-    if (nodes.first->tls) redis.tls.emplace();
 }
 
 }  // namespace tidegate::config

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/utf8.hpp"
-#include "config/header_field.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
 #include "config/user_method.hpp"
+#include "config/value.hpp"
 
 namespace tidegate::config {
 

@@ -6,7 +6,7 @@
 
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
-#include "config/section.hpp"
+#include "config/value.hpp"
 #include "identity/user_methods.hpp"
 
 namespace tidegate::config {

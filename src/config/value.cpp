@@ -1,17 +1,165 @@
 #include "config/value.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
+#include <string>
+#include <utility>
 
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "base/utf8.hpp"
-#include "config/environment.hpp"
-#include "config/file_text.hpp"
-#include "config/suggest.hpp"
+#include "config/error_message.hpp"
+#include "config/files.hpp"
+#include "config/keys.hpp"
 
 namespace tidegate::config {
+
+namespace {
+
+constexpr std::size_t kWordBytesMax = 48;  // a longer word is no misspelling of a key
+
+char folded(char c) {
+    return c == '-' ? '_' : to_lower(c);
+}
+
+// Optimal string alignment: Levenshtein with swaps of neighbours. Case, and `-` for `_`, are free.
+std::size_t distance(std::string_view a, std::string_view b) {
+    using Row = std::array<std::size_t, kWordBytesMax + 1>;
+    Row before{};
+    Row above{};
+    Row row{};
+    for (std::size_t j = 0; j <= b.size(); ++j) above[j] = j;
+    for (std::size_t i = 1; i <= a.size(); ++i) {
+        row[0] = i;
+        for (std::size_t j = 1; j <= b.size(); ++j) {
+            const bool same = folded(a[i - 1]) == folded(b[j - 1]);
+            row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (same ? 0 : 1)});
+            if (i > 1 && j > 1 && folded(a[i - 1]) == folded(b[j - 2]) &&
+                folded(a[i - 2]) == folded(b[j - 1])) {
+                row[j] = std::min(row[j], before[j - 2] + 1);
+            }
+        }
+        before = above;
+        above = row;
+    }
+    return above[b.size()];
+}
+
+// The longest of `known` that begins like `word`, or that `word` begins with.
+std::string_view of_one_stem(std::string_view word, const std::vector<std::string_view>& known) {
+    constexpr std::size_t kStemBytesMin = 3;
+    std::string_view best;
+    for (const std::string_view candidate : known) {
+        if (std::min(word.size(), candidate.size()) < kStemBytesMin) continue;
+        if (!word.starts_with(candidate) && !candidate.starts_with(word)) continue;
+        if (candidate.size() > best.size()) best = candidate;
+    }
+    return best;
+}
+
+}  // namespace
+
+std::string_view nearest(std::string_view word, const std::vector<std::string_view>& known) {
+    if (word.size() > kWordBytesMax) return {};
+    std::string_view best;
+    // A third of the word may be wrong, but one letter always may.
+    std::size_t best_distance = std::max<std::size_t>(word.size() / 3, 1) + 1;
+    for (const std::string_view candidate : known) {
+        if (candidate.size() > kWordBytesMax) continue;
+        const std::size_t away = distance(word, candidate);
+        if (away < best_distance && away < candidate.size()) {
+            best = candidate;
+            best_distance = away;
+        }
+    }
+    return best.empty() ? of_one_stem(word, known) : best;
+}
+
+std::string one_of(const std::vector<std::string_view>& words) {
+    std::string out;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (i > 0) out += i + 1 == words.size() ? " or " : ", ";
+        out += '`';
+        out += words[i];
+        out += '`';
+    }
+    return out;
+}
+
+namespace {
+
+bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+bool is_variable_name(std::string_view name) {
+    if (name.empty() || !is_letter(name.front())) return false;
+    for (const char c : name) {
+        if (!is_letter(c) && !(c >= '0' && c <= '9')) return false;
+    }
+    return true;
+}
+
+// `reference` is the text between `${` and `}`.
+Result<Expanded, std::string> look_up(std::string_view reference, Environment environment) {
+    const std::size_t colon = reference.find(":-");
+    const std::string_view name = reference.substr(0, colon);
+    const bool has_default = colon != std::string_view::npos;
+    if (!is_variable_name(name)) {
+        return ErrorMessage{quote("${" + std::string(reference) + "}") +
+                            " is not `${NAME}` or `${NAME:-default}`; write `$$` for a dollar"};
+    }
+    std::optional<std::string> value = environment(name);
+    if (has_default && (!value || value->empty())) {
+        return Expanded{std::string(reference.substr(colon + 2))};
+    }
+    if (!value) {
+        return ErrorMessage{"the environment variable " + quote(name) +
+                            " is not set; set it, or write a default: " +
+                            quote("${" + std::string(name) + ":-...}")};
+    }
+    return Expanded{std::move(*value)};
+}
+
+}  // namespace
+
+std::optional<std::string> process_environment(std::string_view name) {
+    const char* value = std::getenv(std::string(name).c_str());
+    if (value == nullptr) return std::nullopt;
+    return std::string(value);
+}
+
+Result<Expanded, std::string> expand(std::string_view text, Environment environment) {
+    Expanded out;
+    while (!text.empty()) {
+        const std::size_t dollar = text.find('$');
+        out.text += text.substr(0, dollar);
+        if (dollar == std::string_view::npos) break;
+        text.remove_prefix(dollar);
+        if (text.starts_with("$$")) {
+            out.text += '$';
+            text.remove_prefix(2);
+        } else if (text.starts_with("${")) {
+            const std::size_t end = text.find('}');
+            if (end == std::string_view::npos) {
+                return ErrorMessage{"`${` without `}`; write `$$` for a dollar"};
+            }
+            auto value = look_up(text.substr(2, end - 2), environment);
+            if (!value) return value;
+            out.text += value->text;
+            text.remove_prefix(end + 1);
+        } else {
+            out.text += '$';
+            text.remove_prefix(1);
+        }
+    }
+    return out;
+}
 
 namespace {
 
@@ -335,6 +483,152 @@ std::vector<std::pair<std::string, Value>> Value::named(const ListRule& rule,
         out.emplace_back(entry.key, child(entry));
     }
     return out;
+}
+
+namespace {
+
+// The words between an unknown key and the list of known ones.
+std::string advice_for(std::string_view section, std::string_view key,
+                       const std::vector<std::string_view>& known) {
+    const std::string_view before_colon = key.substr(0, key.find(':'));
+    if (before_colon != key && std::find(known.begin(), known.end(), before_colon) != known.end()) {
+        return "; write a space behind the colon: " +
+               quote(std::string(before_colon) + ": " +
+                     std::string(key.substr(before_colon.size() + 1))) +
+               ". Allowed here: ";
+    }
+    const std::string_view instead = advice_for_key(section, key);
+    if (!instead.empty()) return "; write " + std::string(instead) + ". Allowed here: ";
+    const std::string_view meant = nearest(key, known);
+    if (!meant.empty()) return "; did you mean " + quote(meant) + "? Allowed here: ";
+    return "; allowed here: ";
+}
+
+}  // namespace
+
+Section::Section(const Value& value, const KeyRows& keys) : Section(value, keys.wanted()) {
+    rows_ = &keys;
+    for (const KeyRows::Row& row : keys.rows()) known_.push_back(row.key);
+    for (const Entry& entry : value.node_->entries) {
+        const KeyRows::Row* const row = keys.find(entry.key);
+        if (row == nullptr || !row->idle) continue;
+        const Value written = value.child(entry);
+        value.context().maybe_idle.push_back({{written.place(), written.name()}, &*row->idle});
+    }
+}
+
+Section::Section(const Value& value, std::string_view wanted) : value_(value) {
+    if (!value.is_map()) value.wrong_kind(wanted);
+}
+
+std::optional<Value> Section::find(std::string_view key) {
+    const bool is_known = std::find(known_.begin(), known_.end(), key) != known_.end();
+    assert(is_known || rows_ == nullptr);
+    if (!is_known) known_.push_back(key);
+    for (const Entry& entry : value_.node_->entries) {
+        if (entry.key == key) return value_.child(entry);
+    }
+    return std::nullopt;
+}
+
+std::optional<Value> Section::need(std::string_view key) {
+    return need(key, rows_->find(key)->needed);
+}
+
+std::optional<Value> Section::need(std::string_view key, std::string_view hint) {
+    std::optional<Value> found = find(key);
+    if (!found && value_.is_map()) {
+        value_.fault("the key " + quote(key) + " is missing: write " + std::string(hint));
+    }
+    return found;
+}
+
+void Section::not_available(std::initializer_list<std::string_view> keys, std::string_view advice) {
+    for (const std::string_view key : keys) {
+        later_.push_back(key);
+        for (const Entry& entry : value_.node_->entries) {
+            if (entry.key == key) {
+                std::string message = value_.child(entry).name() + ": not available yet";
+                if (!advice.empty()) message.append(": ").append(advice);
+                value_.context().faults.push_back({entry.place, message});
+            }
+        }
+    }
+}
+
+void Section::refuse_others() const {
+    const auto is_in = [](const std::vector<std::string_view>& keys, const std::string& key) {
+        return std::find(keys.begin(), keys.end(), key) != keys.end();
+    };
+    for (const Entry& entry : value_.node_->entries) {
+        if (is_in(known_, entry.key) || is_in(later_, entry.key)) continue;
+        std::string message = "unknown key " + quote(entry.key);
+        if (!value_.name().empty()) message += " in " + value_.name();
+        message += advice_for(value_.name(), entry.key, known_) + one_of(known_);
+        value_.context().faults.push_back({entry.place, message});
+    }
+}
+
+void Section::toggle(std::string_view key, bool& out) {
+    if (const auto value = find(key)) {
+        if (const auto set = value->toggle()) out = *set;
+    }
+}
+
+namespace {
+
+bool is_token_character(char c) {
+    constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
+    return is_alphanumeric(c) || kMarks.find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+bool is_token(std::string_view text) {
+    return !text.empty() && std::all_of(text.begin(), text.end(), is_token_character);
+}
+
+bool is_field_value(std::string_view text) {
+    constexpr std::string_view kSpace = " \t";
+    if (text.empty()) return true;
+    if (kSpace.find(text.front()) != std::string_view::npos) return false;
+    if (kSpace.find(text.back()) != std::string_view::npos) return false;
+    return std::none_of(text.begin(), text.end(), [](char c) {
+        const auto byte = static_cast<unsigned char>(c);
+        return byte == 0x7F || (byte < 0x20 && c != '\t');
+    });
+}
+
+std::vector<std::pair<std::string, Value>> read_added_fields(
+    const Value& value, const ListRule& rule, std::string_view example,
+    std::string_view (*why_not)(std::string_view name)) {
+    std::vector<std::pair<std::string, Value>> fields;
+    for (auto& [name, item] : value.named(rule, false)) {
+        const auto is_same = [&, &wanted = name](const auto& other) {
+            return to_lower(other.first) == to_lower(wanted);
+        };
+        if (!is_token(name) || name.size() > kFieldNameBytesMax) {
+            item.fault(quote(name) + " is not the name of a header field such as " +
+                       quote(example));
+        } else if (const std::string_view why = why_not(name); !why.empty()) {
+            item.fault(quote(name) + " cannot be added: " + std::string(why));
+        } else if (std::any_of(fields.begin(), fields.end(), is_same)) {
+            item.fault(quote(name) + " is listed twice, in different case");
+        } else {
+            fields.emplace_back(std::move(name), std::move(item));
+        }
+    }
+    return fields;
+}
+
+std::optional<std::string> read_field_name(const Value& value) {
+    std::optional<std::string> name = value.text("the name of a header field");
+    if (!name) return std::nullopt;
+    if (!is_token(*name) || name->size() > kFieldNameBytesMax) {
+        value.fault(quote(*name) + " is not the name of a header field such as `x-user-id`");
+        return std::nullopt;
+    }
+    return to_lower(std::move(*name));
 }
 
 }  // namespace tidegate::config

@@ -1,9 +1,10 @@
-// A value of a parsed configuration, which knows its place and its name. A fault does not end the
-// reading: the context collects all of them.
+// A value of a parsed configuration, which knows its place and its name, and a section, a map whose
+// keys Tidegate defines. A fault does not end the reading: the context collects all of them.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
@@ -14,10 +15,34 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.hpp"
 #include "config/config.hpp"
 #include "config/yaml_document.hpp"
 
 namespace tidegate::config {
+
+// The word of `known` nearest to `word`, if it is near enough to be what was meant; else empty.
+// Near: few letters changed, added, left out or swapped with their neighbour; else one of the two
+// is the beginning of the other (`warning`, `warn`).
+std::string_view nearest(std::string_view word, const std::vector<std::string_view>& known);
+
+// `a`, `b` or `c`; each in backquotes.
+std::string one_of(const std::vector<std::string_view>& words);
+
+// `${NAME}` in scalars: the environment of the process in a configuration. Pure.
+
+// A type of its own, as Result<std::string, std::string> would be ambiguous.
+struct Expanded {
+    std::string text;
+};
+
+// Replaces `${NAME}` by the variable, `${NAME:-default}` by the default when the variable is unset
+// or empty, `$$` by a dollar; any other dollar stays. What comes in is never expanded again. An
+// error is a sentence that never shows a value.
+Result<Expanded, std::string> expand(std::string_view text, Environment environment);
+
+// A value of a parsed configuration, which knows its place and its name. A fault does not end the
+// reading: the context collects all of them.
 
 struct IdleRule;
 
@@ -69,7 +94,6 @@ struct ListRule {
     std::string_view if_empty{};  // the fault of an empty list; none: a list may be empty
 };
 
-struct Expanded;  // environment.hpp
 class Section;
 
 // A value somewhere in the tree. Cheap to copy. Every reading function reports what is wrong and
@@ -185,5 +209,69 @@ void add_once(const Value& item, const std::string& shown, T found, std::vector<
 
 // Whether `text` would pass Value::identifier().
 bool is_identifier(std::string_view text);
+
+// A map whose keys Tidegate defines, such as `identity` or one upstream. The code that reads a
+// section lists its keys like the documentation.
+
+class KeyRows;
+
+// Call find() or need() for every allowed key, then refuse_others(): its message lists these keys.
+class Section {
+  public:
+    // Reports when `value` is not a map; then every key is missing, silently.
+    Section(const Value& value, const KeyRows& keys);
+    // The same of a section without rows, whose keys are those that find() and need() name: of
+    // files beside the configuration.
+    explicit Section(const Value& value, std::string_view wanted = "a map");
+
+    const Value& value() const { return value_; }
+    std::optional<Value> find(std::string_view key);
+    // Reports when it is missing: its row says what to write.
+    std::optional<Value> need(std::string_view key);
+    // The same, where that depends on other keys.
+    std::optional<Value> need(std::string_view key, std::string_view hint);
+    // Refuses documented keys that a later version supports.
+    void not_available(std::initializer_list<std::string_view> keys, std::string_view advice = {});
+    void refuse_others() const;
+
+    // Each sets `out` if the key is there and valid.
+    void toggle(std::string_view key, bool& out);
+    template <class T, class Choices = std::initializer_list<std::pair<std::string_view, T>>>
+    void choice(std::string_view key, T& out, const Choices& choices,
+                std::initializer_list<std::string_view> later = {}) {
+        if (const auto value = find(key)) {
+            if (const auto chosen = value->choice<T>(choices, later)) out = *chosen;
+        }
+    }
+
+  private:
+    Value value_;
+    const KeyRows* rows_ = nullptr;
+    std::vector<std::string_view> known_;  // in the order of messages; literals
+    std::vector<std::string_view> later_;
+};
+
+// Header fields and methods in a configuration.
+
+// The longest name of a field that the configuration takes.
+inline constexpr std::size_t kFieldNameBytesMax = 128;
+
+// A token of RFC 9110 section 5.6.2.
+bool is_token(std::string_view text);
+
+// What may stand in a field value (RFC 9110 section 5.5): no controls, no white space around it.
+bool is_field_value(std::string_view text);
+
+// A field name, in lower case.
+std::optional<std::string> read_field_name(const Value& value);
+// A map of fields, each with its value, to be added to a head. Reports a name that is not like
+// `example`, one that is listed twice in different case, and one for which `why_not` has a reason.
+std::vector<std::pair<std::string, Value>> read_added_fields(
+    const Value& value, const ListRule& rule, std::string_view example,
+    std::string_view (*why_not)(std::string_view name));
+
+// What to write instead of the unknown key `key` in the section named `section` (`routes[0].match`;
+// empty: the whole file). Empty: not known.
+std::string_view advice_for_key(std::string_view section, std::string_view key);
 
 }  // namespace tidegate::config

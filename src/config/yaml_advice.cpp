@@ -1,5 +1,3 @@
-#include "config/yaml_advice.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <optional>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "base/utf8.hpp"
+#include "config/yaml_document.hpp"
 
 namespace tidegate::config {
 

@@ -11,7 +11,6 @@
 #include <yaml-cpp/parser.h>
 
 #include "base/utf8.hpp"
-#include "config/yaml_advice.hpp"
 
 namespace tidegate::config {
 

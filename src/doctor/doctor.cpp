@@ -10,7 +10,7 @@
 
 #include "app/http_client.hpp"
 #include "config/config.hpp"
-#include "config/file_text.hpp"
+#include "config/files.hpp"
 #include "doctor/examinations.hpp"
 #include "doctor/faces.hpp"
 #include "doctor/finding.hpp"

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "config/upstream.hpp"
+#include "config/config.hpp"
 #include "doctor/finding.hpp"
 #include "upstream/health_check.hpp"
 

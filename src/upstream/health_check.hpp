@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "config/upstream.hpp"
+#include "config/config.hpp"
 #include "http/field.hpp"
 #include "http/framing.hpp"
 #include "http/head.hpp"

@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/quickstart_certificate.hpp"
-#include "config/quickstart.hpp"
+#include "config/config.hpp"
 #include "tls/certificate.hpp"
 
 namespace tidegate::cli::quickstart_certificate_test {

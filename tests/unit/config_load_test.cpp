@@ -10,7 +10,6 @@
 #include <doctest/doctest.h>
 
 #include "config/config.hpp"
-#include "config/quickstart.hpp"
 #include "places.hpp"
 
 namespace tidegate::config_load_test {

@@ -3,10 +3,100 @@
 #include <doctest/doctest.h>
 
 #include "config/config.hpp"
-#include "config/key_advice.hpp"
+#include "config/value.hpp"
 #include "places.hpp"
 
-namespace tidegate::config::misplaced_keys_test {
+namespace tidegate::config::value_test {
+
+TEST_CASE("suggest: the nearest word is suggested") {
+    const std::vector<std::string_view> known{"upstream", "upstreams", "limits", "on_store_failure",
+                                              "key"};
+    CHECK(nearest("upstrem", known) == "upstream");
+    CHECK(nearest("upstraems", known) == "upstreams");
+    CHECK(nearest("limit", known) == "limits");
+    CHECK(nearest("limtis", known) == "limits");
+    CHECK(nearest("Limits", known) == "limits");
+    CHECK(nearest("on-store-failure", known) == "on_store_failure");
+    CHECK(nearest("kye", known) == "key");
+}
+
+TEST_CASE("suggest: a word that goes on where another ends is suggested, if none is nearer") {
+    CHECK(nearest("warning", {"debug", "info", "warn", "error"}) == "warn");
+    CHECK(nearest("err", {"debug", "info", "warn", "error"}) == "error");
+    CHECK(nearest("up", {"upstream"}).empty());
+}
+
+TEST_CASE("suggest: a word far from all others has no suggestion") {
+    const std::vector<std::string_view> known{"upstream", "limits", "key"};
+    CHECK(nearest("zzz", known).empty());
+    CHECK(nearest("", known).empty());
+    CHECK(nearest("a", known).empty());
+    CHECK(nearest(std::string(10'000, 'u'), known).empty());
+    CHECK(nearest("limits", {}).empty());
+}
+
+TEST_CASE("suggest: words are listed as a sentence wants them") {
+    CHECK(one_of({}) == "");
+    CHECK(one_of({"a"}) == "`a`");
+    CHECK(one_of({"a", "b", "c"}) == "`a`, `b` or `c`");
+}
+
+namespace {
+
+std::optional<std::string> environment(std::string_view name) {
+    if (name == "A") return "alpha";
+    if (name == "EMPTY") return "";
+    if (name == "TRICK") return "${A} $$ {x: y}";
+    return std::nullopt;
+}
+
+std::string expanded(std::string_view text) {
+    auto out = expand(text, environment);
+    return out ? out->text : "fault: " + out.error();
+}
+
+}  // namespace
+
+TEST_CASE("expand: a variable is replaced, wherever it stands") {
+    CHECK(expanded("") == "");
+    CHECK(expanded("plain") == "plain");
+    CHECK(expanded("${A}") == "alpha");
+    CHECK(expanded("<${A}-${A}>") == "<alpha-alpha>");
+    CHECK(expanded("${EMPTY}") == "");
+}
+
+TEST_CASE("expand: a default replaces an unset or empty variable") {
+    CHECK(expanded("${NONE:-x}") == "x");
+    CHECK(expanded("${NONE:-}") == "");
+    CHECK(expanded("${EMPTY:-x}") == "x");
+    CHECK(expanded("${A:-x}") == "alpha");
+    CHECK(expanded("${NONE:-http://127.0.0.1:3000}") == "http://127.0.0.1:3000");
+}
+
+TEST_CASE("expand: two dollars are one, a lone one stays") {
+    CHECK(expanded("$$") == "$");
+    CHECK(expanded("$${A}") == "${A}");
+    CHECK(expanded("$$$${A}") == "$${A}");
+    CHECK(expanded("^/a$") == "^/a$");
+    CHECK(expanded("$A") == "$A");
+}
+
+TEST_CASE("expand: values of the environment are not expanded again") {
+    CHECK(expanded("${TRICK}") == "${A} $$ {x: y}");
+    CHECK(expanded("${NONE:-$$}") == "$$");
+}
+
+TEST_CASE("expand: an unset variable and a broken reference are faults") {
+    CHECK(expanded("${NONE}") ==
+          "fault: the environment variable `NONE` is not set; set it, or write a default: "
+          "`${NONE:-...}`");
+    for (const char* text : {"${", "${A", "${}", "${1A}", "${A B}", "${A-x}", "${A:=x}", "${ A}",
+                             "${:-x}", "a ${A} ${"}) {
+        CAPTURE(text);
+        CHECK(expanded(text).starts_with("fault: "));
+    }
+}
+
 namespace {
 
 TEST_CASE("misplaced keys: a key that belongs elsewhere has advice in its section alone") {
@@ -69,4 +159,4 @@ TEST_CASE("misplaced keys: no key that a section allows has advice against it") 
 }
 
 }  // namespace
-}  // namespace tidegate::config::misplaced_keys_test
+}  // namespace tidegate::config::value_test

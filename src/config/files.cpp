@@ -1,6 +1,7 @@
-#include "config/file_text.hpp"
+#include "config/files.hpp"
 
 #include <fcntl.h>
+#include <glob.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,16 +9,22 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <functional>
 #include <system_error>
+#include <utility>
 
 #include "base/file_work.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 #include "config/error_message.hpp"
+#include "config/value.hpp"
 #include "config/yaml_document.hpp"
 
 namespace tidegate::config {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 ErrorMessage system_reason(int error) {
     return ErrorMessage{std::generic_category().message(error)};
@@ -146,6 +153,108 @@ Result<FileText, std::string> read_named_file(const std::string& path) try {
     return with_file_patience([=] { return read_named(path); });
 } catch (const NoAnswerFromFile& silent) {
     return ErrorMessage{silent.what()};
+}
+
+namespace {
+
+// Never 0, which means a file that cannot be read.
+std::uint64_t hash_of(std::string_view text) {
+    return std::hash<std::string_view>{}(text) | 1;
+}
+
+std::uint64_t hash_of(const std::vector<std::string>& matches) {
+    std::string text;
+    for (const std::string& path : matches) text += path + '\0';
+    return hash_of(text);
+}
+
+std::uint64_t hash_of_file(const std::string& path) {
+    const auto file = read_file_text(path, kListBytesMax, FileKind::no_device);
+    return file ? hash_of(file->text) : 0;
+}
+
+bool is_unchanged(const FileRead& file) {
+    return file.content ==
+           (file.is_pattern ? hash_of(files_that_match(file.path)) : hash_of_file(file.path));
+}
+
+}  // namespace
+
+void note_file(std::string path, std::optional<std::string_view> text,
+               std::vector<FileRead>& files) {
+    std::error_code ec;
+    const FileWait wait(path);
+    const auto status = std::filesystem::status(path, ec);
+    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return;
+    files.push_back({std::move(path), text ? hash_of(*text) : 0, false});
+}
+
+void note_pattern(std::string pattern, const std::vector<std::string>& matches,
+                  std::vector<FileRead>& files) {
+    files.push_back({std::move(pattern), hash_of(matches), true});
+}
+
+std::vector<std::string> files_that_match(const std::string& pattern) {
+    std::vector<std::string> paths;
+    const FileWait wait(pattern);
+    glob_t found{};
+    if (::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
+        paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+    }
+    ::globfree(&found);
+    std::sort(paths.begin(), paths.end());
+    return paths;
+}
+
+bool are_unchanged(const std::vector<FileRead>& files) {
+    return std::all_of(files.begin(), files.end(), is_unchanged);
+}
+
+std::optional<ReferencedFile> read_referenced_file(const Value& value, std::string_view example,
+                                                   std::size_t bytes_max) {
+    const auto path = value.text("the path of a file such as `" + std::string(example) + "`");
+    if (!path) return std::nullopt;
+    ReferencedFile file;
+    file.path = value.context().resolve(*path, value.place());
+    auto content = read_file_text(file.path, bytes_max, FileKind::no_device);
+    note_file(file.path, content ? std::optional<std::string_view>(content->text) : std::nullopt,
+              value.context().files_read);
+    if (!content) {
+        value.fault("the file " + quote(*path) + " cannot be read: " + content.error());
+        return std::nullopt;
+    }
+    if (content->is_larger) {
+        value.fault("the file " + quote(*path) + " is larger than " +
+                    std::to_string(bytes_max / kFileBytesMax) + " MiB");
+        return std::nullopt;
+    }
+    file.text = std::move(content->text);
+    return file;
+}
+
+void warn_if_world_writable(const Value& value, const ReferencedFile& file) {
+    std::error_code ec;
+    const FileWait wait(file.path);
+    const fs::perms perms = fs::status(file.path, ec).permissions();
+    if (ec || (perms & fs::perms::others_write) == fs::perms::none) return;
+    value.warn("every user of this machine may write to " + quote(file.path) +
+               " and so become any user: remove the permission (`chmod o-w`)");
+}
+
+Context context_of(const ReferencedFile& file, const Context& outer) {
+    Context context;
+    context.file = file.path;
+    context.folder = outer.folder;
+    context.environment = outer.environment;
+    return context;
+}
+
+void report_faults(Context&& inner, Context& outer) {
+    for (Fault& fault : inner.faults) {
+        outer.other_errors.push_back(
+            {inner.file, fault.place.line, fault.place.column, std::move(fault.message)});
+    }
+    inner.faults.clear();
 }
 
 }  // namespace tidegate::config

@@ -1,9 +1,39 @@
-// `http` of a listener, and `http2`: which listeners take HTTP/2, and what it may cost.
 #include <string>
 
+#include <doctest/doctest.h>
+
+#include "config/config.hpp"
 #include "listener_files.hpp"
 
-namespace tidegate::config_http2_test {
+namespace tidegate::config_bounds_test {
+
+namespace {
+
+config::Loaded load(const std::string& connections) {
+    return config::load_text("upstream: http://127.0.0.1:1\nconnections: {" + connections + "}\n",
+                             "c.yaml");
+}
+
+}  // namespace
+
+TEST_CASE("config: an address has no bound on its connections unless one is written") {
+    CHECK(load("max: 5").config->connections.per_ip == 0);
+    CHECK(load("per_ip: 0").config->connections.per_ip == 0);
+    CHECK(load("max: 5, per_ip: 5").config->connections.per_ip == 5);
+    CHECK(load("max: 5, per_ip: 5").warnings.empty());
+}
+
+TEST_CASE("config: an address may open connections as fast as it likes, or so many in a second") {
+    CHECK(load("max: 5").config->connections.new_per_ip == 0);
+    CHECK(load("new_per_ip: off").config->connections.new_per_ip == 0);
+    CHECK(load("new_per_ip: 20/s").config->connections.new_per_ip == 20);
+    CHECK(load("new_per_ip: 1000000/s").config->connections.new_per_ip == 1'000'000);
+    for (const std::string wrong : {"0/s", "1000001/s", "60/min", "20", "20/500ms"}) {
+        CHECK(load("new_per_ip: " + wrong).config == nullptr);
+    }
+}
+
+// `http` of a listener, and `http2`: which listeners take HTTP/2, and what it may cost.
 
 using namespace std::chrono_literals;
 using test::has;
@@ -170,4 +200,4 @@ TEST_CASE("http2: bounds that no connection can meet are warned about") {
             "http2: has no effect"));
 }
 
-}  // namespace tidegate::config_http2_test
+}  // namespace tidegate::config_bounds_test
