@@ -4,7 +4,6 @@
 #include <exception>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -26,7 +25,6 @@ using std::chrono::milliseconds;
 struct DoctorArguments {
     std::string file = kDefaultFile;
     std::string time = format_duration(doctor::kDefaultTime);
-    std::vector<std::string> gateway_files;
     bool as_json = false;
 };
 
@@ -37,8 +35,7 @@ constexpr const char* kDoctorFooter =
     R"(Looks at the configuration, at Redis (reachable, password, rights, scripts,
 memory, persistence, role, clock, latency), sentinels, cluster, upstreams, keys,
 certificates and gateways, and says what to do. It may run beside a Tidegate that
-serves, and asks its admin address what gateways have asked. With --gateway it
-reads nginx.conf or a Caddyfile: the places that ask Tidegate.
+serves, and asks its admin address what gateways have asked.
 In Redis, throw-away keys are written and removed; an upstream gets no request
 but its health check, once. The exit code is 0 when all is well, 1 with
 warnings, 3 with faults.)";
@@ -71,7 +68,7 @@ MetricsAnswer metrics_of(const config::Admin& admin, milliseconds patience) {
 
 int examine(const DoctorArguments& arguments) {
     const config::Loaded loaded = load_config(arguments.file);
-    doctor::RunningProxy beside{.gateway_files = arguments.gateway_files};
+    doctor::RunningProxy beside;
     if (loaded.config && loaded.config->admin) {
         beside.metrics = [&](milliseconds patience) {
             return metrics_of(*loaded.config->admin, patience);
@@ -111,11 +108,6 @@ Command doctor_command(CLI::App& app) {
                      fmt::format("The longest it may take (default {})", arguments->time))
         ->option_text("TIME")
         ->check(objection_to_time);
-    command
-        ->add_option("--gateway", arguments->gateway_files,
-                     "A file of nginx or Caddy that asks this Tidegate; repeatable")
-        ->option_text("FILE")
-        ->allow_extra_args(false);
     command->add_flag("--json", arguments->as_json, "Print an object for programs");
     command->footer(kDoctorFooter);
     return {command, [arguments] { return run_doctor(*arguments); }};

@@ -112,23 +112,6 @@ Findings examine_questions(const config::Config& config, const RunningProxy& bes
     return findings;
 }
 
-Findings examine_gateways(const config::Config& config, const RunningProxy& beside) {
-    Findings findings;
-    std::vector<GatewayFile> files;
-    for (const std::string& name : beside.gateway_files) {
-        auto file = config::read_named_file(name);
-        if (file) {
-            files.push_back({name, std::move(file->text)});
-            continue;
-        }
-        Findings unread("gateway " + name);
-        unread.fault("gateway.file", file.error(), "correct `--gateway`");
-        findings.append(std::move(unread));
-    }
-    findings.append(check_gateway_files(files, config));
-    return findings;
-}
-
 }  // namespace
 
 Findings examine(const config::Loaded& loaded, const std::string& summary,
@@ -145,7 +128,6 @@ Findings examine(const config::Loaded& loaded, const std::string& summary,
         [&] { return examine_collector(config, time_limit); },
         [&] { return examine_listeners(config, time_limit); },
         [&] { return examine_questions(config, beside, time_limit); },
-        [&] { return examine_gateways(config, beside); },
     };
     all.append(in_parallel(parts.size(), [&](std::size_t index) { return parts[index](); }));
     if (std::chrono::steady_clock::now() >= time_limit.end) {

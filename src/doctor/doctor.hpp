@@ -23,9 +23,8 @@ struct MetricsText {
     std::string text;
 };
 
-// What is looked at beside the configuration.
+// The Tidegate that may be running with the configuration.
 struct RunningProxy {
-    std::vector<std::string> gateway_files{};
     // Asks the running Tidegate for /metrics, within a time; else says why there are none. Called
     // once at most, from any thread. Empty: it cannot be asked.
     std::function<Result<MetricsText, std::string>(std::chrono::milliseconds)> metrics{};

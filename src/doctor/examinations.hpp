@@ -1,9 +1,6 @@
 // The parts of an examination (doctor.cpp). Each blocks until it has looked at everything, or the
-// time is over; the last is pure.
+// time is over.
 #pragma once
-
-#include <span>
-#include <string>
 
 #include "config/config.hpp"
 #include "doctor/finding.hpp"
@@ -29,15 +26,5 @@ Findings examine_upstreams(const config::Config& config, const TimeLimit& time_l
 // whether the latter and the others speak TLS. Of a configuration with neither TLS nor HTTP/2, no
 // listener is connected to.
 Findings examine_listeners(const config::Config& config, const TimeLimit& time_limit);
-
-// A file of a gateway.
-struct GatewayFile {
-    std::string name;
-    std::string text;
-};
-
-// What is wrong in `files`, which are of one gateway, in the places that ask a listener of
-// `config`; what they ask of others is not looked at. A part that is not understood is a note.
-Findings check_gateway_files(std::span<const GatewayFile> files, const config::Config& config);
 
 }  // namespace tidegate::doctor
