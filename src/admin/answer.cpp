@@ -1,28 +1,29 @@
 #include "admin/answer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "admin/dashboard_answer.hpp"
-#include "admin/inspect_answer.hpp"
 #include "admin/page.hpp"
-#include "admin/upstreams_answer.hpp"
+#include "admin/questions.hpp"
 #include "base/ip.hpp"
-#include "base/json.hpp"
+#include "base/utf8.hpp"
 #include "http/field.hpp"
 #include "http/problem.hpp"
 #include "http/request_value.hpp"
-#include "telemetry/access_log.hpp"
 
 namespace tidegate::admin {
 
 namespace {
 
 constexpr std::string_view kJson = "application/json";
+constexpr std::string_view kText = "text/plain; charset=utf-8";
 constexpr std::string_view kPrometheusText = "text/plain; version=0.0.4; charset=utf-8";
+constexpr std::array<std::string_view, 2> kFormats{"json", "text"};
+constexpr AdminParameter kFormat{.name = "format", .choices = kFormats};
 constexpr std::string_view kTokenNeeded =
     "Send the `admin.token` of the configuration: `Authorization: Bearer TOKEN`.";
 constexpr std::string_view kNoPages =
@@ -35,37 +36,6 @@ constexpr std::string_view kOnlyLocal =
     "The configuration has no `admin.token`, so Tidegate answers requests from its own machine "
     "only.";
 
-enum class Path {
-    metrics,
-    health,
-    readiness,
-    reload,
-    inspect,
-    reset,
-    upstreams,
-    live,
-    top,
-    denials,
-    page,
-    other
-};
-
-Path path_of(std::string_view target) {
-    const std::string_view path = target.substr(0, target.find('?'));
-    if (path == "/metrics") return Path::metrics;
-    if (path == "/healthz") return Path::health;
-    if (path == "/readyz") return Path::readiness;
-    if (path == "/reload") return Path::reload;
-    if (path == "/api/inspect") return Path::inspect;
-    if (path == "/api/reset") return Path::reset;
-    if (path == "/api/upstreams") return Path::upstreams;
-    if (path == "/api/live") return Path::live;
-    if (path == "/api/top") return Path::top;
-    if (path == "/api/denials") return Path::denials;
-    if (page_file(path) != nullptr) return Path::page;
-    return Path::other;
-}
-
 AdminAnswer ok(std::string_view content_type, std::string body) {
     AdminAnswer answer;
     answer.content_type = content_type;
@@ -73,8 +43,8 @@ AdminAnswer ok(std::string_view content_type, std::string body) {
     return answer;
 }
 
-AdminAnswer page_answer(std::string_view target) {
-    const PageFile& file = *page_file(target.substr(0, target.find('?')));
+AdminAnswer page_answer(std::string_view path) {
+    const PageFile& file = *page_file(path);
     AdminAnswer answer = ok(file.content_type, std::string(file.text));
     answer.page = true;
     return answer;
@@ -134,13 +104,6 @@ std::optional<AdminAnswer> objection_to_change(const AdminRequest& request, bool
     return std::nullopt;
 }
 
-AdminAnswer reload(const AdminRequest& request, bool has_token) {
-    if (auto objection = objection_to_change(request, has_token)) return std::move(*objection);
-    AdminAnswer answer;
-    answer.reload = true;
-    return answer;
-}
-
 // Why the listener refuses to show anything, if it does. Without a token, a page that a browser
 // takes for one of this host could read which clients are counted.
 std::optional<AdminAnswer> objection_to_look(const AdminRequest& request, bool has_token) {
@@ -149,40 +112,69 @@ std::optional<AdminAnswer> objection_to_look(const AdminRequest& request, bool h
     return std::nullopt;
 }
 
-AdminAnswer counts(const AdminRequest& request, bool reset, bool has_token) {
-    auto objection = reset ? objection_to_change(request, has_token, is_of_dashboard(request))
-                           : objection_to_look(request, has_token);
-    if (objection) return std::move(*objection);
-    auto identifier = identifier_asked_for(request.target);
-    if (!identifier) return std::move(identifier.error());
-    AdminAnswer answer;
-    answer.counts = CountsRequest{reset, std::move(*identifier)};
+std::optional<AdminAnswer> objection_to(const AdminQuestion& question, const AdminRequest& request,
+                                        bool has_token) {
+    if (question.access == AdminQuestion::Access::look)
+        return objection_to_look(request, has_token);
+    const bool takes_dashboard =
+        question.access == AdminQuestion::Access::change_from_dashboard && is_of_dashboard(request);
+    return objection_to_change(request, has_token, takes_dashboard);
+}
+
+// The value of the question's parameter in the query of `target`.
+Result<std::string, AdminAnswer> value_of(const AdminParameter& parameter,
+                                          std::string_view target) {
+    auto stated = asked_in_query(target, parameter.name);
+    if (!stated) return std::move(stated.error());
+    const auto& choices = parameter.choices;
+    if (!*stated) {
+        if (!choices.empty()) return std::string(choices.front());
+        return problem(400, fmt::format("The query lacks `{}`.", parameter.name));
+    }
+    if (!choices.empty() && std::find(choices.begin(), choices.end(), **stated) == choices.end()) {
+        std::string advice;
+        for (const std::string_view choice : choices) {
+            advice +=
+                fmt::format("{}`{}={}`", advice.empty() ? "" : " or ", parameter.name, choice);
+        }
+        return problem(
+            400, fmt::format("`{}` is {}: write {}.", parameter.name, quote(**stated), advice));
+    }
+    return std::move(**stated);
+}
+
+void show_text(AdminAnswer& answer) {
+    if (answer.text.empty()) return;
+    answer.content_type = kText;
+    answer.body = std::move(answer.text);
+}
+
+Task<AdminAnswer> text_of(Task<AdminAnswer> work) {
+    AdminAnswer answer = co_await std::move(work);
+    show_text(answer);
+    co_return answer;
+}
+
+AdminAnswer answer_in_format(const AdminQuestion& question, const AdminRequest& request,
+                             const AdminSources& sources) {
+    std::string value;
+    if (!question.parameter.name.empty()) {
+        auto stated = value_of(question.parameter, request.target);
+        if (!stated) return std::move(stated.error());
+        value = std::move(*stated);
+    }
+    const auto format = value_of(kFormat, request.target);
+    if (!format) return format.error();
+    AdminAnswer answer = question.answer(sources, request, std::move(value));
+    if (*format != "text") return answer;
+    show_text(answer);
+    if (!answer.work) return answer;
+    answer.work = [work = std::move(answer.work)] { return text_of(work()); };
     return answer;
 }
 
-AdminAnswer shown_upstreams(const AdminRequest& request, const AdminSources& sources,
-                            bool has_token) {
-    if (auto objection = objection_to_look(request, has_token)) return std::move(*objection);
-    return answer_to_upstreams(sources.upstreams());
-}
-
-AdminAnswer live(const AdminRequest& request, const AdminSources& sources, bool has_token) {
-    if (auto objection = objection_to_look(request, has_token)) return std::move(*objection);
-    return sources.live(request.target);
-}
-
-AdminAnswer activity(const AdminRequest& request, bool top, bool has_token) {
-    if (auto objection = objection_to_look(request, has_token)) return std::move(*objection);
-    AdminAnswer answer;
-    answer.activity = ActivityRequest{ActivityRequest::Kind::denials};
-    if (!top) return answer;
-    auto asked = top_asked_for(request.target);
-    if (!asked) return std::move(asked.error());
-    answer.activity = *asked;
-    return answer;
-}
-
-AdminAnswer restricted(const AdminRequest& request, const AdminSources& sources, Path path) {
+AdminAnswer restricted(const AdminRequest& request, const AdminSources& sources,
+                       std::string_view path) {
     const std::string_view token = sources.token();
     const bool has_token = http::bears_token(request.authorization, token);
     if (token.empty() && !request.local) return problem(403, kOnlyLocal);
@@ -191,70 +183,36 @@ AdminAnswer restricted(const AdminRequest& request, const AdminSources& sources,
         answer.authenticate = "Bearer realm=\"tidegate\"";
         return answer;
     }
-    switch (path) {
-        case Path::reload:
-            return reload(request, has_token);
-        case Path::inspect:
-        case Path::reset:
-            return counts(request, path == Path::reset, has_token);
-        case Path::upstreams:
-            return shown_upstreams(request, sources, has_token);
-        case Path::live:
-            return live(request, sources, has_token);
-        case Path::top:
-        case Path::denials:
-            return activity(request, path == Path::top, has_token);
-        default:
-            return problem(404);
-    }
-}
-
-void append_diagnostics(std::string_view name, const std::vector<config::Diagnostic>& all,
-                        std::string& out) {
-    if (all.empty()) return;
-    out.append(",\"").append(name).append("\":[");
-    for (const config::Diagnostic& one : all) {
-        if (&one != &all.front()) out += ',';
-        out += "{\"file\":\"";
-        append_json_escaped(one.file, out);
-        if (one.line != 0) {
-            out += fmt::format("\",\"line\":{},\"column\":{}", one.line, one.column);
-        } else {
-            out += '"';
-        }
-        out += ",\"message\":\"";
-        append_json_escaped(one.message, out);
-        out += "\"}";
-    }
-    out += ']';
+    const auto all = questions();
+    const auto question = std::find_if(all.begin(), all.end(),
+                                       [&](const AdminQuestion& one) { return one.path == path; });
+    if (question == all.end()) return problem(404);
+    if (auto objection = objection_to(*question, request, has_token)) return std::move(*objection);
+    return answer_in_format(*question, request, sources);
 }
 
 }  // namespace
 
 AdminAnswer answer_to(const AdminRequest& request, const AdminSources& sources) {
-    const Path path = path_of(request.target);
-    const bool is_open = path == Path::metrics || path == Path::health || path == Path::readiness ||
-                         path == Path::page;
+    const std::string_view path = request.target.substr(0, request.target.find('?'));
+    const bool is_page = page_file(path) != nullptr;
+    const bool is_open = is_page || path == "/metrics" || path == "/healthz" || path == "/readyz";
     if (!is_open) return restricted(request, sources, path);
     if (request.method != "GET" && request.method != "HEAD") return wrong_method("GET, HEAD");
-    if (path == Path::metrics) {
+    if (is_page) return page_answer(path);
+    if (path == "/metrics") {
         AdminAnswer answer = ok(kPrometheusText, {});
         answer.metrics = true;
         return answer;
     }
-    if (path == Path::readiness) return readiness(sources);
-    if (path == Path::page) return page_answer(request.target);
+    if (path == "/readyz") return readiness(sources);
     return ok(kJson, "{\"status\":\"ok\"}\n");
 }
 
-AdminAnswer answer_to_reload(const ReloadReport& report) {
-    std::string body = fmt::format(R"({{"result":"{}","generation":{})",
-                                   report.ok ? "ok" : "refused", report.generation);
-    append_diagnostics("errors", report.errors, body);
-    append_diagnostics("warnings", report.warnings, body);
-    body += "}\n";
-    AdminAnswer answer = ok(kJson, std::move(body));
-    answer.status = report.ok ? 200 : 409;
+AdminAnswer answer_of(const Doc& doc) {
+    AdminAnswer answer = ok(kJson, doc.json_text());
+    answer.text = doc.text();
+    answer.exit_code = doc.exit_code;
     return answer;
 }
 

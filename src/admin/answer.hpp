@@ -1,4 +1,4 @@
-// What the admin listener answers. Pure but for reloads and counts: a request in, an answer out.
+// The answers of the admin listener: a request in, and an answer out, or the work that makes one.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,9 @@ struct ReloadReport {
 
 struct AdminAnswer;
 
+// The field of an answer with what the command that asked ends with.
+inline constexpr std::string_view kExitCodeField = "X-Tidegate-Exit-Code";
+
 // What people ask about the counts of an identifier.
 struct CountsRequest {
     bool reset = false;      // clear the counts; else show them
@@ -46,7 +49,8 @@ struct ActivityRequest {
     Kind kind = Kind::top_requests;
 };
 
-// Where answers come from. Called on the admin listener's thread, for each request.
+// The functions that answers are made of. The listener calls them on the admin listener's thread,
+// for each request.
 struct AdminSources {
     std::function<std::string()> metrics;  // the Prometheus text format
     std::function<Readiness()> ready;
@@ -74,16 +78,16 @@ struct AdminAnswer {
     int status = 200;
     std::string_view content_type;
     std::string body;
-    std::string_view allow;         // for 405
-    std::string_view authenticate;  // for 401: WWW-Authenticate
+    // The same for people, who ask with `?format=text`; empty: there is none.
+    std::string text{};
+    std::optional<int> exit_code{};  // what the command that asked ends with
+    std::string_view allow;          // for 405
+    std::string_view authenticate;   // for 401: WWW-Authenticate
     std::optional<std::int64_t> retry_after_seconds{};
     bool page = false;     // a file of the dashboard: sent with kPagePolicy
     bool metrics = false;  // the body is that of AdminSources::metrics
-    bool reload = false;   // it was asked for and is permitted; the answer is answer_to_reload()
-    // Likewise; the answer is that of AdminSources::counts.
-    std::optional<CountsRequest> counts{};
-    // Likewise; the answer is that of AdminSources::activity.
-    std::optional<ActivityRequest> activity{};
+    // Not null: the request is permitted, and awaiting this gives the answer.
+    std::function<Task<AdminAnswer>()> work{};
     // Not empty: the listener logs it. Why Host or Origin kept it from doing what was asked for.
     std::string_view refusal{};
 };

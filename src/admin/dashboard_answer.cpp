@@ -1,6 +1,7 @@
 #include "admin/dashboard_answer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <iterator>
 #include <optional>
@@ -9,18 +10,18 @@
 #include <variant>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "admin/answer.hpp"
+#include "admin/questions.hpp"
+#include "base/doc.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "base/utf8.hpp"
+#include "base/timestamp.hpp"
 
 namespace tidegate::admin {
 
 namespace {
 
-using LiveJson = nlohmann::ordered_json;
+using Json = Doc::Json;
 using telemetry::LiveCounts;
 using telemetry::LivePair;
 using telemetry::LiveSample;
@@ -34,8 +35,8 @@ std::int64_t unix_ms(std::chrono::system_clock::time_point time) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
 }
 
-LiveJson policy_columns(const LiveTotals& totals) {
-    LiveJson columns = LiveJson::array();
+Json policy_columns(const LiveTotals& totals) {
+    Json columns = Json::array();
     for (const auto& [policy, shadow] : totals.policy_names) {
         columns.push_back({{"policy", policy}, {"mode", shadow ? "shadow" : "enforce"}});
     }
@@ -43,15 +44,15 @@ LiveJson policy_columns(const LiveTotals& totals) {
     return columns;
 }
 
-LiveJson route_columns(const LiveTotals& totals) {
-    LiveJson columns = LiveJson::array();
+Json route_columns(const LiveTotals& totals) {
+    Json columns = Json::array();
     for (const std::string& route : totals.route_names) columns.push_back({{"route", route}});
     if (totals.routes_left != 0) columns.push_back({{"rest", totals.routes_left}});
     return columns;
 }
 
-LiveJson upstream_columns(const std::vector<upstream::UpstreamStatus>& upstreams) {
-    LiveJson columns = LiveJson::array();
+Json upstream_columns(const std::vector<upstream::UpstreamStatus>& upstreams) {
+    Json columns = Json::array();
     for (const upstream::UpstreamStatus& one : upstreams) {
         if (columns.size() == telemetry::kLiveColumnsMax) {
             columns.push_back({{"rest", upstreams.size() - columns.size()}});
@@ -90,7 +91,7 @@ class SampleText {
         number(",\"connections\":", sample.gauges.connections);
         number(",\"upstream_connections\":", sample.gauges.upstream_connections);
         number(",\"upstream_failures\":", sample.upstream_failures);
-        // Those of another configuration may be others.
+        // Another configuration may have had other upstreams.
         if (sample.gauges.generation == generation_) {
             pairs(",\"upstreams\":", sample.gauges.upstreams,
                   [](const auto& one) { return std::pair(one.all, one.up); });
@@ -208,32 +209,30 @@ AdminAnswer answer_to_live(std::string_view target, const LiveView& view) {
 
 namespace {
 
-using ActivityJson = nlohmann::ordered_json;
-
 constexpr std::size_t kListedMax = 100;
 
-AdminAnswer activity_answer(const ActivityJson& json) {
-    AdminAnswer answer;
-    answer.content_type = "application/json";
-    answer.body = json_text(json, {.ascii = true}) + "\n";
-    return answer;
+constexpr std::array<Doc::Column, 3> kTopColumns{
+    {{"AT LEAST", 10, true}, {"AT MOST", 10, true}, {"IDENTIFIER"}}};
+
+std::string name_or_dash(std::string_view name) {
+    return name.empty() ? "-" : escaped_text(name);
 }
 
-ActivityJson denial_value(const telemetry::DenialText& text) {
+Json denial_value(const telemetry::DenialText& text) {
     return std::string(text.view());
 }
-ActivityJson denial_value(std::int64_t number) {
+Json denial_value(std::int64_t number) {
     return number;
 }
-ActivityJson denial_value(const std::optional<std::int64_t>& number) {
-    return number ? ActivityJson(*number) : nullptr;
+Json denial_value(const std::optional<std::int64_t>& number) {
+    return number ? Json(*number) : nullptr;
 }
-ActivityJson denial_value(std::chrono::system_clock::time_point time) {
+Json denial_value(std::chrono::system_clock::time_point time) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
 }
 
-ActivityJson denial_json(std::size_t thread, const telemetry::Denial& denial) {
-    ActivityJson json = ActivityJson::object();
+Json denial_json(std::size_t thread, const telemetry::Denial& denial) {
+    Json json = Json::object();
     json.emplace("id", fmt::format("{}-{}", thread, denial.number));
     for (const telemetry::DenialField& field : telemetry::kDenialFields) {
         std::visit(
@@ -245,14 +244,82 @@ ActivityJson denial_json(std::size_t thread, const telemetry::Denial& denial) {
     return json;
 }
 
+// A column of `tidegate denials`, and the fields of a denial that it shows.
+struct DenialColumn {
+    Doc::Column column;
+    const telemetry::DenialField* field;
+    const telemetry::DenialField* quota = nullptr;  // shown as `COUNT of QUOTA`
+};
+
+constexpr auto kDenialTable = std::to_array<DenialColumn>({
+    {{"TIME", 24}, &telemetry::denial_field("time_ms")},
+    {{"IDENTIFIER", 28}, &telemetry::denial_field("identifier")},
+    {{"LIMIT", 20}, &telemetry::denial_field("limit")},
+    {{"TAKEN", 14}, &telemetry::denial_field("count"), &telemetry::denial_field("quota")},
+    {{"RETRY", 8}, &telemetry::denial_field("retry_after_seconds")},
+    {{"ROUTE", 14}, &telemetry::denial_field("route")},
+    {{"REQUEST", 1}, &telemetry::denial_field("request_id")},
+});
+
+constexpr auto kDenialColumns = [] {
+    std::array<Doc::Column, kDenialTable.size()> columns;
+    std::transform(kDenialTable.begin(), kDenialTable.end(), columns.begin(),
+                   [](const DenialColumn& one) { return one.column; });
+    return columns;
+}();
+
+std::string moment_text(std::int64_t time_ms) {
+    constexpr std::int64_t kLastMs = 253'402'300'799'999;  // of the year 9999
+    const std::chrono::milliseconds time(std::clamp<std::int64_t>(time_ms, 0, kLastMs));
+    const auto second = std::chrono::floor<std::chrono::seconds>(time);
+    std::string text = format_timestamp(second);
+    text.pop_back();  // the Z
+    return fmt::format("{}.{:03}Z", text, (time - second).count());
+}
+
+// The text of a value, by the type of its field.
+struct DenialCell {
+    const Json& value;
+
+    template <class Value>
+    using In = telemetry::DenialField::In<Value>;
+    std::string operator()(In<telemetry::DenialText>) const {
+        return name_or_dash(value.get_ref<const std::string&>());
+    }
+    std::string operator()(In<std::chrono::system_clock::time_point>) const {
+        return moment_text(value.get<std::int64_t>());
+    }
+    std::string operator()(In<std::int64_t>) const {
+        return fmt::format("{}", value.get<std::int64_t>());
+    }
+    std::string operator()(In<std::optional<std::int64_t>>) const {
+        return value.is_null() ? "-" : fmt::format("{}s", value.get<std::int64_t>());
+    }
+};
+
+std::string denial_cell(const Json& denial, const telemetry::DenialField& field) {
+    return std::visit(DenialCell{denial.at(std::string(field.name))}, field.member);
+}
+
+Doc::Row denial_row(const Json& denial) {
+    Doc::Row row;
+    for (const DenialColumn& column : kDenialTable) {
+        row.push_back(denial_cell(denial, *column.field));
+        if (column.quota != nullptr) row.back() += " of " + denial_cell(denial, *column.quota);
+    }
+    return row;
+}
+
 }  // namespace
 
-Result<ActivityRequest, AdminAnswer> top_asked_for(std::string_view target) {
-    auto by = asked_in_query(target, "by");
-    if (!by) return std::move(by.error());
-    if (!*by || **by == "requests") return ActivityRequest{ActivityRequest::Kind::top_requests};
-    if (**by == "denials") return ActivityRequest{ActivityRequest::Kind::top_denials};
-    return problem(400, "`by` is " + quote(**by) + ": write `by=requests` or `by=denials`.");
+std::string denial_heading() {
+    Doc::Row headings;
+    for (const Doc::Column& column : kDenialColumns) headings.emplace_back(column.heading);
+    return table_line(kDenialColumns, headings);
+}
+
+std::string denial_line(const Doc::Json& denial) {
+    return table_line(kDenialColumns, denial_row(denial));
 }
 
 AdminAnswer answer_to_top(ActivityRequest::Kind kind, const std::vector<ThreadActivity>& threads,
@@ -263,19 +330,33 @@ AdminAnswer answer_to_top(ActivityRequest::Kind kind, const std::vector<ThreadAc
         parts.insert(parts.end(), generations.begin(), generations.end());
     }
     const telemetry::TopList list = telemetry::merge(parts, kListedMax);
-    ActivityJson identifiers = ActivityJson::array();
+    const std::string_view by = kind == ActivityRequest::Kind::top_denials ? "denials" : "requests";
+    Json identifiers = Json::array();
+    std::vector<Doc::Row> rows;
     for (const telemetry::FrequentName& one : list.names) {
         identifiers.push_back(
             {{"identifier", one.name}, {"count", one.at_least}, {"error", one.error}});
+        rows.push_back({fmt::format("{}", one.at_least),
+                        fmt::format("{}", one.at_least + one.error), name_or_dash(one.name)});
     }
-    return activity_answer(
-        {{"by", kind == ActivityRequest::Kind::top_denials ? "denials" : "requests"},
-         {"enabled", names_max != 0},
-         {"names", names_max},
-         {"seconds", reach.count()},
-         {"total", list.total},
-         {"error_max", list.error_max},
-         {"identifiers", std::move(identifiers)}});
+    Doc doc;
+    doc.exit_code = rows.empty() ? 1 : 0;
+    if (names_max == 0) {
+        doc.exit_code = 1;
+        doc.line(kNotKept);
+    } else {
+        doc.line(fmt::format("{} of the last {}s, identifiers counted {} times", by, reach.count(),
+                             list.total));
+        if (!rows.empty()) doc.table(kTopColumns, rows, "  ");
+    }
+    doc.json = {{"by", by},
+                {"enabled", names_max != 0},
+                {"names", names_max},
+                {"seconds", reach.count()},
+                {"total", list.total},
+                {"error_max", list.error_max},
+                {"identifiers", std::move(identifiers)}};
+    return answer_of(doc);
 }
 
 AdminAnswer answer_to_denials(const std::vector<ThreadActivity>& threads, std::size_t names_max) {
@@ -288,13 +369,106 @@ AdminAnswer answer_to_denials(const std::vector<ThreadActivity>& threads, std::s
             all.emplace_back(one.thread, &*denial);
         }
     }
-    // Those of one thread stay in their order, also if the clock was set.
+    // The denials of one thread stay in their order, also if the clock was set.
     std::stable_sort(all.begin(), all.end(),
                      [](const auto& a, const auto& b) { return a.second->time > b.second->time; });
-    ActivityJson denials = ActivityJson::array();
+    Json denials = Json::array();
     for (const auto& [thread, denial] : all) denials.push_back(denial_json(thread, *denial));
-    return activity_answer(
-        {{"enabled", names_max != 0}, {"left_out", left_out}, {"denials", std::move(denials)}});
+    Doc doc;
+    doc.exit_code = denials.empty() ? 1 : 0;
+    if (names_max == 0) {
+        doc.line(kNotKept);
+    } else if (denials.empty()) {
+        doc.line("no limit has refused a request");
+    } else {
+        std::vector<Doc::Row> rows;
+        for (const Json& denial : denials) rows.push_back(denial_row(denial));
+        std::reverse(rows.begin(), rows.end());  // the oldest first
+        doc.table(kDenialColumns, rows);
+    }
+    doc.json = {
+        {"enabled", names_max != 0}, {"left_out", left_out}, {"denials", std::move(denials)}};
+    return answer_of(doc);
+}
+
+namespace {
+
+constexpr std::array<Doc::Column, 8> kServerColumns{{{"SERVER"},
+                                                     {"CONFIGURED"},
+                                                     {"WEIGHT"},
+                                                     {"STATE"},
+                                                     {"ACTIVE"},
+                                                     {"REQUESTS"},
+                                                     {"FAILURES"},
+                                                     {"EJECTIONS"}}};
+
+bool is_up(const upstream::ServerStatus& server) {
+    return server.health == upstream::ServerHealth::up;
+}
+
+Json server_json(const upstream::ServerStatus& server) {
+    return {{"server", server.server},      {"configured", server.configured},
+            {"weight", server.weight},      {"state", to_string(server.health)},
+            {"checked", server.is_checked}, {"active", server.active},
+            {"requests", server.requests},  {"failures", server.failures},
+            {"ejections", server.ejections}};
+}
+
+Doc::Row server_row(const upstream::ServerStatus& server) {
+    std::string state(to_string(server.health));
+    if (is_up(server) && server.is_checked) state += " (checked)";
+    return {escaped_text(server.server),        escaped_text(server.configured),
+            fmt::format("{}", server.weight),   std::move(state),
+            fmt::format("{}", server.active),   fmt::format("{}", server.requests),
+            fmt::format("{}", server.failures), fmt::format("{}", server.ejections)};
+}
+
+// In the text, servers that get no requests come first.
+void add_upstream(const upstream::UpstreamStatus& one, Doc& doc) {
+    Json servers = Json::array();
+    std::vector<Doc::Row> rows;
+    for (const upstream::ServerStatus& server : one.servers) {
+        servers.push_back(server_json(server));
+        if (!is_up(server)) rows.push_back(server_row(server));
+    }
+    const std::size_t up = servers.size() - rows.size();
+    if (!rows.empty() || !one.unresolved.empty()) doc.exit_code = 1;
+    for (const upstream::ServerStatus& server : one.servers) {
+        if (is_up(server)) rows.push_back(server_row(server));
+    }
+    doc.line(fmt::format("{}: {} of {} servers up, {} of {} connections, {} waiting",
+                         escaped_text(one.upstream), up, rows.size(), one.connections,
+                         one.connections_max, one.queued));
+    if (!rows.empty()) doc.table(kServerColumns, rows, "  ");
+    for (const std::string& name : one.unresolved) {
+        doc.line(fmt::format("  {}: has no address yet", escaped_text(name)));
+    }
+    doc.json["upstreams"].push_back({{"name", one.upstream},
+                                     {"connections", one.connections},
+                                     {"connections_max", one.connections_max},
+                                     {"queued", one.queued},
+                                     {"servers", std::move(servers)},
+                                     {"unresolved", one.unresolved}});
+}
+
+}  // namespace
+
+AdminAnswer answer_to_upstreams(std::span<const upstream::UpstreamStatus> all) {
+    Doc doc({.indent = 2, .ascii = true});
+    doc.json["upstreams"] = Json::array();
+    for (const upstream::UpstreamStatus& one : all) add_upstream(one, doc);
+    if (all.empty()) doc.line("the configuration has no upstreams");
+    return answer_of(doc);
+}
+
+std::string upstreams_summary(std::span<const upstream::UpstreamStatus> all) {
+    Json summary = Json::object();
+    for (const upstream::UpstreamStatus& one : all) {
+        summary[one.upstream] = {
+            {"servers", one.servers.size()},
+            {"up", std::count_if(one.servers.begin(), one.servers.end(), is_up)}};
+    }
+    return json_text(summary, {.ascii = true});
 }
 
 }  // namespace tidegate::admin

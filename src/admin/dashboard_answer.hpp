@@ -1,22 +1,27 @@
 // The answers to what the dashboard asks: `/api/live`, what the process does, second by second;
-// `/api/top` and `/api/denials`, whom requests are counted for, and whom a limit has refused. Pure.
+// `/api/top` and `/api/denials`, whom requests are counted for, and whom a limit has refused;
+// `/api/upstreams`, which servers are up. Pure.
+//
+// Members may be added to the JSON, and none is taken away or renamed.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "admin/answer.hpp"
-#include "base/result.hpp"
+#include "base/doc.hpp"
 #include "telemetry/activity.hpp"
 #include "telemetry/live.hpp"
 #include "upstream/metrics.hpp"
 
 namespace tidegate::admin {
 
-// What there is to show. Views and references outlive the call.
+// The figures that `/api/live` shows. Views and references outlive the call.
 struct LiveView {
     const telemetry::LiveSeries& series;
     const std::vector<upstream::UpstreamStatus>& upstreams;  // as of now
@@ -32,10 +37,7 @@ struct LiveView {
 // the query says something else.
 AdminAnswer answer_to_live(std::string_view target, const LiveView& view);
 
-// What the query of `target` asks `/api/top` for; an answer says what is wrong with it.
-Result<ActivityRequest, AdminAnswer> top_asked_for(std::string_view target);
-
-// What a thread has said, by its number.
+// What the thread of that number has copied for an answer.
 struct ThreadActivity {
     std::size_t thread = 0;
     telemetry::ActivityCopy copy;
@@ -45,5 +47,20 @@ struct ThreadActivity {
 AdminAnswer answer_to_top(ActivityRequest::Kind kind, const std::vector<ThreadActivity>& threads,
                           std::size_t names_max, std::chrono::seconds reach);
 AdminAnswer answer_to_denials(const std::vector<ThreadActivity>& threads, std::size_t names_max);
+
+// The text where the configuration has no names kept.
+inline constexpr std::string_view kNotKept =
+    "the configuration has `telemetry: {top: off}`: Tidegate keeps no names of clients";
+
+// Make the table of denials: its heading, and a line of an entry of the JSON. Each ends with a line
+// feed. denial_line() throws Doc::Json::exception for what is no such entry.
+std::string denial_heading();
+std::string denial_line(const Doc::Json& denial);
+
+// {"upstreams":[{"name":"api","connections":3,...,"servers":[{"server":...,"state":"up"}]}]}
+AdminAnswer answer_to_upstreams(std::span<const upstream::UpstreamStatus> all);
+
+// For `/readyz`: {"api":{"servers":3,"up":2}}
+std::string upstreams_summary(std::span<const upstream::UpstreamStatus> all);
 
 }  // namespace tidegate::admin

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "admin/questions.hpp"
 #include "ask/identifiers.hpp"
 #include "ask/policy_texts.hpp"
+#include "base/doc.hpp"
 #include "base/ip.hpp"
-#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/timestamp.hpp"
 #include "base/units.hpp"
@@ -123,9 +123,9 @@ const limit::KeyPart* stated_part(Kind kind, std::string_view name, const config
     return nullptr;
 }
 
-// Of a field, query parameter or cookie, `body` being `name=value`: its name as the key has it, and
-// of a secret value the hash, as ask/identifiers.cpp makes them. Nothing if no key counts by it:
-// then it is unknown whether the value may be shown.
+// Makes the identifier of a field, query parameter or cookie, `body` being `name=value`: its name
+// as the key has it, and of a secret value the hash, as ask/identifiers.cpp makes them. Nothing if
+// no key counts by it: then it is unknown whether the value may be shown.
 std::optional<std::string> stated_meant(std::string_view kind, std::string_view body,
                                         const config::Config& config) {
     const std::size_t equals = body.find('=');
@@ -352,18 +352,52 @@ std::string_view known_tier(std::string_view identifier, const config::Config& c
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = Doc::Json;
 using store::LimitCount;
 
 // Beyond it a moment has no four-digit year.
 constexpr limit::Micros kLastMoment{253'402'300'799'999'999};
 
-Json optional_text(std::string_view text) {
-    return text.empty() ? Json(nullptr) : Json(text);
+constexpr std::array<Doc::Column, 8> kLimitColumns{{{"POLICY"},
+                                                    {"LIMIT"},
+                                                    {"COUNTED"},
+                                                    {"QUOTA"},
+                                                    {"LEFT"},
+                                                    {"NEXT UNIT"},
+                                                    {"ALL FREE"},
+                                                    {"NOW"}}};
+constexpr std::string_view kOneRowHolds =
+    "  A request meets one row of each policy: that of its tier. `tidegate explain` shows the tier "
+    "of a request.";
+
+// Rounded up, so that clients do not come back too early.
+std::string rough(limit::Micros time) {
+    const auto up = [](std::int64_t number, std::int64_t unit) {
+        return number / unit + (number % unit > 0 ? 1 : 0);
+    };
+    const std::int64_t us = time.count();
+    const std::int64_t ms = up(us, 1'000);
+    if (ms < 1'000) return fmt::format("{}ms", ms);
+    const std::int64_t tenths = up(us, 100'000);
+    if (tenths < 600) return fmt::format("{}.{}s", tenths / 10, tenths % 10);
+    const std::int64_t seconds = up(us, 1'000'000);
+    if (seconds < 3'600) return fmt::format("{}min {}s", seconds / 60, seconds % 60);
+    const std::int64_t minutes = up(seconds, 60);
+    if (minutes < 1'440) return fmt::format("{}h {}min", minutes / 60, minutes % 60);
+    const std::int64_t hours = up(minutes, 60);
+    return fmt::format("{}d {}h", hours / 24, hours % 24);
+}
+
+bool is_known(const std::optional<limit::Micros>& time) {
+    return time && *time != limit::kNever;
+}
+
+std::string rough_or_dash(const std::optional<limit::Micros>& time) {
+    return is_known(time) ? rough(*time) : "-";
 }
 
 Json optional_us(const std::optional<limit::Micros>& time) {
-    return time && *time != limit::kNever ? Json(time->count()) : Json(nullptr);
+    return is_known(time) ? Json(time->count()) : Json(nullptr);
 }
 
 Json moments_json(const LimitCount& count) {
@@ -374,12 +408,8 @@ Json moments_json(const LimitCount& count) {
     return moments;
 }
 
-Json limit_json(const limit::Limit& limit, std::string_view name, const LimitCount& count) {
-    Json json = {{"name", name}, {"algorithm", limit.traits().name}, {"quota", limit.quota}};
-    if (limit::has_period(limit.anchor)) json["anchor"] = to_string(limit.anchor);
-    if (!limit.time_zone.empty()) json["time_zone"] = limit.time_zone;
-    if (limit.has_one_duration()) json["duration_us"] = limit.duration.count();
-    if (limit.burst != 0) json["burst"] = limit.burst;
+Json counted_limit_json(const limit::Limit& limit, std::string_view name, const LimitCount& count) {
+    Json json = limit_json(limit, name);
     json["counted"] = count.counted;
     if (!count.counted_all) json["counted_all"] = false;
     json["remaining"] = count.remaining;
@@ -390,6 +420,38 @@ Json limit_json(const limit::Limit& limit, std::string_view name, const LimitCou
     if (count.denied_for == limit::kNever) json["never_passes"] = true;
     if (limit.is_schedule()) json["moments"] = moments_json(count);
     return json;
+}
+
+std::string state_of(const LimitCount& count) {
+    if (!count.denied) return "admits";
+    if (count.denied_for == limit::kNever) return "always denies";
+    return is_known(count.denied_for) ? "denies for " + rough(*count.denied_for) : "denies";
+}
+
+Doc::Row limit_row(const std::string& policy, const limit::Limit& limit, std::string_view name,
+                   const LimitCount& count) {
+    return {policy,
+            escaped_text(name),
+            fmt::format("{}{}", count.counted, count.counted_all ? "" : " or more"),
+            fmt::format("{}", limit.quota),
+            fmt::format("{}", count.remaining),
+            rough_or_dash(count.next_unit),
+            rough_or_dash(count.all_free),
+            state_of(count)};
+}
+
+std::vector<std::string> moment_lines(std::string_view name, const LimitCount& count,
+                                      const Json& moments) {
+    if (moments.empty()) return {};
+    std::vector<std::string> lines{fmt::format("  booked in {}:", escaped_text(name))};
+    for (const Json& moment : moments) {
+        lines.push_back(fmt::format("    {}", moment.get_ref<const std::string&>()));
+    }
+    const auto listed = static_cast<std::int64_t>(moments.size());
+    if (count.counted > listed) {
+        lines.push_back(fmt::format("    and {} more", count.counted - listed));
+    }
+    return lines;
 }
 
 bool counts_something(const store::ItemCounts& counts) {
@@ -412,9 +474,10 @@ bool is_shown(const Inspected& inspected, std::size_t item) {
 }
 
 // Records in the state of that policy which none of its limits knows, of no tier either.
-Json unknown_json(const Inspected& inspected, const limit::Policy& policy) {
-    Json unknown = Json::array();
-    const auto is_known = [&](std::uint32_t id) {
+std::vector<store::OtherCount> unknown_records(const Inspected& inspected,
+                                               const limit::Policy& policy) {
+    std::vector<store::OtherCount> unknown;
+    const auto is_known_record = [&](std::uint32_t id) {
         return std::any_of(inspected.items.begin(), inspected.items.end(), [&](const auto& item) {
             const auto limits = item.limits();
             return item.policy == &policy &&
@@ -427,84 +490,161 @@ Json unknown_json(const Inspected& inspected, const limit::Policy& policy) {
         // The state is the same with every tier: that of the policy's own limits has all.
         if (item.policy != &policy || item.tier != nullptr) continue;
         for (const store::OtherCount& other : inspected.counts.items[i].others) {
-            if (is_known(other.id)) continue;
-            unknown.push_back({{"record", fmt::format("{:08x}", other.id)},
-                               {"all_free_us", other.all_free.count()}});
+            if (!is_known_record(other.id)) unknown.push_back(other);
         }
     }
     return unknown;
 }
 
-Json policies_json(const Inspected& inspected, const ask::PolicyTexts& texts) {
-    Json policies = Json::array();
-    for (std::size_t i = 0; i < inspected.items.size(); ++i) {
-        const limit::ChargeItem& item = inspected.items[i];
-        Json unknown = item.tier == nullptr ? unknown_json(inspected, *item.policy) : Json::array();
-        if (!is_shown(inspected, i) && unknown.empty()) continue;
-        Json limits = Json::array();
-        for (std::size_t k = 0; is_shown(inspected, i) && k < item.limits().size(); ++k) {
-            limits.push_back(limit_json(item.limits()[k], texts.of(item, k).name,
-                                        inspected.counts.items[i].limits[k]));
+std::string identifier_heading(std::string_view identifier, std::string_view store) {
+    return fmt::format("{}, counted {}", escaped_text(identifier),
+                       store == "redis" ? "in Redis" : "in process");
+}
+
+// The policy of an item, as the table names it.
+std::string row_name(const limit::ChargeItem& item) {
+    std::string text = escaped_text(item.policy->name);
+    if (item.tier != nullptr) {
+        text += fmt::format(" ({})", escaped_text(item.tier->name));
+    } else if (!item.policy->tiers.empty()) {
+        text += " (no tier)";
+    }
+    return item.policy->shadow ? text + ", shadow" : text;
+}
+
+// What is counted for one identifier: its JSON, a table with a row for each limit, and what does
+// not fit into rows.
+class InspectedIdentifier {
+  public:
+    InspectedIdentifier(const Inspected& inspected, const ask::PolicyTexts& texts)
+        : inspected_(inspected), texts_(texts) {
+        for (std::size_t i = 0; i < inspected.items.size(); ++i) add_item(i);
+    }
+
+    void add_to(Doc& doc, std::string_view store) {
+        std::string heading = identifier_heading(inspected_.identifier, store);
+        if (!inspected_.known_tier.empty()) {
+            heading += ", of tier " + escaped_text(inspected_.known_tier);
         }
-        policies.push_back(
+        doc.line(heading);
+        if (!rows_.empty()) doc.table(kLimitColumns, rows_, "  ");
+        if (rows_.empty() && below_.empty()) doc.line("  no policy counts it");
+        for (const std::string& line : below_) doc.line(line);
+        if (has_tiers_) doc.line(kOneRowHolds);
+        doc.json["identifiers"].push_back({{"identifier", inspected_.identifier},
+                                           {"known_tier", optional_text(inspected_.known_tier)},
+                                           {"policies", std::move(policies_)}});
+    }
+
+  private:
+    void add_item(std::size_t i) {
+        const limit::ChargeItem& item = inspected_.items[i];
+        std::vector<store::OtherCount> unknown;
+        if (item.tier == nullptr) unknown = unknown_records(inspected_, *item.policy);
+        const bool shown = is_shown(inspected_, i);
+        if (!shown && unknown.empty()) return;
+        const std::string name = row_name(item);
+        Json limits = Json::array();
+        for (std::size_t k = 0; shown && k < item.limits().size(); ++k) {
+            limits.push_back(add_limit(name, item.limits()[k], texts_.of(item, k).name,
+                                       inspected_.counts.items[i].limits[k]));
+        }
+        Json records = Json::array();
+        for (const store::OtherCount& other : unknown) {
+            const std::string record = fmt::format("{:08x}", other.id);
+            records.push_back({{"record", record}, {"all_free_us", other.all_free.count()}});
+            below_.push_back(
+                fmt::format("  {}: still holds {}, of a limit that was removed, for {}", name,
+                            record, rough(other.all_free)));
+        }
+        has_tiers_ = has_tiers_ || !item.policy->tiers.empty();
+        policies_.push_back(
             {{"policy", item.policy->name},
              {"tier", optional_text(item.tier != nullptr ? std::string_view(item.tier->name)
                                                          : std::string_view())},
              {"has_tiers", !item.policy->tiers.empty()},
              {"mode", item.policy->shadow ? "shadow" : "enforce"},
              {"limits", std::move(limits)},
-             {"unknown", std::move(unknown)}});
+             {"unknown", std::move(records)}});
     }
-    return policies;
+
+    Json add_limit(const std::string& policy, const limit::Limit& limit, std::string_view name,
+                   const LimitCount& count) {
+        Json json = counted_limit_json(limit, name, count);
+        rows_.push_back(limit_row(policy, limit, name, count));
+        if (json.contains("moments")) {
+            for (std::string& line : moment_lines(name, count, json["moments"])) {
+                below_.push_back(std::move(line));
+            }
+        }
+        return json;
+    }
+
+    const Inspected& inspected_;
+    const ask::PolicyTexts& texts_;
+    Json policies_ = Json::array();
+    std::vector<Doc::Row> rows_;
+    std::vector<std::string> below_;
+    bool has_tiers_ = false;
+};
+
+// The beginning of an answer about counts.
+Doc counts_doc(std::string_view store) {
+    Doc doc({.indent = 2, .ascii = true});
+    doc.json = {{"store", store}, {"counted", false}, {"identifiers", Json::array()}};
+    return doc;
 }
 
-AdminAnswer json_answer(const Json& json) {
-    AdminAnswer answer;
-    answer.content_type = "application/json";
-    answer.body = json_text(json, {.indent = 2, .ascii = true}) + "\n";
-    return answer;
+AdminAnswer counts_answer(Doc& doc, bool counted) {
+    doc.json["counted"] = counted;
+    doc.exit_code = counted ? 0 : 1;
+    return answer_of(doc);
 }
 
 }  // namespace
 
-Result<std::string, AdminAnswer> identifier_asked_for(std::string_view target) {
-    auto stated = asked_in_query(target, "identifier");
-    if (!stated) return std::move(stated.error());
-    if (!*stated) return problem(400, "The query lacks `identifier`.");
-    return std::move(**stated);
+Doc::Json limit_json(const limit::Limit& limit, std::string_view name) {
+    Json json = {{"name", name}, {"algorithm", limit.traits().name}, {"quota", limit.quota}};
+    if (limit::has_period(limit.anchor)) json["anchor"] = to_string(limit.anchor);
+    if (!limit.time_zone.empty()) json["time_zone"] = limit.time_zone;
+    if (limit.has_one_duration()) json["duration_us"] = limit.duration.count();
+    if (limit.burst != 0) json["burst"] = limit.burst;
+    return json;
 }
 
 AdminAnswer answer_to_inspect(const std::vector<Inspected>& all, const config::Config& config,
                               std::string_view store) {
     const ask::PolicyTexts texts(config);
-    Json json = {{"store", store}, {"counted", false}, {"identifiers", Json::array()}};
+    Doc doc = counts_doc(store);
+    bool counted = false;
     for (const Inspected& inspected : all) {
-        Json policies = policies_json(inspected, texts);
+        InspectedIdentifier(inspected, texts).add_to(doc, store);
         for (const store::ItemCounts& counts : inspected.counts.items) {
-            if (counts_something(counts) || !counts.others.empty()) json["counted"] = true;
+            counted = counted || counts_something(counts) || !counts.others.empty();
         }
-        json["identifiers"].push_back({{"identifier", inspected.identifier},
-                                       {"known_tier", optional_text(inspected.known_tier)},
-                                       {"policies", std::move(policies)}});
     }
-    return json_answer(json);
+    return counts_answer(doc, counted);
 }
 
 AdminAnswer answer_to_reset(const std::vector<Forgotten>& all, std::string_view store) {
-    Json json = {{"store", store}, {"counted", false}, {"identifiers", Json::array()}};
+    Doc doc = counts_doc(store);
+    bool counted = false;
     for (const Forgotten& forgotten : all) {
+        doc.line(identifier_heading(forgotten.identifier, store));
         Json policies = Json::array();
         for (std::size_t i = 0; i < forgotten.items.size(); ++i) {
-            const Json name = forgotten.items[i].policy->name;
+            const std::string& name = forgotten.items[i].policy->name;
             // Items of one policy stand side by side.
             if (!forgotten.any[i] || (!policies.empty() && policies.back() == name)) continue;
             policies.push_back(name);
-            json["counted"] = true;
+            doc.line(fmt::format("  {}: forgotten", escaped_text(name)));
         }
-        json["identifiers"].push_back(
+        if (policies.empty()) doc.line("  nothing was counted");
+        counted = counted || !policies.empty();
+        doc.json["identifiers"].push_back(
             {{"identifier", forgotten.identifier}, {"forgotten", std::move(policies)}});
     }
-    return json_answer(json);
+    return counts_answer(doc, counted);
 }
 
 }  // namespace tidegate::admin

@@ -1,4 +1,4 @@
-// What `/api/inspect` and `/api/reset` are asked and answer. Pure.
+// The questions and answers of `/api/inspect` and `/api/reset`. Pure.
 //
 // Both take the identifier from the query (`?identifier=user%3Aalice`, percent-encoded, a `+` as
 // `%2B`), and answer a JSON object. Members may be added to it, and none is taken away or renamed;
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "admin/answer.hpp"
+#include "base/doc.hpp"
 #include "base/result.hpp"
 #include "config/config.hpp"
 #include "limit/charge.hpp"
@@ -29,16 +30,13 @@ inline constexpr std::size_t kIdentifierTextMax = 1'024;
 Result<std::vector<std::string>, std::string> identifiers_meant(std::string_view text,
                                                                 const config::Config& config);
 
-// Whatever of the configuration could count `identifier`, which is canonical: for each policy its
-// own limits, then each tier's that has some. The items point to the two arguments.
+// Lists all of the configuration that could count `identifier`, which is canonical: for each policy
+// its own limits, then each tier's that has some. The items point to the two arguments.
 std::vector<limit::ChargeItem> items_of(std::string_view identifier, const config::Config& config);
 
 // The tier that the operator has given to the user whose identifier this is (`identity.users`).
 // Empty: none, or it is no user's. The view goes into `config`.
 std::string_view known_tier(std::string_view identifier, const config::Config& config);
-
-// What the query says; or the refusal.
-Result<std::string, AdminAnswer> identifier_asked_for(std::string_view target);
 
 // What is counted for one identifier. The items point into a configuration, and to the identifier.
 struct Inspected {
@@ -51,6 +49,9 @@ struct Inspected {
 // `store` is `memory` or `redis`.
 AdminAnswer answer_to_inspect(const std::vector<Inspected>& all, const config::Config& config,
                               std::string_view store);
+
+// A limit as it is configured, for programs. `name`: `POLICY-LIMIT`, as RateLimit fields have it.
+Doc::Json limit_json(const limit::Limit& limit, std::string_view name);
 
 struct Forgotten {
     std::string_view identifier;

@@ -73,6 +73,9 @@ std::string head_of(const AdminAnswer& answer, std::size_t body_bytes, const Ask
     if (answer.retry_after_seconds) {
         http::append_field("Retry-After", std::to_string(*answer.retry_after_seconds), head);
     }
+    if (answer.exit_code) {
+        http::append_field(kExitCodeField, static_cast<std::uint64_t>(*answer.exit_code), head);
+    }
     // The default differs (RFC 9112 section 9.3).
     if (asked.keep_alive != (asked.minor_version == 1)) {
         http::append_field("Connection", asked.keep_alive ? "keep-alive" : "close", head);
@@ -84,8 +87,7 @@ std::string head_of(const AdminAnswer& answer, std::size_t body_bytes, const Ask
 constexpr std::size_t kHeadBytesMax = std::size_t{8} * 1024;
 // What the kernel keeps of an answer that its peer does not take; the kernel doubles it.
 constexpr int kSendBufferBytes = 64 * 1024;
-constexpr auto kReloadPatience = 60s;  // others may be before it
-constexpr auto kCountsPatience = 60s;  // a bound: their source gives up long before
+constexpr auto kWorkPatience = 60s;  // other reloads may be before one; all else gives up sooner
 constexpr auto kLingerPatience = 1s;
 constexpr auto kAcceptPause = 100ms;
 constexpr int kAcceptedAtOnce = 32;
@@ -314,7 +316,7 @@ Task<bool> AdminServer::Impl::serve_one(Impl& self, Place connection, MessageRea
     if (answer.metrics) {
         body = co_await metrics(self);
         if (!body) answer = problem(500);
-    } else if (answer.reload || answer.counts || answer.activity) {
+    } else if (answer.work) {
         answer = co_await work(self, connection, std::move(answer));
     }
     if (self.stopped) co_return false;
@@ -376,15 +378,8 @@ Task<AdminAnswer> AdminServer::Impl::work(Impl& self, Place connection, AdminAns
         co_return problem(503, kTooMuchWork, kRetryAfterSeconds);
     }
     connection->at_work = true;
-    connection->socket->expect_within(asked.reload ? kReloadPatience : kCountsPatience);
-    AdminAnswer answer;
-    if (asked.reload) {
-        answer = answer_to_reload(co_await self.sources.reload());
-    } else if (asked.activity) {
-        answer = co_await self.sources.activity(*asked.activity);
-    } else {
-        answer = co_await self.sources.counts(std::move(*asked.counts));
-    }
+    connection->socket->expect_within(kWorkPatience);
+    AdminAnswer answer = co_await asked.work();
     connection->at_work = false;
     co_return answer;
 }

@@ -214,6 +214,7 @@ Task<HttpAnswer> HttpClient::exchange(TimedSocket& socket, HttpCall call, bool& 
     if (is_read) {
         answer.status = head.status;
         answer.retry_after = retry_after_of(head);
+        if (!call.field.empty()) answer.field = http::single_value(head.fields, call.field);
         const bool may_go_on = goes_on(head) && !unsent;
         if (call.body_of != 0 && head.status != call.body_of) co_return answer;
         is_read = co_await reader.read_body(head, call.body_bytes_max, answer.body);

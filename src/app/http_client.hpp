@@ -29,7 +29,8 @@ struct HttpCall {
     // The end of everything: looking up the name, connecting, the handshake, the whole answer.
     SteadyTime until;
     std::size_t body_bytes_max = std::size_t{64} << 10;  // of the answer
-    int body_of = 0;  // the status of the answers whose body is read; 0: any
+    int body_of = 0;           // the status of the answers whose body is read; 0: any
+    std::string_view field{};  // the name of a field that the caller wants to see
 };
 
 struct HttpAnswer {
@@ -41,6 +42,7 @@ struct HttpAnswer {
     bool is_late = false;  // the time of the call was over
     int status = 0;        // 0: no head of an answer came
     std::optional<std::chrono::seconds> retry_after{};
+    std::string field{};  // the value of HttpCall::field; empty: the head does not have it once
     std::string body{};
 
     bool is_success() const { return status >= 200 && status <= 299; }

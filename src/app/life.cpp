@@ -15,7 +15,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <fmt/format.h>
 
-#include "admin/upstreams_answer.hpp"
+#include "admin/dashboard_answer.hpp"
 #include "app/certificate_list.hpp"
 #include "app/file_watch.hpp"
 #include "app/handover.hpp"

@@ -11,10 +11,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "admin/answer.hpp"
 #include "app/http_client.hpp"
+#include "base/doc.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 #include "base/utf8.hpp"
-#include "cli/admin_text.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_file.hpp"
 #include "config/address.hpp"
@@ -31,6 +33,7 @@ using Reply = Result<AdminReply, std::string>;
 
 // The largest answer: what a hundred policies count.
 constexpr std::size_t kBodyBytesMax = std::size_t{16} << 20;
+constexpr std::int64_t kExitCodeMax = 255;
 
 std::string request_for(const AdminPlace& place, bool post, std::string_view target) {
     std::string request =
@@ -46,14 +49,21 @@ Task<Reply> ask(Executor executor, AdminPlace place, bool post, std::string targ
     using Fault = app::HttpAnswer::Fault;
     app::HttpClient client(executor, {.address = place.address});
     const std::string request = request_for(place, post, target);
-    app::HttpAnswer answer = co_await client.call(
-        {.head = request, .until = steady_now() + patience, .body_bytes_max = kBodyBytesMax});
+    app::HttpAnswer answer = co_await client.call({.head = request,
+                                                   .until = steady_now() + patience,
+                                                   .body_bytes_max = kBodyBytesMax,
+                                                   .field = admin::kExitCodeField});
     client.close();
-    if (answer.fault == Fault::none) co_return AdminReply{answer.status, std::move(answer.body)};
-    co_return fmt::format("{} the admin listener on {}{}: {}",
-                          answer.fault > Fault::connect ? "no answer from" : "cannot reach",
-                          place.address.to_string(), place.origin,
-                          answer.is_late ? "it does not answer" : answer.reason);
+    if (answer.fault != Fault::none) {
+        co_return fmt::format("{} the admin listener on {}{}: {}",
+                              answer.fault > Fault::connect ? "no answer from" : "cannot reach",
+                              place.address.to_string(), place.origin,
+                              answer.is_late ? "it does not answer" : answer.reason);
+    }
+    AdminReply reply{answer.status, std::move(answer.body)};
+    const auto code = parse_decimal(answer.field);
+    if (code && *code >= 0 && *code <= kExitCodeMax) reply.exit_code = static_cast<int>(*code);
+    co_return reply;
 }
 
 }  // namespace
@@ -186,8 +196,11 @@ std::string refusal_text(const FoundAdmin& place, const AdminReply& reply) {
         return fmt::format("the admin listener on {} wants a token: {}", place.address.to_string(),
                            place.token_advice);
     }
-    std::string detail = problem_detail(reply.body);
-    if (!detail.empty()) return detail;
+    const auto problem = parse_json_object(reply.body);
+    const JsonValue* const detail = find_member(*problem, "detail");
+    if (detail != nullptr && detail->is_string() && !text_of(*detail).empty()) {
+        return escaped_text(text_of(*detail));
+    }
     return fmt::format("the admin listener answers {}", reply.status);
 }
 
@@ -197,13 +210,12 @@ int complain_of_refusal(const FoundAdmin& place, const AdminReply& reply) {
     return complain(code, refusal_text(place, reply));
 }
 
-Result<AdminReply, int> ask_or_complain(const FoundAdmin& place, bool post, std::string_view target,
-                                        std::chrono::milliseconds patience) {
-    using boost::system::in_place_error;
-    auto reply = ask_admin(place, post, target, patience);
-    if (!reply) return {in_place_error, complain(exit_code::kNoAnswer, reply.error())};
-    if (reply->status != 200) return {in_place_error, complain_of_refusal(place, *reply)};
-    return std::move(*reply);
+std::string readiness_of(const std::string& body) {
+    const auto answer = parse_json_object(body);
+    if (!answer) return {};
+    const std::string_view word = string_member(*answer, "status").value_or("");
+    const bool is_known = word == "ready" || word == "starting" || word == "draining";
+    return is_known ? std::string(word) : std::string();
 }
 
 }  // namespace tidegate::cli

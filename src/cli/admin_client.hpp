@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,7 @@ struct AdminPlace {
 struct AdminReply {
     int status = 0;
     std::string body;
+    std::optional<int> exit_code{};  // what the command ends with, as the proxy says it
 };
 
 // `GET target` or `POST target`, without a body. Blocks, for at most `patience`. A sentence says
@@ -49,15 +51,15 @@ struct FoundAdmin : AdminPlace {
     std::string address_advice;  // what to do when another server answers there
 };
 
-// Of the configuration only `admin` is read: faults elsewhere in it do not matter. The error says
-// why there is no such listener.
+// Reads only `admin` of the configuration: faults elsewhere in it do not matter. The error says why
+// there is no such listener.
 Result<FoundAdmin, std::string> find_admin(const AdminArguments& arguments);
 
-// Whether a refusal is the admin listener's. Refusals on the proxy's own port are problem details,
-// too, but name the request.
+// Says whether a refusal is the admin listener's. Refusals on the proxy's own port are problem
+// details, too, but name the request.
 bool is_admin_problem(const AdminReply& reply);
 
-// That another server than the admin listener has answered.
+// The sentence for an answer of another server than the admin listener.
 std::string stranger_text(const FoundAdmin& place, const AdminReply& reply);
 
 // Why the listener did not do what was asked for, in words; `reply` is not 200.
@@ -66,9 +68,8 @@ std::string refusal_text(const FoundAdmin& place, const AdminReply& reply);
 // Complains of `reply`, which is not 200. Returns exit_code::kWrongUse or kNoAnswer.
 int complain_of_refusal(const FoundAdmin& place, const AdminReply& reply);
 
-// Asks the listener (see ask_admin()), and complains when it does not answer 200. The error is the
-// exit code then: exit_code::kWrongUse or kNoAnswer.
-Result<AdminReply, int> ask_or_complain(const FoundAdmin& place, bool post, std::string_view target,
-                                        std::chrono::milliseconds patience);
+// The word of the answer to `/readyz`: `ready`, `starting` or `draining`. Empty: not from
+// Tidegate's admin listener.
+std::string readiness_of(const std::string& body);
 
 }  // namespace tidegate::cli

@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/doc.hpp"
 #include "base/utf8.hpp"
 #include "cli/command_list.hpp"
 #include "config/address.hpp"
@@ -272,19 +273,26 @@ std::vector<Command> add_commands(CLI::App& app) {
     app.set_version_flag("-v,-V,--version", "tidegate " TIDEGATE_VERSION, "Show the version");
     app.set_help_flag("-h,--help", "Show this help");
     app.require_subcommand(0, 1);
-    std::vector<Command> commands{
-        quickstart_command(app), run_command(app),     check_command(app),      reload_command(app),
-        health_command(app),     explain_command(app), inspect_command(app),    reset_command(app),
-        top_command(app),        denials_command(app), doctor_command(app),     keys_command(app),
-        echo_command(app),       schema_command(app),  completion_command(app), man_command(app),
-        reference_command(app),  version_command(app), help_command(app),
-    };
+    std::vector<Command> commands{quickstart_command(app), run_command(app),
+                                  check_command(app),      reload_command(app),
+                                  health_command(app),     explain_command(app)};
+    for (Command& command : asking_commands(app)) commands.push_back(std::move(command));
+    for (const auto add :
+         {doctor_command, keys_command, echo_command, schema_command, completion_command,
+          man_command, reference_command, version_command, help_command}) {
+        commands.push_back(add(app));
+    }
     // Last: commands inherit the footer that the program has when they are added.
     app.footer(kExamples);
     return commands;
 }
 
 }  // namespace
+
+int print(const Doc& doc, bool as_json) {
+    fmt::print("{}", as_json ? doc.json_text() : doc.text());
+    return doc.exit_code;
+}
 
 int complain(int code, std::string_view what) {
     fmt::print(stderr, "{}\n", what);

@@ -2,13 +2,27 @@
 // and says what is wrong with a command line; each command is described beside what it does.
 #pragma once
 
+#include <chrono>
+#include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
 
 namespace CLI {
 class App;
 }  // namespace CLI
+
+namespace tidegate {
+class Doc;
+}  // namespace tidegate
+
+namespace tidegate::telemetry {
+struct MetricInfo;
+}  // namespace tidegate::telemetry
 
 namespace tidegate::cli {
 
@@ -33,24 +47,55 @@ struct Command {
 
 // Each adds its command to `app`.
 Command check_command(CLI::App& app);
-Command denials_command(CLI::App& app);
 Command doctor_command(CLI::App& app);
 Command echo_command(CLI::App& app);
 Command explain_command(CLI::App& app);
 Command health_command(CLI::App& app);
-Command inspect_command(CLI::App& app);
 Command keys_command(CLI::App& app);
 Command quickstart_command(CLI::App& app);
 Command reference_command(CLI::App& app);
 Command reload_command(CLI::App& app);
-Command reset_command(CLI::App& app);
 Command run_command(CLI::App& app);
-Command top_command(CLI::App& app);
+
+// Each other command that asks the running proxy (admin/questions.hpp).
+std::vector<Command> asking_commands(CLI::App& app);
+
+// Writes `doc` to the output, as JSON or as text. Returns its exit code.
+int print(const Doc& doc, bool as_json);
 
 // Writes a line to the error output. Returns the code.
 int complain(int code, std::string_view what);
 
 // What is wrong with `text` as an address to listen on; "" if nothing is, as CLI11 wants it.
 std::string objection_to_address(const std::string& text);
+
+// What `keys new` prints. A type of its own, as Result<std::string, std::string> would be
+// ambiguous.
+struct KeyLine {
+    std::string text;
+};
+
+// The line for the file of keys: it holds the SHA-256 of `key`, not the key. Pure. The error says
+// what names of users and tiers are.
+Result<KeyLine, std::string> key_line(std::string_view key, std::string_view user,
+                                      std::string_view tier);
+
+// How `quickstart --tls` came by its certificate.
+enum class QuickstartFiles { made, found };
+
+// Makes config::kQuickstartCertificate and config::kQuickstartKey in `folder`, the key for its
+// owner's eyes only. If both are there they stay, and nothing that is there is ever written over.
+// Or why not, as a sentence.
+Result<QuickstartFiles, std::string> ensure_quickstart_certificate(
+    const std::filesystem::path& folder, std::chrono::system_clock::time_point now);
+
+// `reference` prints these: the tables of docs/operating.md, in Markdown, made of the rows that the
+// writers of metrics, of the access log and of denials read. Pure.
+std::string metrics_table(std::span<const telemetry::MetricInfo> metrics);
+std::string log_fields_table();
+std::string denial_fields_table();
+// Metrics for programs: an array of `name`, `type`, `help`, `labels` (`name` and, where there are
+// no others, `values`), and `note` in Markdown where there is one. Pure.
+std::string metrics_json(std::span<const telemetry::MetricInfo> metrics);
 
 }  // namespace tidegate::cli

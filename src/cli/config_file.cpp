@@ -14,10 +14,10 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "admin/questions.hpp"
 #include "app/certificate_list.hpp"
-#include "base/json.hpp"
+#include "base/doc.hpp"
 #include "base/timestamp.hpp"
 #include "base/utf8.hpp"
 #include "cli/commands.hpp"
@@ -76,13 +76,6 @@ config::Loaded load_config(const std::string& path) {
 
 namespace {
 
-std::string line_of(const config::Diagnostic& found, std::string_view kind) {
-    const std::string file = displayable(found.file);
-    const std::string message = displayable(found.message);
-    if (found.line == 0) return fmt::format("{}: {}: {}\n", file, kind, message);
-    return fmt::format("{}:{}:{}: {}: {}\n", file, found.line, found.column, kind, message);
-}
-
 // Without those of identity.failed_credentials and of `preflight`, which may be defaults, and of
 // `rls`: they are not written as policies.
 std::size_t policies_written(const config::Config& config) {
@@ -95,24 +88,9 @@ std::size_t policies_written(const config::Config& config) {
         std::count_if(config.policies.begin(), config.policies.end(), is_written));
 }
 
-nlohmann::ordered_json json_of(const std::vector<config::Diagnostic>& found) {
-    auto list = nlohmann::ordered_json::array();
-    for (const config::Diagnostic& one : found) {
-        nlohmann::ordered_json entry{{"file", one.file}};
-        if (one.line != 0) {
-            entry["line"] = one.line;
-            entry["column"] = one.column;
-        }
-        entry["message"] = one.message;
-        list.push_back(std::move(entry));
-    }
-    return list;
-}
-
-nlohmann::ordered_json json_of(const app::ListedCertificate& one,
-                               std::chrono::system_clock::time_point now) {
+Doc::Json json_of(const app::ListedCertificate& one, std::chrono::system_clock::time_point now) {
     using std::chrono::seconds;
-    nlohmann::ordered_json entry{{"place", one.place}};
+    Doc::Json entry{{"place", one.place}};
     if (!one.file.empty()) entry["file"] = one.file;
     entry["names"] = one.names;
     entry["key"] = one.key;
@@ -122,74 +100,72 @@ nlohmann::ordered_json json_of(const app::ListedCertificate& one,
     return entry;
 }
 
-std::string counted(std::size_t count, std::string_view one, std::string_view many) {
-    return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
 }  // namespace
 
 std::string report(const config::Loaded& loaded) {
     std::string lines;
-    for (const auto& error : loaded.errors) lines += line_of(error, "error");
-    for (const auto& warning : loaded.warnings) lines += line_of(warning, "warning");
+    for (const std::string& line : admin::diagnostic_lines(loaded.errors, loaded.warnings)) {
+        lines += line + '\n';
+    }
     return lines;
 }
 
 std::string summary(const config::Loaded& loaded) {
     std::string line;
     if (loaded.config) {
-        line =
-            fmt::format("ok: {}, {}, {}", counted(loaded.config->routes.size(), "route", "routes"),
-                        counted(policies_written(*loaded.config), "policy", "policies"),
-                        counted(loaded.config->upstreams.size(), "upstream", "upstreams"));
+        const std::size_t policies = policies_written(*loaded.config);
+        line = fmt::format("ok: {}, {}, {}", counted(loaded.config->routes.size(), "route"),
+                           policies == 1 ? "1 policy" : fmt::format("{} policies", policies),
+                           counted(loaded.config->upstreams.size(), "upstream"));
     } else {
-        line = counted(loaded.errors.size(), "error", "errors");
+        line = counted(loaded.errors.size(), "error");
     }
     if (!loaded.warnings.empty()) {
-        line += ", " + counted(loaded.warnings.size(), "warning", "warnings");
+        line += ", " + counted(loaded.warnings.size(), "warning");
     }
     return line;
 }
 
-std::string certificate_lines(std::span<const app::ListedCertificate> certificates,
-                              std::chrono::system_clock::time_point now) {
-    std::string lines;
+void add_certificates(std::span<const app::ListedCertificate> certificates,
+                      std::chrono::system_clock::time_point now, Doc& doc) {
+    Doc::Json list = Doc::Json::array();
     std::map<std::string, bool> is_rsa_alone;  // by place
     for (const app::ListedCertificate& one : certificates) {
+        list.push_back(json_of(one, now));
         const std::string names = one.names_text();
-        lines += fmt::format(
-            "{}: {}{}, {}{}\n", one.place, one.file.empty() ? "" : displayable(one.file) + ": ",
-            one.key, one.time_left_text(now), names.empty() ? "" : ", " + displayable(names));
+        doc.line(fmt::format(
+            "{}: {}{}, {}{}", one.place, one.file.empty() ? "" : displayable(one.file) + ": ",
+            one.key, one.time_left_text(now), names.empty() ? "" : ", " + displayable(names)));
         if (!one.is_of_listener) continue;
         bool& is_alone = is_rsa_alone.emplace(one.place, true).first->second;
         is_alone = is_alone && one.key.starts_with("RSA");
     }
     for (const auto& [place, is_alone] : is_rsa_alone) {
         if (!is_alone) continue;
-        lines += place +
+        doc.line(place +
                  ": only RSA keys: with an ECDSA certificate beside, a new connection "
-                 "takes less than half of the CPU time\n";
+                 "takes less than half of the CPU time");
     }
-    return lines;
+    doc.json["certificates"] = std::move(list);
 }
 
-std::string report_json(const config::Loaded& loaded, bool is_right,
-                        std::chrono::system_clock::time_point now) {
-    nlohmann::ordered_json answer{{"ok", is_right}};
+Doc check_result(const config::Loaded& loaded, bool is_strict,
+                 std::chrono::system_clock::time_point now) {
+    const bool is_right = loaded.config && !(is_strict && !loaded.warnings.empty());
+    Doc doc(JsonStyle{});
+    doc.json = {{"ok", is_right}};
+    doc.exit_code = is_right ? exit_code::kDone : exit_code::kRefused;
     if (loaded.config) {
-        answer["routes"] = loaded.config->routes.size();
-        answer["policies"] = loaded.config->policies.size();
-        answer["upstreams"] = loaded.config->upstreams.size();
-        auto certificates = nlohmann::ordered_json::array();
-        for (const app::ListedCertificate& one : app::listed_certificates(*loaded.config)) {
-            certificates.push_back(json_of(one, now));
-        }
-        answer["certificates"] = std::move(certificates);
+        doc.json["routes"] = loaded.config->routes.size();
+        doc.json["policies"] = loaded.config->policies.size();
+        doc.json["upstreams"] = loaded.config->upstreams.size();
+        add_certificates(app::listed_certificates(*loaded.config), now, doc);
     }
-    answer["errors"] = json_of(loaded.errors);
-    answer["warnings"] = json_of(loaded.warnings);
-    // A path need not be UTF-8.
-    return json_text(answer);
+    doc.json["errors"] = admin::diagnostics_json(loaded.errors);
+    doc.json["warnings"] = admin::diagnostics_json(loaded.warnings);
+    doc.line(summary(loaded) +
+             (loaded.config && !is_right ? ": --strict takes warnings for faults" : ""));
+    return doc;
 }
 
 namespace {
@@ -199,9 +175,6 @@ struct CheckArguments {
     bool is_strict = false;
     bool as_json = false;
 };
-
-constexpr int kRight = 0;
-constexpr int kFaulty = 1;
 
 constexpr const char* kCheckFooter =
     R"(Prints each fault and warning as file:line:column, each certificate with its key,
@@ -221,20 +194,11 @@ int check_configuration(const CheckArguments& arguments) {
         return exit_code::kWrongUse;
     }
     const config::Loaded loaded = load_config(file->path);
-    const bool is_right = loaded.config && !(arguments.is_strict && !loaded.warnings.empty());
-    const auto now = std::chrono::system_clock::now();
-    if (arguments.as_json) {
-        fmt::print("{}\n", report_json(loaded, is_right, now));
-    } else {
-        fmt::print(stderr, "{}", report(loaded));
-        if (loaded.config) {
-            fmt::print(is_right ? stdout : stderr, "{}",
-                       certificate_lines(app::listed_certificates(*loaded.config), now));
-        }
-        fmt::print(is_right ? stdout : stderr, "{}{}\n", summary(loaded),
-                   loaded.config && !is_right ? ": --strict takes warnings for faults" : "");
-    }
-    return is_right ? kRight : kFaulty;
+    const Doc doc = check_result(loaded, arguments.is_strict, std::chrono::system_clock::now());
+    if (arguments.as_json) return print(doc, true);
+    fmt::print(stderr, "{}", report(loaded));
+    fmt::print(doc.exit_code == exit_code::kDone ? stdout : stderr, "{}", doc.text());
+    return doc.exit_code;
 }
 
 }  // namespace

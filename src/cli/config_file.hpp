@@ -11,6 +11,10 @@
 #include "base/result.hpp"
 #include "config/config.hpp"
 
+namespace tidegate {
+class Doc;
+}  // namespace tidegate
+
 namespace CLI {
 class App;
 }  // namespace CLI
@@ -27,8 +31,8 @@ struct ConfigArguments {
 // Adds `-c FILE` and `FILE` to `command`; `arguments` lives as long.
 void add_config_file(CLI::App& command, ConfigArguments& arguments);
 
-// Whether there is a tidegate.yaml, or something of that name that cannot be looked at: its reader
-// reports that.
+// Says whether there is a tidegate.yaml, or something of that name that cannot be looked at: its
+// reader reports that.
 bool has_default_file();
 
 struct ConfigFile {
@@ -50,16 +54,17 @@ std::string report(const config::Loaded& loaded);
 std::string summary(const config::Loaded& loaded);
 
 // A line for each certificate: `listen 0.0.0.0:443: a.pem: ECDSA P-256, 41 days left (until
-// 2026-11-21), for a.example`. And one for each listener whose certificates are all RSA.
-std::string certificate_lines(std::span<const app::ListedCertificate> certificates,
-                              std::chrono::system_clock::time_point now);
+// 2026-11-21), for a.example`. And one for each listener whose certificates are all RSA. In JSON
+// `certificates`: [{"place":"listen 0.0.0.0:443","file":"a.pem","names":["a.example"],
+// "key":"ECDSA P-256","days_left":41,"until":"2026-11-21T10:00:00Z"}].
+void add_certificates(std::span<const app::ListedCertificate> certificates,
+                      std::chrono::system_clock::time_point now, Doc& doc);
 
-// All for programs: {"ok":true,"routes":3,"policies":2,"upstreams":1,"certificates":[{"place":
-// "listen 0.0.0.0:443","file":"a.pem","names":["a.example"],"key":"ECDSA P-256","days_left":41,
-// "until":"2026-11-21T10:00:00Z"}],"errors":[...],"warnings":[{"file":"t.yaml","line":7,
-// "column":12,"message":"..."}]}. Without the counts and certificates where there is no
-// configuration, and without `line` and `column` where there is no place. `is_right` is `ok`.
-std::string report_json(const config::Loaded& loaded, bool is_right,
-                        std::chrono::system_clock::time_point now);
+// What `check` says behind report(): certificates and the summary. For programs all of it:
+// {"ok":true,"routes":3,"policies":2,"upstreams":1,"certificates":[...],"errors":[...],
+// "warnings":[{"file":"t.yaml","line":7,"column":12,"message":"..."}]}. Without the counts and
+// certificates where there is no configuration.
+Doc check_result(const config::Loaded& loaded, bool is_strict,
+                 std::chrono::system_clock::time_point now);
 
 }  // namespace tidegate::cli

@@ -76,9 +76,7 @@ int examine(const DoctorArguments& arguments) {
     }
     const doctor::Findings found = doctor::examine(loaded, arguments.file + ": " + summary(loaded),
                                                    beside, time_of(arguments.time));
-    fmt::print("{}", arguments.as_json ? doctor::report_json(found.list())
-                                       : doctor::report_text(found.list()));
-    return doctor::exit_code(found.list());
+    return print(doctor::doc_of(found.list()), arguments.as_json);
 }
 
 // Looks at everything and prints what was found. Returns the exit code: 0 when all is well, 1 with

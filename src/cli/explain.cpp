@@ -216,8 +216,8 @@ Explanation::Key key_of(const ask::Decision& decision, const ChargeNotes::Key& n
     return key;
 }
 
-// Whether a policy in shadow has no items because its schedule does not allow the request's moment.
-// A policy that is enforced would refuse the request.
+// Says whether a policy in shadow has no items because its schedule does not allow the request's
+// moment. A policy that is enforced would refuse the request.
 bool is_left_out(const ask::Decision& decision, const ChargeNotes::Policy& note) {
     const auto& items = decision.charge.items;
     return decision.goes_on() && note.outcome == ChargeNotes::Outcome::counted &&
@@ -341,7 +341,7 @@ routing::RequestLine line_of(const ask::Facts& facts) {
     return {facts.head.method, facts.head.path, facts.host, &facts.head.fields};
 }
 
-// Of the routes before `end`, those that match the path of the request and do not take it.
+// Lists the routes before `end` that match the path of the request and do not take it.
 void explain_passed(const ExplainedRequest& request, std::size_t end, Explanation& out) {
     const config::Config& config = request.config();
     for (std::size_t i = 0; i < end; ++i) {
@@ -405,7 +405,7 @@ void explain_route(const ExplainedRequest& request, Explanation& out) {
     }
 }
 
-// Where the question arrives; null: it does not matter.
+// Returns the listener at which the question arrives; null if it does not matter.
 const config::Listen* listener_of(const Question& question, const config::Config& config) {
     if (question.listener) return &config.listen.at(*question.listener);
     if (question.face == Face::proxy) return nullptr;

@@ -27,6 +27,10 @@
 #include "routing/router.hpp"
 #include "tls/client_auth.hpp"
 
+namespace tidegate {
+class Doc;
+}  // namespace tidegate
+
 namespace tidegate::cli {
 
 // Nothing in it holds a line end. Else it may be as wrong as a client's request can be.
@@ -40,8 +44,8 @@ struct Question {
     // How Tidegate is asked. Not of `check`, which explain_call() explains. Of forward_auth there
     // must be a listener; the request is then what a gateway sends to it.
     Face face = Face::proxy;
-    // Where it arrives: a position in Config::listen. None: the first of that face, or for the
-    // proxy any.
+    // The listener at which it arrives, as a position in Config::listen. If unset, it arrives at
+    // the first of that face, or for the proxy at any.
     std::optional<std::size_t> listener{};
     // That the client shows over TLS, as one that the listener has verified.
     std::optional<ClientCertificate> certificate{};
@@ -169,9 +173,7 @@ Explanation explain(std::shared_ptr<const config::Config> config, const Question
                     const FetchKeys& fetch_keys);
 
 // For people: a fact a line, with its reason.
-std::string explanation_text(const Explanation& explanation);
-// For programs: one object.
-std::string explanation_json(const Explanation& explanation);
+Doc doc_of(const Explanation& explanation);
 
 struct CallQuestion {
     const config::Listen& listen;     // where it arrives
@@ -183,7 +185,7 @@ struct CallQuestion {
 struct CallExplanation {
     faces::CheckCall::Form form = faces::CheckCall::Form::one;
     std::vector<Explanation> items;  // as far as they were looked at
-    // Of all items that are one charge.
+    // All items together, if they are one charge, have these.
     std::size_t identifiers = 0;
     std::size_t limits = 0;
 
@@ -195,7 +197,6 @@ struct CallExplanation {
 CallExplanation explain_call(const std::shared_ptr<const config::Config>& config,
                              const CallQuestion& question, const FetchKeys& fetch_keys);
 
-std::string explanation_text(const CallExplanation& explanation);
-std::string explanation_json(const CallExplanation& explanation);
+Doc doc_of(const CallExplanation& explanation);
 
 }  // namespace tidegate::cli

@@ -143,9 +143,7 @@ std::string objection_to_peer_of(const ExplainArguments& arguments, const config
 
 template <class Explained>
 int print_explanation(const ExplainArguments& arguments, const Explained& explanation) {
-    fmt::print("{}",
-               arguments.as_json ? explanation_json(explanation) : explanation_text(explanation));
-    return 0;
+    return print(doc_of(explanation), arguments.as_json);
 }
 
 // What is wrong with a command line about the check API; empty: nothing.

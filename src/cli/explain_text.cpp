@@ -2,13 +2,14 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "admin/inspect_answer.hpp"
 #include "base/described_enum.hpp"
-#include "base/json.hpp"
+#include "base/doc.hpp"
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "cli/explain.hpp"
@@ -67,26 +68,6 @@ constexpr EnumTable<ask::KeyOutcome, Words> kKeys(
      {ask::KeyOutcome::rejected, {"rejected", "missing, and required"}},
      {ask::KeyOutcome::unclear, {"unclear", "can be read in more than one way"}}});
 
-Words words_of(identity::HopKind kind) {
-    return kHops[kind];
-}
-
-Words words_of(MethodOutcome outcome) {
-    return kMethods[outcome];
-}
-
-Words words_of(routing::Mismatch mismatch) {
-    return kMismatches[mismatch];
-}
-
-Words words_of(ask::PolicyOutcome outcome) {
-    return kPolicies[outcome];
-}
-
-Words words_of(ask::KeyOutcome outcome) {
-    return kKeys[outcome];
-}
-
 std::string window_of(const limit::Limit& limit) {
     switch (limit.anchor) {
         case limit::Anchor::utc_day:
@@ -125,34 +106,7 @@ std::string described(const limit::Limit& limit) {
 
 using ask::ChargeNotes;
 
-// A longer value does not push the reasons of all others to the right.
-constexpr std::size_t kAlignedMax = 40;
-
-struct Fact {
-    std::string_view what;
-    std::string value;
-    std::string why{};
-};
-
-using Facts = std::vector<Fact>;
-
-std::string aligned(const Facts& facts) {
-    std::size_t what_width = 0;
-    std::size_t value_width = 0;
-    for (const Fact& fact : facts) {
-        what_width = std::max(what_width, fact.what.size());
-        if (fact.value.size() <= kAlignedMax)
-            value_width = std::max(value_width, fact.value.size());
-    }
-    std::string text;
-    for (const Fact& fact : facts) {
-        std::string line = fmt::format("{:<{}}  ", fact.what, what_width);
-        line += fact.why.empty() ? fact.value
-                                 : fmt::format("{:<{}}  {}", fact.value, value_width, fact.why);
-        text += displayable(line) + '\n';
-    }
-    return text;
-}
+using Json = Doc::Json;
 
 // Text of a client or a file: as it is, if it cannot be taken for anything but a word.
 std::string shown(std::string_view text) {
@@ -163,21 +117,30 @@ std::string shown(std::string_view text) {
     return plain ? std::string(text) : quote(text);
 }
 
-std::string counted(std::size_t count, std::string_view one) {
-    return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
-}
-
-void add_request(const Explanation& explanation, Facts& facts) {
+void add_request(const Explanation& explanation, Doc& doc) {
     // An item that names a policy is no request.
     if (explanation.is_call && explanation.method.empty()) return;
+    Json& request = doc.json["request"];
+    request = {{"method", optional_text(explanation.method)},
+               {"path", optional_text(explanation.path)},
+               {"host", optional_text(explanation.host)}};
+    if (!explanation.is_call) request["protocol"] = name_of(explanation.version);
+    if (explanation.is_preflight) doc.json["preflight"] = true;
     if (!explanation.method.empty()) {
-        facts.push_back({"request", shown(explanation.method) + " " + shown(explanation.path),
-                         explanation.host.empty() ? "" : "for host " + shown(explanation.host)});
+        doc.fact("request", shown(explanation.method) + " " + shown(explanation.path),
+                 explanation.host.empty() ? "" : "for host " + shown(explanation.host));
     }
     if (explanation.version == HttpVersion::http_2) {
-        facts.push_back({"protocol", std::string(name_of(explanation.version)),
-                         explanation.is_gateway ? "of the gateway's question" : ""});
+        doc.fact("protocol", std::string(name_of(explanation.version)),
+                 explanation.is_gateway ? "of the gateway's question" : "");
     }
+}
+
+void add_peer(const Explanation& explanation, Doc& doc) {
+    if (explanation.is_call && explanation.method.empty()) return;
+    doc.json["peer"] = {{"address", optional_text(explanation.peer)},
+                        {"trusted", explanation.trusted},
+                        {"network", optional_text(explanation.trusted_network)}};
     std::string why = "not trusted: its forwarding fields are ignored";
     if (explanation.is_gateway) why = "a gateway: the address chain that it sends is read";
     if (explanation.trusted) {
@@ -186,12 +149,12 @@ void add_request(const Explanation& explanation, Facts& facts) {
                   : "trusted: in " + explanation.trusted_network + " of trusted_proxies";
     }
     if (explanation.is_call && explanation.peer.empty()) {
-        return facts.push_back({"peer", "none", "the item has no `from`"});
+        return doc.fact("peer", "none", "the item has no `from`");
     }
-    facts.push_back({"peer", explanation.peer.empty() ? "a Unix socket" : explanation.peer, why});
+    doc.fact("peer", explanation.peer.empty() ? "a Unix socket" : explanation.peer, why);
 }
 
-// Where the client's address is from.
+// Says where the client's address is from.
 std::string source_of(const Explanation& explanation) {
     using Kind = identity::Hop::Kind;
     if (!explanation.trusted && !explanation.is_gateway) return "the peer itself";
@@ -203,99 +166,148 @@ std::string source_of(const Explanation& explanation) {
                  : "the peer itself: " + explanation.chain_field + " names no client";
 }
 
-void add_client(const Explanation& explanation, Facts& facts) {
+void add_client(const Explanation& explanation, Doc& doc) {
+    Json hops = Json::array();
     for (const Explanation::Hop& hop : explanation.hops) {
+        hops.push_back({{"text", hop.text},
+                        {"address", optional_text(hop.address)},
+                        {"kind", kHops[hop.kind].name}});
         const bool is_unclear = hop.text.empty() && explanation.hops.size() == 1;
-        facts.push_back({"hop", shown(hop.text),
-                         is_unclear ? explanation.chain_field + " " +
-                                          std::string(describe(identity::ChainFault::repeated))
-                                    : std::string(words_of(hop.kind).reason)});
+        doc.fact("hop", shown(hop.text),
+                 is_unclear ? explanation.chain_field + " " +
+                                  std::string(describe(identity::ChainFault::repeated))
+                            : std::string(kHops[hop.kind].reason));
     }
     std::string why = "no address is known";
     if (explanation.trusted && explanation.hops.empty())
         why = "there is no " + explanation.chain_field;
     if (explanation.client) why = source_of(explanation);
-    facts.push_back({"client", explanation.client.value_or("nobody"), why});
+    doc.fact("client", explanation.client.value_or("nobody"), why);
+    doc.json["client"] = {{"address", optional_text(explanation.client.value_or(""))},
+                          {"field", explanation.chain_field},
+                          {"hops", hops}};
 }
 
-void add_user(const Explanation& explanation, Facts& facts) {
-    std::string_view by;
+void add_methods(const Explanation& explanation, Doc& doc) {
+    Json& methods = doc.json["methods"] = Json::array();
     for (const Explanation::Method& method : explanation.methods) {
-        std::string why(words_of(method.outcome).reason);
-        if (method.outcome == Explanation::Method::Outcome::valid) by = method.text;
-        if (!method.fault.empty()) why += fmt::format(": {}", method.fault);
-        facts.push_back({"method", method.text, why});
+        const Words words = kMethods[method.outcome];
+        methods.push_back({{"method", method.text},
+                           {"outcome", words.name},
+                           {"fault", optional_text(method.fault)}});
+        doc.fact("method", method.text,
+                 method.fault.empty() ? std::string(words.reason)
+                                      : fmt::format("{}: {}", words.reason, method.fault));
     }
     for (const std::string& identifier : explanation.guess) {
-        facts.push_back(
-            {"guess", identifier,
-             "would be charged to `failed_credentials`, and given back if the credential is "
-             "right"});
+        doc.fact("guess", identifier,
+                 "would be charged to `failed_credentials`, and given back if the credential is "
+                 "right");
     }
-    if (explanation.user) {
-        facts.push_back({"user", shown(explanation.user->name), fmt::format("by {}", by)});
-        if (explanation.user->tier.empty()) return;
-        facts.push_back(
-            {"tier", shown(explanation.user->tier),
-             explanation.user->tier_listed ? "by identity.users" : "by the credential"});
-        return;
-    }
-    std::string_view why = "no method found a user";
-    if (explanation.methods.empty()) why = "no method is configured";
-    if (explanation.is_preflight) why = "a preflight needs no user";
-    const bool unproved =
-        std::any_of(explanation.methods.begin(), explanation.methods.end(), [](const auto& m) {
-            using Outcome = Explanation::Method::Outcome;
-            return m.outcome == Outcome::refused || m.outcome == Outcome::ambiguous ||
-                   m.outcome == Outcome::unavailable;
-        });
-    if (unproved) why = "the credential was not accepted";
-    if (explanation.goes_on_anonymous) why = "on_invalid_credentials: anonymous";
-    facts.push_back({"user", "none", std::string(why)});
+    doc.json["guess"] = explanation.guess;
 }
 
-void add_forwarding(const Explanation& explanation, Facts& facts) {
-    if (!explanation.strip_prefix.empty() && !explanation.upstream_path.empty()) {
-        facts.push_back(
-            {"sends", shown(explanation.upstream_path), "without " + explanation.strip_prefix});
+std::string_view why_no_user(const Explanation& explanation) {
+    using Outcome = Explanation::Method::Outcome;
+    if (explanation.goes_on_anonymous) return "on_invalid_credentials: anonymous";
+    for (const Explanation::Method& method : explanation.methods) {
+        if (method.outcome == Outcome::refused || method.outcome == Outcome::ambiguous ||
+            method.outcome == Outcome::unavailable) {
+            return "the credential was not accepted";
+        }
     }
-    if (explanation.upstream.empty()) return;
-    facts.push_back(
-        {"timeouts",
-         fmt::format("response {}, stream_idle {}", format_duration(explanation.response_timeout),
-                     format_duration(explanation.stream_idle)),
-         explanation.has_own_timeouts ? "of the route" : "of the upstream"});
+    if (explanation.is_preflight) return "a preflight needs no user";
+    return explanation.methods.empty() ? "no method is configured" : "no method found a user";
 }
 
-void add_route(const Explanation& explanation, Facts& facts) {
-    for (const Explanation::PassedRoute& passed : explanation.passed) {
-        facts.push_back({"no route", passed.name, std::string(words_of(passed.because).reason)});
+void add_user(const Explanation& explanation, Doc& doc) {
+    doc.json["user"] = nullptr;
+    if (!explanation.user) {
+        return doc.fact("user", "none", std::string(why_no_user(explanation)));
     }
+    const Explanation::User& user = *explanation.user;
+    doc.json["user"] = {{"name", user.name}, {"tier", optional_text(user.tier)}};
+    std::string_view by;
+    for (const Explanation::Method& method : explanation.methods) {
+        if (method.outcome == Explanation::Method::Outcome::valid) by = method.text;
+    }
+    doc.fact("user", shown(user.name), fmt::format("by {}", by));
+    if (user.tier.empty()) return;
+    doc.fact("tier", shown(user.tier),
+             user.tier_listed ? "by identity.users" : "by the credential");
+}
+
+Json passed_routes(const Explanation& explanation, Doc& doc) {
+    Json passed = Json::array();
+    for (const Explanation::PassedRoute& route : explanation.passed) {
+        const Words words = kMismatches[route.because];
+        passed.push_back({{"name", route.name}, {"because", words.name}});
+        doc.fact("no route", route.name, std::string(words.reason));
+    }
+    return passed;
+}
+
+Json readings(const Explanation& explanation, Doc& doc) {
+    Json readings = Json::array();
     for (const Explanation::Reading& reading : explanation.readings) {
+        readings.push_back({{"path", reading.path},
+                            {"route", optional_text(reading.route)},
+                            {"captures", reading.captures},
+                            {"ignoring_case", reading.ignoring_case}});
         std::string why = reading.route.empty() ? "no route" : "route " + reading.route;
         for (const std::string& capture : reading.captures) why += ", " + shown(capture);
         if (reading.ignoring_case) why += ", if case is ignored";
-        facts.push_back({"reading", shown(reading.path), why});
+        doc.fact("reading", shown(reading.path), why);
     }
-    if (explanation.route) {
-        facts.push_back(
-            {"route", *explanation.route,
-             explanation.upstream.empty() ? "" : "to upstream " + explanation.upstream});
-        add_forwarding(explanation, facts);
-        if (!explanation.need_of_user.why.empty()) {
-            facts.push_back({"  user", explanation.need_of_user.is_needed ? "required" : "optional",
-                             std::string(explanation.need_of_user.why)});
-        }
-    } else if (explanation.other_paths != 0) {
-        facts.push_back(
-            {"route", "none", "not for the paths of " + counted(explanation.other_paths, "route")});
-    } else {
-        facts.push_back({"route", "none"});
-    }
+    return readings;
 }
 
-void add_policy(const Explanation::Policy& policy, Facts& facts) {
-    std::string why(words_of(policy.outcome).reason);
+// What the route that takes the request does with it.
+void add_route_facts(const Explanation& explanation, Doc& doc) {
+    doc.fact("route", *explanation.route,
+             explanation.upstream.empty() ? "" : "to upstream " + explanation.upstream);
+    if (!explanation.strip_prefix.empty() && !explanation.upstream_path.empty()) {
+        doc.fact("sends", shown(explanation.upstream_path), "without " + explanation.strip_prefix);
+    }
+    if (!explanation.upstream.empty()) {
+        doc.fact("timeouts",
+                 fmt::format("response {}, stream_idle {}",
+                             format_duration(explanation.response_timeout),
+                             format_duration(explanation.stream_idle)),
+                 explanation.has_own_timeouts ? "of the route" : "of the upstream");
+    }
+    if (explanation.need_of_user.why.empty()) return;
+    doc.fact("  user", explanation.need_of_user.is_needed ? "required" : "optional",
+             std::string(explanation.need_of_user.why));
+}
+
+void add_route(const Explanation& explanation, Doc& doc) {
+    Json passed = passed_routes(explanation, doc);
+    Json read = readings(explanation, doc);
+    if (explanation.route) {
+        add_route_facts(explanation, doc);
+    } else {
+        doc.fact("route", "none",
+                 explanation.other_paths == 0
+                     ? ""
+                     : "not for the paths of " + counted(explanation.other_paths, "route"));
+    }
+    Json timeouts = nullptr;
+    if (explanation.route) {
+        timeouts = {{"response_ms", explanation.response_timeout.count()},
+                    {"stream_idle_ms", explanation.stream_idle.count()}};
+    }
+    doc.json["route"] = {{"name", optional_text(explanation.route.value_or(""))},
+                         {"upstream", optional_text(explanation.upstream)},
+                         {"user_needed", explanation.need_of_user.is_needed},
+                         {"passed", std::move(passed)},
+                         {"readings", std::move(read)},
+                         {"upstream_path", optional_text(explanation.upstream_path)},
+                         {"timeouts", std::move(timeouts)}};
+}
+
+std::string why_of_policy(const Explanation::Policy& policy) {
+    std::string why(kPolicies[policy.outcome].reason);
     if (policy.left_out) why = "does not count it: it does not accept the moment";
     if (policy.outcome == ChargeNotes::Outcome::no_user && policy.lacks_address) {
         why = "cannot count it: the request has neither a client address nor a user to count by";
@@ -303,249 +315,128 @@ void add_policy(const Explanation::Policy& policy, Facts& facts) {
     if (!policy.listed_as.empty()) why += " as " + quote(policy.listed_as);
     if (!policy.tier.empty()) why += ", tier " + policy.tier;
     if (policy.shadow) why += "; shadow: refuses no request";
-    facts.push_back({"policy", policy.name, why});
-    for (const Explanation::Key& key : policy.keys) {
-        if (key.outcome != ChargeNotes::KeyOutcome::counted) {
-            facts.push_back({"  key", key.text, std::string(words_of(key.outcome).reason)});
-        }
-        for (const std::string& identifier : key.identifiers) {
-            facts.push_back({"  counts", identifier, "by key " + key.text});
-        }
-    }
-    if (policy.outcome != ChargeNotes::Outcome::counted || policy.left_out) return;
-    for (const Explanation::Limit& limit : policy.limits) {
-        facts.push_back({"  limit", limit.name, described(limit.limit)});
-    }
+    return why;
 }
 
-void add_result(const Explanation& explanation, Facts& facts) {
-    if (explanation.refusal != 0) {
-        facts.push_back(
-            {"result", std::to_string(explanation.refusal), explanation.refusal_reason});
-    } else if (!explanation.cost) {
-        const bool is_asked = explanation.is_call || explanation.is_gateway;
-        facts.push_back({"result", is_asked ? "admitted" : "forwarded", "no limit applies"});
-    } else {
-        facts.push_back(
-            {"cost", std::to_string(explanation.cost->units), std::string(explanation.cost->why)});
-        facts.push_back({"result",
-                         explanation.upstream.empty() ? "admitted if the limits admit it"
-                                                      : "forwarded if the limits admit it",
-                         counted(explanation.limits, "limit") + " for " +
-                             counted(explanation.identifiers, "identifier") +
-                             "; nothing was charged"});
-    }
-}
-
-}  // namespace
-
-std::string explanation_text(const CallExplanation& explanation) {
-    using Form = faces::CheckCall::Form;
-    if (explanation.form == Form::one && explanation.items.size() == 1) {
-        return explanation_text(explanation.items.front());
-    }
-    const std::string name = explanation.form == Form::all ? "all" : "each";
-    std::string text;
-    for (std::size_t i = 0; i < explanation.items.size(); ++i) {
-        text += fmt::format("{}[{}]\n", name, i) + explanation_text(explanation.items[i]) + "\n";
-    }
-    if (explanation.refusal != 0) {
-        return text +
-               displayable(
-                   fmt::format("result  {}  {}", explanation.refusal, explanation.refusal_reason)) +
-               "\n";
-    }
-    if (explanation.form == Form::each)
-        return text + "result  200  each item has a result of its own\n";
-    return text + fmt::format("result  all or nothing  {} for {}; nothing was charged\n",
-                              counted(explanation.limits, "limit"),
-                              counted(explanation.identifiers, "identifier"));
-}
-
-std::string explanation_text(const Explanation& explanation) {
-    Facts facts;
-    add_request(explanation, facts);
-    if (explanation.is_identified) {
-        add_client(explanation, facts);
-        add_user(explanation, facts);
-        add_route(explanation, facts);
-    }
-    for (const Explanation::Policy& policy : explanation.policies) add_policy(policy, facts);
-    add_result(explanation, facts);
-    return aligned(facts);
-}
-
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-// Null for what is not there.
-Json optional_text(std::string_view text) {
-    return text.empty() ? Json(nullptr) : Json(text);
-}
-
-Json client_json(const Explanation& explanation) {
-    Json hops = Json::array();
-    for (const Explanation::Hop& hop : explanation.hops) {
-        hops.push_back({{"text", hop.text},
-                        {"address", optional_text(hop.address)},
-                        {"kind", words_of(hop.kind).name}});
-    }
-    return {{"address", optional_text(explanation.client.value_or(""))},
-            {"field", explanation.chain_field},
-            {"hops", hops}};
-}
-
-Json methods_json(const Explanation& explanation) {
-    Json methods = Json::array();
-    for (const Explanation::Method& method : explanation.methods) {
-        methods.push_back({{"method", method.text},
-                           {"outcome", words_of(method.outcome).name},
-                           {"fault", optional_text(method.fault)}});
-    }
-    return methods;
-}
-
-Json user_json(const Explanation& explanation) {
-    if (!explanation.user) return nullptr;
-    return {{"name", explanation.user->name}, {"tier", optional_text(explanation.user->tier)}};
-}
-
-Json timeouts_json(const Explanation& explanation) {
-    if (!explanation.route) return nullptr;
-    return {{"response_ms", explanation.response_timeout.count()},
-            {"stream_idle_ms", explanation.stream_idle.count()}};
-}
-
-Json route_json(const Explanation& explanation) {
-    Json passed = Json::array();
-    for (const Explanation::PassedRoute& route : explanation.passed) {
-        passed.push_back({{"name", route.name}, {"because", words_of(route.because).name}});
-    }
-    Json readings = Json::array();
-    for (const Explanation::Reading& reading : explanation.readings) {
-        readings.push_back({{"path", reading.path},
-                            {"route", optional_text(reading.route)},
-                            {"captures", reading.captures},
-                            {"ignoring_case", reading.ignoring_case}});
-    }
-    return {{"name", optional_text(explanation.route.value_or(""))},
-            {"upstream", optional_text(explanation.upstream)},
-            {"user_needed", explanation.need_of_user.is_needed},
-            {"passed", passed},
-            {"readings", readings},
-            {"upstream_path", optional_text(explanation.upstream_path)},
-            {"timeouts", timeouts_json(explanation)}};
-}
-
-Json limit_json(const Explanation::Limit& each) {
-    const limit::Limit& limit = each.limit;
-    Json json = {{"name", each.name}, {"algorithm", limit.traits().name}};
-    json["quota"] = limit.quota;
-    if (limit::has_period(limit.anchor)) json["anchor"] = to_string(limit.anchor);
-    if (!limit.time_zone.empty()) json["time_zone"] = limit.time_zone;
-    if (limit.has_one_duration()) json["duration_us"] = limit.duration.count();
-    if (limit.burst != 0) json["burst"] = limit.burst;
-    return json;
-}
-
-Json policy_json(const Explanation::Policy& policy) {
+Json keys_of(const Explanation::Policy& policy, Doc& doc) {
     Json keys = Json::array();
     for (const Explanation::Key& key : policy.keys) {
-        keys.push_back({{"key", key.text},
-                        {"outcome", words_of(key.outcome).name},
-                        {"identifiers", key.identifiers}});
+        const Words words = kKeys[key.outcome];
+        keys.push_back(
+            {{"key", key.text}, {"outcome", words.name}, {"identifiers", key.identifiers}});
+        if (key.outcome != ChargeNotes::KeyOutcome::counted) {
+            doc.fact("  key", key.text, std::string(words.reason));
+        }
+        for (const std::string& identifier : key.identifiers) {
+            doc.fact("  counts", identifier, "by key " + key.text);
+        }
     }
+    return keys;
+}
+
+void add_policy(const Explanation::Policy& policy, Doc& doc) {
+    doc.fact("policy", policy.name, why_of_policy(policy));
+    Json keys = keys_of(policy, doc);
+    const bool is_counted = policy.outcome == ChargeNotes::Outcome::counted && !policy.left_out;
     Json limits = Json::array();
-    for (const Explanation::Limit& limit : policy.limits) limits.push_back(limit_json(limit));
-    return {{"name", policy.name},
-            {"outcome", policy.left_out ? "left_out" : words_of(policy.outcome).name},
-            {"mode", policy.shadow ? "shadow" : "enforce"},
-            {"tier", optional_text(policy.tier)},
-            {"listed_as", optional_text(policy.listed_as)},
-            {"keys", keys},
+    for (const Explanation::Limit& limit : policy.limits) {
+        limits.push_back(admin::limit_json(limit.limit, limit.name));
+        if (is_counted) doc.fact("  limit", limit.name, described(limit.limit));
+    }
+    doc.json["policies"].push_back(
+        {{"name", policy.name},
+         {"outcome", policy.left_out ? "left_out" : kPolicies[policy.outcome].name},
+         {"mode", policy.shadow ? "shadow" : "enforce"},
+         {"tier", optional_text(policy.tier)},
+         {"listed_as", optional_text(policy.listed_as)},
+         {"keys", std::move(keys)},
+         {"limits", std::move(limits)}});
+}
+
+Json refusal_json(int status, const std::string& reason) {
+    return {{"outcome", "refused"}, {"status", status}, {"reason", reason}};
+}
+
+Json charged_json(bool is_limited, std::size_t identifiers, std::size_t limits) {
+    return {{"outcome", is_limited ? "limited" : "unlimited"},
+            {"identifiers", identifiers},
             {"limits", limits}};
 }
 
-Json result_json(const Explanation& explanation) {
+std::string charged_text(std::size_t identifiers, std::size_t limits) {
+    return fmt::format("{} for {}; nothing was charged", counted(limits, "limit"),
+                       counted(identifiers, "identifier"));
+}
+
+void add_result(const Explanation& explanation, Doc& doc) {
+    const auto& cost = explanation.cost;
+    if (cost) doc.json["cost"] = {{"units", cost->units}, {"why", cost->why}};
     if (explanation.refusal != 0) {
-        return {{"outcome", "refused"},
-                {"status", explanation.refusal},
-                {"reason", explanation.refusal_reason}};
+        doc.json["result"] = refusal_json(explanation.refusal, explanation.refusal_reason);
+        return doc.fact("result", std::to_string(explanation.refusal), explanation.refusal_reason);
     }
-    return {{"outcome", explanation.cost ? "limited" : "unlimited"},
-            {"identifiers", explanation.identifiers},
-            {"limits", explanation.limits}};
-}
-
-Json whole_json(const Explanation& explanation) {
-    Json json;
-    if (!explanation.is_call || !explanation.method.empty()) {
-        json["request"] = {{"method", optional_text(explanation.method)},
-                           {"path", optional_text(explanation.path)},
-                           {"host", optional_text(explanation.host)}};
-        if (!explanation.is_call) json["request"]["protocol"] = name_of(explanation.version);
-        if (explanation.is_preflight) json["preflight"] = true;
-        json["peer"] = {{"address", optional_text(explanation.peer)},
-                        {"trusted", explanation.trusted},
-                        {"network", optional_text(explanation.trusted_network)}};
+    doc.json["result"] =
+        charged_json(cost.has_value(), explanation.identifiers, explanation.limits);
+    if (!cost) {
+        const bool is_asked = explanation.is_call || explanation.is_gateway;
+        return doc.fact("result", is_asked ? "admitted" : "forwarded", "no limit applies");
     }
-    if (explanation.is_identified) {
-        json["client"] = client_json(explanation);
-        json["methods"] = methods_json(explanation);
-        json["guess"] = explanation.guess;
-        json["user"] = user_json(explanation);
-        json["route"] = route_json(explanation);
-    }
-    if (explanation.is_identified || explanation.is_call) {
-        json["policies"] = Json::array();
-        for (const Explanation::Policy& policy : explanation.policies) {
-            json["policies"].push_back(policy_json(policy));
-        }
-    }
-    if (explanation.cost)
-        json["cost"] = {{"units", explanation.cost->units}, {"why", explanation.cost->why}};
-    json["result"] = result_json(explanation);
-    return json;
-}
-
-Json call_json(const CallExplanation& explanation) {
-    using Form = faces::CheckCall::Form;
-    if (explanation.form == Form::one && explanation.items.size() == 1) {
-        return whole_json(explanation.items.front());
-    }
-    Json items = Json::array();
-    for (const Explanation& item : explanation.items) items.push_back(whole_json(item));
-    Json json;
-    if (explanation.form != Form::one) {
-        json[explanation.form == Form::all ? "all" : "each"] = std::move(items);
-    }
-    if (explanation.refusal != 0) {
-        json["result"] = {{"outcome", "refused"},
-                          {"status", explanation.refusal},
-                          {"reason", explanation.refusal_reason}};
-    } else if (explanation.form == Form::all) {
-        json["result"] = {{"outcome", explanation.identifiers != 0 ? "limited" : "unlimited"},
-                          {"identifiers", explanation.identifiers},
-                          {"limits", explanation.limits}};
-    } else {
-        json["result"] = {{"outcome", "answered"}};
-    }
-    return json;
-}
-
-std::string text_of_json(const Json& json) {
-    return json_text(json, {.indent = 2, .ascii = true}) + "\n";
+    doc.fact("cost", std::to_string(cost->units), std::string(cost->why));
+    doc.fact("result",
+             explanation.upstream.empty() ? "admitted if the limits admit it"
+                                          : "forwarded if the limits admit it",
+             charged_text(explanation.identifiers, explanation.limits));
 }
 
 }  // namespace
 
-std::string explanation_json(const Explanation& explanation) {
-    return text_of_json(whole_json(explanation));
+Doc doc_of(const Explanation& explanation) {
+    Doc doc({.indent = 2, .ascii = true});
+    add_request(explanation, doc);
+    add_peer(explanation, doc);
+    if (explanation.is_identified) {
+        add_client(explanation, doc);
+        add_methods(explanation, doc);
+        add_user(explanation, doc);
+        add_route(explanation, doc);
+    }
+    if (explanation.is_identified || explanation.is_call) doc.json["policies"] = Json::array();
+    for (const Explanation::Policy& policy : explanation.policies) add_policy(policy, doc);
+    add_result(explanation, doc);
+    return doc;
 }
 
-std::string explanation_json(const CallExplanation& explanation) {
-    return text_of_json(call_json(explanation));
+Doc doc_of(const CallExplanation& explanation) {
+    using Form = faces::CheckCall::Form;
+    const Form form = explanation.form;
+    if (form == Form::one && explanation.items.size() == 1) {
+        return doc_of(explanation.items.front());
+    }
+    Doc doc({.indent = 2, .ascii = true});
+    const std::string name = form == Form::all ? "all" : "each";
+    Json items = Json::array();
+    for (const Explanation& item : explanation.items) {
+        Doc one = doc_of(item);
+        doc.line(fmt::format("{}[{}]", name, items.size()));
+        doc.append_text(one);
+        doc.line("");
+        items.push_back(std::move(one.json));
+    }
+    if (form != Form::one) doc.json[name] = std::move(items);
+    Json& result = doc.json["result"];
+    if (explanation.refusal != 0) {
+        result = refusal_json(explanation.refusal, explanation.refusal_reason);
+        doc.line(fmt::format("result  {}  {}", explanation.refusal, explanation.refusal_reason));
+    } else if (form == Form::all) {
+        result =
+            charged_json(explanation.identifiers != 0, explanation.identifiers, explanation.limits);
+        doc.line("result  all or nothing  " +
+                 charged_text(explanation.identifiers, explanation.limits));
+    } else {
+        result = {{"outcome", "answered"}};
+        doc.line("result  200  each item has a result of its own");
+    }
+    return doc;
 }
 
 }  // namespace tidegate::cli

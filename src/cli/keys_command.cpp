@@ -1,5 +1,4 @@
-#include "cli/keys_command.hpp"
-
+// `tidegate keys new`.
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,14 +1,13 @@
-// What is wrong with all that a configuration rests on, and what to do: Redis, sentinels, clusters,
-// upstreams, keys, certificates, listeners with TLS, clocks, the collector of spans, gateways that
-// ask. Nothing is changed and no key left behind; the scripts stay in Redis's cache of scripts,
-// where Tidegate would have put them, and what is refused (INFO and CONFIG GET, if nothing else)
-// stands in its ACL LOG. No request is sent to an upstream.
+// Finds out what is wrong with all that a configuration depends on, and says what to do: Redis,
+// sentinels, clusters, upstreams, keys, certificates, listeners with TLS, clocks, the collector of
+// spans, gateways that ask. The doctor changes nothing and leaves no key behind. The scripts stay
+// in Redis's cache of scripts, where Tidegate would have put them, and Redis's ACL LOG has what it
+// refused (INFO and CONFIG GET, if nothing else). An upstream gets no request but its health check.
 #pragma once
 
 #include <chrono>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "base/result.hpp"
 #include "config/config.hpp"

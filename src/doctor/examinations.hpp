@@ -1,12 +1,26 @@
-// The parts of an examination (doctor.cpp). Each blocks until it has looked at everything, or the
-// time is over.
+// The parts of an examination (doctor.cpp): each examine_...() blocks until it has looked at
+// everything, or the time is over. What check_...() and judge_...() are given was measured before:
+// they are pure, and add what it means to the findings.
 #pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "config/config.hpp"
 #include "doctor/finding.hpp"
 #include "doctor/trial.hpp"
+#include "tls/certificate.hpp"
+#include "upstream/health_check.hpp"
 
 namespace tidegate::doctor {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
 
 Findings examine_redis(const config::Config& config, const config::RedisSettings& settings,
                        const TimeLimit& time_limit);
@@ -26,5 +40,91 @@ Findings examine_upstreams(const config::Config& config, const TimeLimit& time_l
 // whether the latter and the others speak TLS. Of a configuration with neither TLS nor HTTP/2, no
 // listener is connected to.
 Findings examine_listeners(const config::Config& config, const TimeLimit& time_limit);
+
+// Which machines can reach the listeners of gateways and programs: what the configuration alone
+// says of its listeners with another face than `proxy`. Pure.
+Findings examine_faces(const config::Config& config);
+
+// `whose` begins the sentence: `its certificate`.
+void check_certificate(std::string_view check, const std::string& whose,
+                       std::chrono::system_clock::time_point until,
+                       std::chrono::system_clock::time_point now, Findings& findings);
+
+// `7.0.15` and the like.
+struct Version {
+    int major = 0;
+    int minor = 0;
+    std::string text;
+};
+std::optional<Version> parse_version(std::string_view text);
+void check_version(const Version& version, Findings& findings);
+
+// `offset`: how far the server's clock is ahead of ours, at most `accuracy` wrong.
+void check_clock(microseconds offset, microseconds accuracy, bool local_clock, Findings& findings);
+
+struct Percentiles {
+    microseconds p50{0};
+    microseconds p99{0};
+    microseconds max{0};
+};
+// Requires at least one.
+Percentiles percentiles_of(std::vector<microseconds> times);
+// `decisions`: how many were measured. `timeout`: how long Tidegate waits for one.
+void check_latency(std::size_t decisions, const Percentiles& times, milliseconds timeout,
+                   Findings& findings);
+
+// `1.5 MiB`
+std::string size_text(std::uint64_t bytes);
+
+// What a running Tidegate has counted of the questions of gateways since it started.
+struct QuestionCounts {
+    std::uint64_t asked = 0;            // in forward_auth
+    std::uint64_t without_address = 0;  // of these, so many named no client
+};
+
+// Reads /metrics. Nothing: `metrics` are not Tidegate's.
+std::optional<QuestionCounts> read_question_counts(std::string_view metrics);
+void check_question_counts(const QuestionCounts& counts, const config::Config& config,
+                           Findings& findings);
+
+// A handshake with a listener with `tls`, by a client that offers both versions.
+void judge_negotiated(const config::Listen& listen, const TlsAnswer& answer, Findings& findings);
+
+// What a listener in the clear with `h2` sent to a client that begins with HTTP/2.
+void judge_prior_knowledge(const Http2Answer& answer, Findings& findings);
+
+// Lists the names that clients may ask a listener for: those of its certificates, once each, in
+// their order; for a wildcard, one that fits it.
+std::vector<std::string> names_to_ask_for(const TlsServerSettings& settings);
+
+struct NameTrial {
+    std::string name;
+    TlsAnswer answer;
+};
+
+// `trials`: handshakes with a Tidegate that accepts connections. `authorities`: those of the
+// system; null when they cannot be read.
+void judge_listener_tls(const TlsServerSettings& settings, std::span<const NameTrial> trials,
+                        const SystemAuthorities* authorities,
+                        std::chrono::system_clock::time_point now, Findings& findings);
+
+// One handshake with a listener that has no `tls`.
+void judge_plain_listener(const TlsAnswer& answer, Findings& findings);
+
+// The first bytes that a listener with `redirect: https` sent to a request for `name`. `config`:
+// which listeners there are.
+void judge_redirect(const std::string& answer, const std::string& name,
+                    const config::Config& config, Findings& findings);
+
+// `where` is the server, `host` what its check has as Host. `others_serve`: requests can go to
+// another server of the upstream.
+void judge_health(const config::Upstream& settings, const std::string& where,
+                  const std::string& host, const upstream::HealthAnswer& answer, bool others_serve,
+                  Findings& findings);
+
+// Judges whether a full queue can be served within its wait, if requests take as long as the
+// fastest of the checks, `took`.
+void judge_queue(const config::Upstream& settings, std::chrono::nanoseconds took,
+                 Findings& findings);
 
 }  // namespace tidegate::doctor

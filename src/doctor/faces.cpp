@@ -1,5 +1,3 @@
-#include "doctor/faces.hpp"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -10,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "doctor/examinations.hpp"
 #include "identity/client_ip.hpp"
 
 namespace tidegate::doctor {
@@ -40,6 +39,10 @@ bool is_wide(const IpNetwork& network) {
 
 std::string network_text(const IpNetwork& network) {
     return fmt::format("{}/{}", network.address.to_string(), network.prefix);
+}
+
+bool is_loopback(const IpAddress& ip) {
+    return parse_network(ip.v4 ? "127.0.0.0/8" : "::1")->contains(ip);
 }
 
 bool is_on_this_machine(const config::Address& address) {
@@ -87,7 +90,7 @@ void check_reach(const config::Listen& listen, Findings& findings) {
                                              : "only callers with the `token` may ask");
 }
 
-// Whether the gateways of a dialect write the field by themselves.
+// Says whether the gateways of a dialect write the field by themselves.
 void check_chain_field(const config::Listen& listen, const config::Config& config,
                        Findings& findings) {
     constexpr std::string_view kCheck = "face.address";
@@ -173,10 +176,6 @@ std::optional<std::uint64_t> value_of_line(std::string_view line) {
 }
 
 }  // namespace
-
-bool is_loopback(const IpAddress& ip) {
-    return parse_network(ip.v4 ? "127.0.0.0/8" : "::1")->contains(ip);
-}
 
 Findings examine_faces(const config::Config& config) {
     Findings all;

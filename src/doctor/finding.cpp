@@ -1,13 +1,17 @@
 #include "doctor/finding.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <string_view>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "base/json.hpp"
+#include "base/doc.hpp"
+#include "base/timestamp.hpp"
+#include "base/units.hpp"
 #include "base/utf8.hpp"
+#include "doctor/examinations.hpp"
 
 namespace tidegate::doctor {
 
@@ -31,49 +35,171 @@ std::string counted(std::span<const Finding> findings, Severity severity) {
 
 }  // namespace
 
-std::string report_text(std::span<const Finding> findings) {
+Doc doc_of(std::span<const Finding> findings) {
     constexpr std::size_t kSeverityWidth = 7;
     std::size_t width = 0;
     for (const Finding& finding : findings) {
         if (finding.about.size() <= kAlignedMax) width = std::max(width, finding.about.size());
     }
-    std::string text;
+    Doc doc({.indent = 2});
+    Doc::Json list = Doc::Json::array();
     for (const Finding& finding : findings) {
         // Some of it comes from servers.
-        text += fmt::format("{:<{}}  {:<{}}  {}\n", to_string(finding.severity), kSeverityWidth,
-                            displayable(finding.about), width, displayable(finding.what));
+        doc.line(fmt::format("{:<{}}  {:<{}}  {}", to_string(finding.severity), kSeverityWidth,
+                             displayable(finding.about), width, finding.what));
+        Doc::Json entry{{"severity", to_string(finding.severity)},
+                        {"check", finding.check},
+                        {"about", finding.about},
+                        {"what", finding.what}};
         if (!finding.advice.empty()) {
-            text += fmt::format("{:<{}}  -> {}\n", "", kSeverityWidth, displayable(finding.advice));
+            doc.line(fmt::format("{:<{}}  -> {}", "", kSeverityWidth, finding.advice));
+            entry["advice"] = finding.advice;
         }
-    }
-    text += fmt::format("{}, {}, {}, {}\n", counted(findings, Severity::fault),
-                        counted(findings, Severity::warning), counted(findings, Severity::note),
-                        counted(findings, Severity::ok));
-    return text;
-}
-
-std::string report_json(std::span<const Finding> findings) {
-    using nlohmann::ordered_json;
-    ordered_json list = ordered_json::array();
-    for (const Finding& finding : findings) {
-        ordered_json entry{{"severity", to_string(finding.severity)},
-                           {"check", finding.check},
-                           {"about", finding.about},
-                           {"what", finding.what}};
-        if (!finding.advice.empty()) entry["advice"] = finding.advice;
         list.push_back(std::move(entry));
     }
-    const ordered_json report{{"faults", count(findings, Severity::fault)},
-                              {"warnings", count(findings, Severity::warning)},
-                              {"notes", count(findings, Severity::note)},
-                              {"ok", count(findings, Severity::ok)},
-                              {"findings", std::move(list)}};
-    return json_text(report, {.indent = 2}) + "\n";
+    doc.line(fmt::format("{}, {}, {}, {}", counted(findings, Severity::fault),
+                         counted(findings, Severity::warning), counted(findings, Severity::note),
+                         counted(findings, Severity::ok)));
+    const std::size_t faults = count(findings, Severity::fault);
+    const std::size_t warnings = count(findings, Severity::warning);
+    doc.json = {{"faults", faults},
+                {"warnings", warnings},
+                {"notes", count(findings, Severity::note)},
+                {"ok", count(findings, Severity::ok)},
+                {"findings", std::move(list)}};
+    if (faults != 0) {
+        doc.exit_code = kExitFaults;
+    } else if (warnings != 0) {
+        doc.exit_code = kExitWarnings;
+    }
+    return doc;
 }
 
-int exit_code(std::span<const Finding> findings) {
-    if (count(findings, Severity::fault) != 0) return kExitFaults;
-    return count(findings, Severity::warning) != 0 ? kExitWarnings : 0;
+namespace {
+
+using std::chrono::system_clock;
+
+constexpr std::chrono::hours kExpiresSoon{14 * 24};
+constexpr microseconds kClockOffsetMax{1'000'000};
+// Before it, scripts may not write once they have asked for the time.
+constexpr int kOldestMajor = 5;
+constexpr int kFullMajor = 6;
+
+std::string milliseconds_text(microseconds time) {
+    return fmt::format("{:.2f} ms", static_cast<double>(time.count()) / 1e3);
+}
+
+std::string seconds_text(microseconds time) {
+    return fmt::format("{:.3f} s", static_cast<double>(std::abs(time.count())) / 1e6);
+}
+
+}  // namespace
+
+void check_certificate(std::string_view check, const std::string& whose,
+                       system_clock::time_point until, system_clock::time_point now,
+                       Findings& findings) {
+    if (until < now) {
+        findings.fault(check, fmt::format("{} expired on {}", whose, format_day(until)),
+                       "renew it; a reload (HUP) takes files anew");
+    } else if (until - now < kExpiresSoon) {
+        const auto hours = std::chrono::duration_cast<std::chrono::hours>(until - now).count();
+        findings.warning(check,
+                         fmt::format("{} expires on {}, in {}", whose, format_day(until),
+                                     hours < 48 ? fmt::format("{} hours", hours)
+                                                : fmt::format("{} days", hours / 24)),
+                         "renew it; a reload (HUP) takes files anew");
+    } else {
+        findings.ok(check, fmt::format("{} is valid until {}", whose, format_day(until)));
+    }
+}
+
+std::optional<Version> parse_version(std::string_view text) {
+    const std::size_t dot = text.find('.');
+    const auto major = parse_decimal(text.substr(0, dot));
+    if (dot == text.npos || !major || *major > 1'000) return std::nullopt;
+    const std::string_view rest = text.substr(dot + 1);
+    const auto minor = parse_decimal(rest.substr(0, rest.find_first_not_of("0123456789")));
+    if (!minor || *minor > 1'000'000) return std::nullopt;
+    // It is shown: what no version has in it ends it.
+    constexpr std::size_t kShownMax = 32;
+    constexpr std::string_view kMay =
+        "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz.+_-";
+    const std::size_t end = std::min(kShownMax, text.find_first_not_of(kMay));
+    return Version{static_cast<int>(*major), static_cast<int>(*minor),
+                   std::string(text.substr(0, end))};
+}
+
+void check_version(const Version& version, Findings& findings) {
+    const std::string text = "version " + version.text;
+    if (version.major < kOldestMajor) {
+        findings.fault("redis.version",
+                       text + ": its scripts may not write once they know the time",
+                       "use Redis 6.0 or later (5.0 will do)");
+    } else if (version.major < kFullMajor) {
+        findings.note("redis.version",
+                      text +
+                          ": no users with rights of their own, and one command more in most "
+                          "decisions (no KEEPTTL)",
+                      "use Redis 6.0 or later");
+    } else {
+        findings.ok("redis.version", text);
+    }
+}
+
+void check_clock(microseconds offset, microseconds accuracy, bool local_clock, Findings& findings) {
+    const bool is_off = std::abs(offset.count()) - accuracy.count() > kClockOffsetMax.count();
+    const std::string text =
+        fmt::format("its clock is {} {} ours (+/- {})", seconds_text(offset),
+                    offset.count() < 0 ? "behind" : "ahead of", milliseconds_text(accuracy));
+    if (!is_off) {
+        findings.ok("redis.clock", text);
+        return;
+    }
+    findings.warning(
+        "redis.clock", text,
+        local_clock ? "synchronise the clocks (NTP): with `clock: local`, each Tidegate counts by "
+                      "its own clock, and two that differ see windows end at different times"
+                    : "synchronise the clocks (NTP): limits use Redis's clock, `schedule` and "
+                      "tokens use ours, and a failover to another server changes the time");
+}
+
+Percentiles percentiles_of(std::vector<microseconds> times) {
+    std::sort(times.begin(), times.end());
+    // The smallest that at least so many in a hundred do not exceed.
+    const auto at = [&](std::size_t percent) {
+        return times[(times.size() * percent + 99) / 100 - 1];
+    };
+    return {at(50), at(99), times.back()};
+}
+
+void check_latency(std::size_t decisions, const Percentiles& times, milliseconds timeout,
+                   Findings& findings) {
+    const std::string text = fmt::format(
+        "{} decisions: half within {}, 99 % within {}, the slowest {}; the timeout is {}",
+        decisions, milliseconds_text(times.p50), milliseconds_text(times.p99),
+        milliseconds_text(times.max), format_duration(timeout));
+    constexpr std::string_view kAdvice =
+        "bring Redis nearer, see its SLOWLOG and LATENCY, or raise store.redis.timeout";
+    if (times.p50 > timeout) {
+        findings.fault("redis.latency", text + ": most decisions would time out",
+                       std::string(kAdvice));
+    } else if (times.p99 > timeout / 2) {
+        findings.warning("redis.latency", text, std::string(kAdvice));
+    } else {
+        findings.ok("redis.latency", text);
+    }
+}
+
+std::string size_text(std::uint64_t bytes) {
+    constexpr std::array<std::string_view, 5> kUnits{"bytes", "KiB", "MiB", "GiB", "TiB"};
+    auto number = static_cast<double>(bytes);
+    std::size_t unit = 0;
+    while (number >= 1024 && unit + 1 < kUnits.size()) {
+        number /= 1024;
+        ++unit;
+    }
+    return unit == 0 ? fmt::format("{} bytes", bytes)
+                     : fmt::format("{:.1f} {}", number, kUnits[unit]);
 }
 
 }  // namespace tidegate::doctor

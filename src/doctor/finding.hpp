@@ -14,6 +14,10 @@
 
 #include "base/described_enum.hpp"
 
+namespace tidegate {
+class Doc;
+}  // namespace tidegate
+
 namespace tidegate::doctor {
 
 // In the order of how bad it is.
@@ -75,14 +79,11 @@ class Findings {
     std::vector<Finding> list_;
 };
 
-// A line a finding, what to do under it, and how many of each there are at the end.
-std::string report_text(std::span<const Finding> findings);
-
-// One object: `findings`, and how many of each severity.
-std::string report_json(std::span<const Finding> findings);
-
 inline constexpr int kExitFaults = 3;
-// 0: all well, notes aside; 1: warnings; 3: faults. 2 is for a wrong command line.
-int exit_code(std::span<const Finding> findings);
+
+// A line for each finding, with what to do below it, and how many of each severity there are. The
+// exit code is 0 if all is well, notes aside; 1: warnings; 3: faults. 2 is for a wrong command
+// line.
+Doc doc_of(std::span<const Finding> findings);
 
 }  // namespace tidegate::doctor

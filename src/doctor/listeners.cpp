@@ -1,5 +1,3 @@
-#include "doctor/listeners.hpp"
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -21,8 +19,6 @@
 #include "base/utf8.hpp"
 #include "config/address.hpp"
 #include "doctor/examinations.hpp"
-#include "doctor/faces.hpp"
-#include "doctor/thresholds.hpp"
 #include "doctor/trial.hpp"
 #include "net/byte_stream.hpp"
 #include "tls/certificate.hpp"
@@ -217,7 +213,7 @@ void judge_client_auth(const TlsServerSettings& settings, const TlsAnswer& answe
     }
 }
 
-// Whether a handshake ended as it must for a client without a certificate.
+// Says whether a handshake ended as it must for a client without a certificate.
 bool is_expected(const TlsServerSettings& settings, const TlsAnswer& answer) {
     return answer.fault.empty() ||
            (answer.wants_certificate && settings.client_auth.mode == ClientAuth::require);
@@ -342,7 +338,8 @@ std::string host_of(const Listen& listen) {
     return is_every6 ? "::1" : config::reachable(listen.address).host;
 }
 
-// Where this machine reaches a listener; nothing for a port that the system chooses.
+// Returns the address at which this machine reaches a listener; nothing for a port that the system
+// chooses.
 std::optional<StreamProtocol::endpoint> endpoint_of(const Listen& listen,
                                                     const TimeLimit& time_limit) {
     config::Address address = listen.address;
@@ -352,7 +349,7 @@ std::optional<StreamProtocol::endpoint> endpoint_of(const Listen& listen,
     return endpoints ? std::optional(endpoints->front()) : std::nullopt;
 }
 
-// Whether a connection of ours may send a PROXY header there.
+// Says whether a connection of ours may send a PROXY header there.
 bool may_connect(const Listen& listen) {
     if (!listen.proxy_protocol) return true;
     return listen.proxy_protocol->admits(listen.address.is_unix() ? std::nullopt

@@ -1,5 +1,3 @@
-#include "doctor/redis_node.hpp"
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -14,8 +12,8 @@
 
 #include "base/units.hpp"
 #include "base/utf8.hpp"
-#include "doctor/redis_connection.hpp"
-#include "doctor/thresholds.hpp"
+#include "doctor/examinations.hpp"
+#include "doctor/redis.hpp"
 #include "limit/limit.hpp"
 #include "limit/policy.hpp"
 #include "redis/cluster_map.hpp"
@@ -195,7 +193,7 @@ struct Probe {
 std::vector<Probe> probes(const std::string& text, const std::string& set) {
     return {
         {"script|load", resp({"SCRIPT", "LOAD", store::give_back_script().text})},
-        // Of a script that does not exist: a user that may run scripts gets NOSCRIPT.
+        // There is no such script: a user that may run scripts gets NOSCRIPT.
         {"evalsha", resp({"EVALSHA", std::string(40, '0'), "1", text})},
         {"time", resp({"TIME"})},
         {"set", resp({"SET", text, "x", "PX", "10000"})},
@@ -551,7 +549,8 @@ std::optional<microseconds> time_of(const RespValue& answer) {
     return std::chrono::seconds(*seconds) + microseconds(*micros);
 }
 
-// Of several measurements the one with the quickest answer: its error is at most half of that time.
+// Returns that of several measurements whose answer was the quickest: its error is at most half of
+// that time.
 void measure_clock(RedisConnection& connection, const RedisNode& node, Findings& findings) {
     constexpr int kMeasurements = 5;
     std::optional<microseconds> offset;

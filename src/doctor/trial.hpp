@@ -88,7 +88,7 @@ Findings in_parallel(std::size_t count, Examine examine) {
 
 using Endpoints = std::vector<StreamProtocol::endpoint>;
 
-// Where `address` is: of a name all its addresses, in the system's order. Or why that is not known.
+// Looks up `address`: a name has all its addresses, in the system's order. Or says why it has none.
 Result<Endpoints, std::string> find_endpoints(const config::Address& address,
                                               std::chrono::milliseconds time);
 
@@ -117,8 +117,8 @@ struct TlsTrial {
     std::string host;      // which it is; asked for
     std::string before{};  // sent in the clear first: a PROXY header
     std::chrono::milliseconds time;
-    // Whether to wait a moment for a server that refuses the client only after the handshake, as
-    // servers do in TLS 1.3.
+    // Says whether to wait a moment for a server that refuses the client only after the handshake,
+    // as servers do in TLS 1.3.
     bool awaits_refusal = true;
     bool offers_http = false;  // kAlpnHttp2, then kAlpnHttp1
 };
@@ -144,7 +144,7 @@ struct Http2Trial {
 // and closes. Blocks.
 Http2Answer try_http2(const Http2Trial& trial);
 
-// Whether `bytes` begin as a server does that speaks HTTP/2: with the head of SETTINGS. Pure.
+// Says whether `bytes` begin as a server does that speaks HTTP/2: with the head of SETTINGS. Pure.
 bool begins_with_settings(std::string_view bytes);
 
 }  // namespace tidegate::doctor

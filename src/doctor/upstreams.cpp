@@ -1,5 +1,3 @@
-#include "doctor/upstreams.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -12,7 +10,6 @@
 
 #include "base/units.hpp"
 #include "doctor/examinations.hpp"
-#include "doctor/thresholds.hpp"
 #include "doctor/trial.hpp"
 #include "tls/certificate.hpp"
 #include "tls/tls_client.hpp"
@@ -349,7 +346,7 @@ void report_never_chosen(const Server& server, std::span<const Server> before, F
         fmt::format("remove it from upstreams.{}.servers", server.upstream->name));
 }
 
-// Of checks that passed.
+// The time that the fastest of the checks that passed took.
 std::optional<std::chrono::nanoseconds> fastest_check(const config::Upstream& settings,
                                                       const std::vector<Server>& all) {
     std::optional<std::chrono::nanoseconds> fastest;
@@ -363,7 +360,7 @@ std::optional<std::chrono::nanoseconds> fastest_check(const config::Upstream& se
     return fastest;
 }
 
-// Whether a server is nginx can only be asked by a request, which the doctor does not send.
+// Only a request could tell whether a server is nginx, and the doctor sends none.
 Findings look_at_via(const config::Config& config) {
     Findings findings("forwarding");
     const config::Forwarding& forwarding = config.forwarding;

@@ -1,20 +1,50 @@
+#include <exception>
 #include <string>
+#include <utility>
 
 #include <doctest/doctest.h>
 
 #include "admin/answer.hpp"
+#include "net/asio.hpp"
 
 namespace tidegate::admin::answer_test {
 namespace {
 
+// What sources were asked for, as text.
+std::string asked_for;
+
+AdminAnswer noted(std::string what) {
+    asked_for = std::move(what);
+    AdminAnswer answer;
+    answer.body = "{}\n";
+    answer.text = "in words\n";
+    return answer;
+}
+
 AdminSources some_sources() {
-    return {.metrics = [] { return std::string("tidegate_requests_total 1\n"); },
-            .ready =
-                [] {
-                    return Readiness{true, R"({"status":"ready"})"};
-                },
-            .token = [] { return std::string_view("secret"); },
-            .reload = {}};
+    AdminSources sources;
+    sources.metrics = [] { return std::string("tidegate_requests_total 1\n"); };
+    sources.ready = [] { return Readiness{true, R"({"status":"ready"})"}; };
+    sources.token = [] { return std::string_view("secret"); };
+    sources.counts = [](CountsRequest request) -> Task<AdminAnswer> {
+        co_return noted((request.reset ? "reset " : "inspect ") + request.identifier);
+    };
+    sources.activity = [](ActivityRequest request) -> Task<AdminAnswer> {
+        co_return noted("activity " + std::to_string(static_cast<int>(request.kind)));
+    };
+    return sources;
+}
+
+// The answer to a request that is permitted, once the work is done.
+AdminAnswer worked(const AdminRequest& request, const AdminSources& sources) {
+    const AdminAnswer permitted = answer_to(request, sources);
+    REQUIRE(permitted.work);
+    asio::io_context io{1};
+    AdminAnswer done;
+    spawn(io.get_executor(), permitted.work(),
+          [&](const std::exception_ptr&, AdminAnswer answer) { done = std::move(answer); });
+    io.run();
+    return done;
 }
 
 AdminRequest request_for(std::string_view target) {
@@ -135,15 +165,15 @@ AdminSources open_sources() {
 
 TEST_CASE("admin: a reload needs the token or, where none is configured, a local peer") {
     AdminRequest request = reload_request();
-    CHECK(answer_to(request, open_sources()).reload);
+    CHECK(answer_to(request, open_sources()).work);
     CHECK(status_of(request) == 401);
-    CHECK_FALSE(answer_to(request, some_sources()).reload);
+    CHECK_FALSE(answer_to(request, some_sources()).work);
     request.authorization = "Bearer secret";
-    CHECK(answer_to(request, some_sources()).reload);
+    CHECK(answer_to(request, some_sources()).work);
     request.local = false;
-    CHECK(answer_to(request, some_sources()).reload);
+    CHECK(answer_to(request, some_sources()).work);
     CHECK(status_of(request, open_sources()) == 403);
-    CHECK_FALSE(answer_to(request, open_sources()).reload);
+    CHECK_FALSE(answer_to(request, open_sources()).work);
 }
 
 TEST_CASE("admin: a reload is POST, and nothing else") {
@@ -153,7 +183,7 @@ TEST_CASE("admin: a reload is POST, and nothing else") {
         const AdminAnswer answer = answer_to(request, open_sources());
         CHECK(answer.status == 405);
         CHECK(answer.allow == "POST");
-        CHECK_FALSE(answer.reload);
+        CHECK_FALSE(answer.work);
     }
 }
 
@@ -162,18 +192,16 @@ TEST_CASE(
     AdminRequest request = reload_request();
     request.method = "GET";
     request.target = "/api/inspect?identifier=user%3Aalice";
-    AdminAnswer answer = answer_to(request, open_sources());
-    REQUIRE(answer.counts);
-    CHECK_FALSE(answer.counts->reset);
-    CHECK(answer.counts->identifier == "user:alice");
+    AdminSources sources = open_sources();
+    worked(request, sources);
+    CHECK(asked_for == "inspect user:alice");
     request.method = "POST";
     CHECK(answer_to(request, open_sources()).allow == "GET");
 
     request.target = "/api/reset?identifier=18%3Ax%2B1";
-    answer = answer_to(request, open_sources());
-    REQUIRE(answer.counts);
-    CHECK(answer.counts->reset);
-    CHECK(answer.counts->identifier == "18:x+1");
+    sources = open_sources();
+    worked(request, sources);
+    CHECK(asked_for == "reset 18:x+1");
     request.method = "GET";
     CHECK(answer_to(request, open_sources()).allow == "POST");
     request.method = "POST";
@@ -185,9 +213,9 @@ TEST_CASE(
     request.host = "localhost";
     request.local = false;
     CHECK(status_of(request) == 401);
-    CHECK_FALSE(answer_to(request, some_sources()).counts);
+    CHECK_FALSE(answer_to(request, some_sources()).work);
     request.authorization = "Bearer secret";
-    CHECK(answer_to(request, some_sources()).counts);
+    CHECK(answer_to(request, some_sources()).work);
 }
 
 TEST_CASE("admin: a page under a name of its own reads no counts, unless it has the token") {
@@ -197,13 +225,13 @@ TEST_CASE("admin: a page under a name of its own reads no counts, unless it has 
     for (const std::string_view host : {"", "evil.example", "evil.example:9901"}) {
         request.host = host;
         CHECK_MESSAGE(status_of(request, open_sources()) == 403, host);
-        CHECK_FALSE(answer_to(request, open_sources()).counts);
+        CHECK_FALSE(answer_to(request, open_sources()).work);
     }
     request.authorization = "Bearer secret";
-    CHECK(answer_to(request, some_sources()).counts);
+    CHECK(answer_to(request, some_sources()).work);
     request.authorization = {};
     request.host = "localhost:9901";
-    CHECK(answer_to(request, open_sources()).counts);
+    CHECK(answer_to(request, open_sources()).work);
 }
 
 TEST_CASE("admin: a query without an identifier, or with two, is refused with a sentence") {
@@ -216,7 +244,7 @@ TEST_CASE("admin: a query without an identifier, or with two, is refused with a 
         const AdminAnswer answer = answer_to(request, open_sources());
         CHECK_MESSAGE(answer.status == 400, query);
         CHECK(answer.body.find("detail") != std::string::npos);
-        CHECK_FALSE(answer.counts);
+        CHECK_FALSE(answer.work);
     }
 }
 
@@ -224,19 +252,19 @@ TEST_CASE("admin: a page in a browser cannot reload, under any host name") {
     AdminRequest request = reload_request();
     request.has_origin = true;
     CHECK(status_of(request, open_sources()) == 403);
-    CHECK_FALSE(answer_to(request, open_sources()).reload);
+    CHECK_FALSE(answer_to(request, open_sources()).work);
     request.has_origin = false;
     for (const std::string_view host :
          {"", "evil.example", "evil.example:9901", "localhost.evil", "127.0.0.1.evil", "[::1",
           "[::1]x", "[evil]", "127.1", "localhost evil", "127.0.0.1@evil"}) {
         request.host = host;
         CHECK_MESSAGE(status_of(request, open_sources()) == 403, host);
-        CHECK_FALSE(answer_to(request, open_sources()).reload);
+        CHECK_FALSE(answer_to(request, open_sources()).work);
     }
     for (const std::string_view host : {"localhost", "LOCALHOST:9901", "127.0.0.1", "10.0.0.7:1",
                                         "[::1]", "[2001:db8::1]:9901"}) {
         request.host = host;
-        CHECK_MESSAGE(answer_to(request, open_sources()).reload, host);
+        CHECK_MESSAGE(answer_to(request, open_sources()).work, host);
     }
 }
 
@@ -271,9 +299,9 @@ TEST_CASE("admin: with a valid token any Host may reload and reset, a page still
     request.host = "tidegate.internal:9901";
     CHECK(status_of(request) == 401);
     request.authorization = "Bearer secret";
-    CHECK(answer_to(request, some_sources()).reload);
+    CHECK(answer_to(request, some_sources()).work);
     request.target = "/api/reset?identifier=user%3Aa";
-    CHECK(answer_to(request, some_sources()).counts);
+    CHECK(answer_to(request, some_sources()).work);
     request.has_origin = true;
     CHECK(status_of(request) == 403);
     request.authorization = "Bearer wrong";
@@ -288,7 +316,7 @@ TEST_CASE("admin: the dashboard may reset, under the name that it was served by,
     request.host = "127.0.0.1:9901";
     for (const std::string_view origin : {"http://127.0.0.1:9901", "https://127.0.0.1:9901"}) {
         request.origin = origin;
-        CHECK_MESSAGE(answer_to(request, open_sources()).counts, origin);
+        CHECK_MESSAGE(answer_to(request, open_sources()).work, origin);
     }
     for (const std::string_view origin :
          {"", "null", "http://", "http://127.0.0.1", "http://127.0.0.1:99", "http://evil.example",
@@ -300,9 +328,55 @@ TEST_CASE("admin: the dashboard may reset, under the name that it was served by,
     request.host = "evil.example:9901";
     CHECK(status_of(request, open_sources()) == 403);
     request.authorization = "Bearer secret";
-    CHECK(answer_to(request, some_sources()).counts);
+    CHECK(answer_to(request, some_sources()).work);
     request.target = "/reload";
     CHECK(status_of(request) == 403);
+}
+
+TEST_CASE("admin: text is for those who ask for it, and JSON for all others") {
+    AdminRequest request = reload_request();
+    request.method = "GET";
+    const AdminSources sources = open_sources();
+    for (const std::string_view target :
+         {"/api/top", "/api/top?format=json", "/api/top?by=requests&format=json"}) {
+        request.target = target;
+        CHECK(worked(request, sources).body == "{}\n");
+    }
+    request.target = "/api/top?format=text";
+    const AdminAnswer answer = worked(request, sources);
+    CHECK(answer.body == "in words\n");
+    CHECK(answer.content_type == "text/plain; charset=utf-8");
+    request.target = "/api/top?format=html";
+    CHECK(status_of(request, sources) == 400);
+    CHECK(answer_to(request, sources).body.find("`format=json` or `format=text`") !=
+          std::string::npos);
+}
+
+TEST_CASE("admin: top takes one of the two lists, and denials nothing") {
+    using Kind = ActivityRequest::Kind;
+    AdminRequest request = reload_request();
+    request.method = "GET";
+    const AdminSources sources = open_sources();
+    const auto kind_of = [&](std::string_view target) {
+        request.target = target;
+        worked(request, sources);
+        return asked_for;
+    };
+    const auto text_of = [](Kind kind) {
+        return "activity " + std::to_string(static_cast<int>(kind));
+    };
+    CHECK(kind_of("/api/top") == text_of(Kind::top_requests));
+    CHECK(kind_of("/api/top?by=requests") == text_of(Kind::top_requests));
+    CHECK(kind_of("/api/top?x=1&by=denials") == text_of(Kind::top_denials));
+    CHECK(kind_of("/api/denials") == text_of(Kind::denials));
+    for (const std::string_view target :
+         {"/api/top?by=x", "/api/top?by=denials&by=requests", "/api/top?by=%zz"}) {
+        request.target = target;
+        CHECK_MESSAGE(status_of(request, sources) == 400, target);
+    }
+    request.target = "/api/top?by=x";
+    CHECK(answer_to(request, sources).body.find("write `by=requests` or `by=denials`.") !=
+          std::string::npos);
 }
 
 TEST_CASE("admin: the answer to a reload lists every fault with its place") {
@@ -313,6 +387,8 @@ TEST_CASE("admin: the answer to a reload lists every fault with its place") {
     CHECK(answer.status == 200);
     CHECK(answer.content_type == "application/json");
     CHECK(answer.body == "{\"result\":\"ok\",\"generation\":7}\n");
+    CHECK(answer.text == "configuration 7 is in force\n");
+    CHECK(answer.exit_code == 0);
 
     report.ok = false;
     report.errors = {{"a \"file\".yaml", 3, 9, "one\nfault"}, {"f", 0, 0, "another"}};
@@ -324,6 +400,14 @@ TEST_CASE("admin: the answer to a reload lists every fault with its place") {
                          R"({"file":"f","message":"another"}],)"
                          R"("warnings":[{"file":"f","line":1,"column":1,"message":"a warning"}]})"
                          "\n");
+    CHECK(
+        answer.text ==
+        "a \"file\".yaml:3:9: error: one\\x0afault\nf: error: another\nf:1:1: warning: a warning\n"
+        "2 errors, 1 warning: the proxy goes on with configuration 7\n");
+    CHECK(answer.exit_code == 1);
+    report = {.ok = true, .generation = 2, .errors = {}, .warnings = {{"t.yaml", 3, 1, "odd"}}};
+    CHECK(answer_to_reload(report).text ==
+          "t.yaml:3:1: warning: odd\nconfiguration 2 is in force\n");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace tidegate::admin::dashboard_answer_test {
 namespace {
 
 using namespace std::chrono_literals;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 using Fine = telemetry::FineHistogram<telemetry::kRequestBounds>;
 using Kind = ActivityRequest::Kind;
 using WallTime = std::chrono::system_clock::time_point;
@@ -261,16 +262,78 @@ TEST_CASE("denials answer: all fields, in their order") {
           "\n");
 }
 
-TEST_CASE("top answer: `by` is requests or denials") {
-    CHECK(top_asked_for("/api/top")->kind == Kind::top_requests);
-    CHECK(top_asked_for("/api/top?by=requests")->kind == Kind::top_requests);
-    CHECK(top_asked_for("/api/top?x=1&by=denials")->kind == Kind::top_denials);
-    for (const char* by : {"Requests", "denial", "denials&by=denials", "%00"}) {
-        const auto wrong = top_asked_for("/api/top?by=" + std::string(by));
-        REQUIRE_FALSE(wrong.has_value());
-        CHECK(wrong.error().status == 400);
-    }
-    CHECK(top_asked_for("/api/top?by=x").error().body.find("`by=denials`") != std::string::npos);
+bool has(const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("top text: what is certain and what is possible") {
+    const AdminAnswer answer = answer_to_top(Kind::top_denials, some_activity(), 64, 87s);
+    CHECK(answer.exit_code == 0);
+    CHECK(answer.text ==
+          "denials of the last 87s, identifiers counted 16 times\n"
+          "    AT LEAST     AT MOST  IDENTIFIER\n"
+          "          11          11  ip:1\n"
+          "           4           5  user:\\u001b[2J\\\"</script>\\n\\ufffd\\u202e\n");
+}
+
+TEST_CASE("top text: it says when there is nothing, and when nothing is kept") {
+    const AdminAnswer none = answer_to_top(Kind::top_requests, {}, 64, 1s);
+    CHECK(none.text == "requests of the last 1s, identifiers counted 0 times\n");
+    CHECK(none.exit_code == 1);
+    const AdminAnswer off = answer_to_top(Kind::top_requests, {}, 0, 1s);
+    CHECK(has(off.text, "`telemetry: {top: off}`"));
+    CHECK(off.exit_code == 1);
+}
+
+telemetry::Denial some_denial() {
+    telemetry::Denial denial;
+    denial.number = 8;
+    denial.time = WallTime{1'764'000'600'001ms};
+    denial.request_id = "0f3c";
+    denial.identifier = "ip:1";
+    denial.route = "search";
+    denial.policy = "p";
+    denial.limit = "p-1s";
+    denial.count = 10;
+    denial.quota = 10;
+    denial.retry_after_seconds = 1;
+    return denial;
+}
+
+TEST_CASE("denials text: a line for each, the oldest first, and what is not known is a dash") {
+    std::vector<ThreadActivity> threads(1);
+    telemetry::Denial unknown;
+    unknown.number = 9;
+    unknown.time = WallTime{1'764'000'600'002ms};
+    threads[0].copy.denials = {some_denial(), unknown};
+    const AdminAnswer answer = answer_to_denials(threads, 64);
+    CHECK(answer.exit_code == 0);
+    CHECK(answer.text ==
+          "TIME                      IDENTIFIER                    LIMIT                 "
+          "TAKEN           RETRY     ROUTE           REQUEST\n"
+          "2025-11-24T16:10:00.001Z  ip:1                          p-1s                  "
+          "10 of 10        1s        search          0f3c\n"
+          "2025-11-24T16:10:00.002Z  -                             -                     "
+          "0 of 0          -         -               -\n");
+    // `--follow` makes the same of the JSON.
+    const Json json = Json::parse(answer.body);
+    CHECK(denial_heading() + denial_line(json.at("denials").at(1)) +
+              denial_line(json.at("denials").at(0)) ==
+          answer.text);
+    CHECK_THROWS_AS(denial_line(Json{{"id", 1}}), Json::exception);
+}
+
+TEST_CASE("denials text: names of clients do not command the terminal") {
+    const std::string text = answer_to_denials(some_activity(), 64).text;
+    for (const char c : text) CHECK((c == '\n' || static_cast<unsigned char>(c) >= ' '));
+    CHECK_FALSE(has(text, "\u202e"));
+}
+
+TEST_CASE("denials text: it says when there are none, and when none are kept") {
+    const AdminAnswer none = answer_to_denials({}, 64);
+    CHECK(none.text == "no limit has refused a request\n");
+    CHECK(none.exit_code == 1);
+    CHECK(answer_to_denials({}, 0).text == std::string(kNotKept) + "\n");
 }
 
 TEST_CASE("admin: the peers that may see the dashboard's figures") {
@@ -301,6 +364,143 @@ TEST_CASE("admin: the peers that may see the dashboard's figures") {
         request.local = false;
         request.host = "tidegate.internal";
         CHECK(answer_to(request, sources).status == 200);
+    }
+}
+
+using upstream::ServerHealth;
+using upstream::ServerStatus;
+using upstream::UpstreamStatus;
+
+ServerStatus server_at(const std::string& address, ServerHealth health) {
+    ServerStatus server;
+    server.server = address;
+    server.configured = "api.internal:3000";
+    server.health = health;
+    return server;
+}
+
+UpstreamStatus some_upstream() {
+    UpstreamStatus status;
+    status.upstream = "api";
+    status.servers = {server_at("10.0.0.5:3000", ServerHealth::up),
+                      server_at("10.0.0.6:3000", ServerHealth::unhealthy),
+                      server_at("10.0.0.7:3000", ServerHealth::ejected)};
+    status.unresolved = {"gone.internal:3000"};
+    status.connections = 3;
+    status.connections_max = 512;
+    status.queued = 2;
+    return status;
+}
+
+AdminSources sources_with(std::string_view token) {
+    AdminSources sources;
+    sources.token = [token] { return token; };
+    sources.upstreams = [] { return std::vector<UpstreamStatus>{some_upstream()}; };
+    return sources;
+}
+
+AdminRequest upstreams_request() {
+    AdminRequest request;
+    request.method = "GET";
+    request.target = "/api/upstreams";
+    request.host = "127.0.0.1:9901";
+    request.local = true;
+    return request;
+}
+
+TEST_CASE("admin upstreams: each server is listed with its state and its counts") {
+    UpstreamStatus status = some_upstream();
+    ServerStatus& server = status.servers[1];
+    server.weight = 2;
+    server.is_checked = true;
+    server.active = 4;
+    server.requests = 100;
+    server.failures = 7;
+    server.ejections = 1;
+    const AdminAnswer answer = answer_to_upstreams(std::vector{status});
+    CHECK(answer.status == 200);
+    CHECK(answer.content_type == "application/json");
+    const auto json = nlohmann::json::parse(answer.body);
+    REQUIRE(json.at("upstreams").size() == 1);
+    const auto& api = json.at("upstreams")[0];
+    CHECK(api.at("name") == "api");
+    CHECK(api.at("connections") == 3);
+    CHECK(api.at("connections_max") == 512);
+    CHECK(api.at("queued") == 2);
+    CHECK(api.at("unresolved") == std::vector<std::string>{"gone.internal:3000"});
+    REQUIRE(api.at("servers").size() == 3);
+    CHECK(api.at("servers")[0].at("state") == "up");
+    CHECK(api.at("servers")[0].at("checked") == false);
+    CHECK(api.at("servers")[2].at("state") == "ejected");
+    CHECK(api.at("servers")[1] == nlohmann::json{{"server", "10.0.0.6:3000"},
+                                                 {"configured", "api.internal:3000"},
+                                                 {"weight", 2},
+                                                 {"state", "unhealthy"},
+                                                 {"checked", true},
+                                                 {"active", 4},
+                                                 {"requests", 100},
+                                                 {"failures", 7},
+                                                 {"ejections", 1}});
+}
+
+TEST_CASE("admin upstreams: the text has a table, and servers that are not up come first") {
+    UpstreamStatus status = some_upstream();
+    status.servers.pop_back();
+    for (ServerStatus& server : status.servers) server.is_checked = true;
+    const AdminAnswer answer = answer_to_upstreams(std::vector{status});
+    CHECK(answer.exit_code == 1);
+    CHECK(
+        answer.text ==
+        "api: 1 of 2 servers up, 3 of 512 connections, 2 waiting\n"
+        "  SERVER         CONFIGURED         WEIGHT  STATE         ACTIVE  REQUESTS  FAILURES  "
+        "EJECTIONS\n"
+        "  10.0.0.6:3000  api.internal:3000  1       unhealthy     0       0         0         0\n"
+        "  10.0.0.5:3000  api.internal:3000  1       up (checked)  0       0         0         0\n"
+        "  gone.internal:3000: has no address yet\n");
+}
+
+TEST_CASE("admin upstreams: all is up if every server is, and every name has an address") {
+    UpstreamStatus status = some_upstream();
+    status.servers.resize(1);
+    CHECK(answer_to_upstreams(std::vector{status}).exit_code == 1);
+    status.unresolved.clear();
+    CHECK(answer_to_upstreams(std::vector{status}).exit_code == 0);
+    const AdminAnswer none = answer_to_upstreams({});
+    CHECK(none.exit_code == 0);
+    CHECK(none.text == "the configuration has no upstreams\n");
+    CHECK(none.body == "{\n  \"upstreams\": []\n}\n");
+}
+
+TEST_CASE("admin upstreams: readiness counts the servers that are up") {
+    CHECK(upstreams_summary({}) == "{}");
+    UpstreamStatus none;
+    none.upstream = "later";
+    none.unresolved = {"later.internal:3000"};
+    CHECK(upstreams_summary(std::vector{some_upstream(), none}) ==
+          R"({"api":{"servers":3,"up":1},"later":{"servers":0,"up":0}})");
+}
+
+TEST_CASE("admin upstreams: they are shown to GET, on this machine or with the token") {
+    AdminRequest request = upstreams_request();
+    CHECK(answer_to(request, sources_with("")).status == 200);
+    request.method = "POST";
+    CHECK(answer_to(request, sources_with("")).allow == "GET");
+    request = upstreams_request();
+    request.local = false;
+    CHECK(answer_to(request, sources_with("")).status == 403);
+    CHECK(answer_to(request, sources_with("secret")).status == 401);
+    request.authorization = "Bearer secret";
+    CHECK(answer_to(request, sources_with("secret")).status == 200);
+}
+
+TEST_CASE("admin upstreams: a page under a name of its own does not see them") {
+    AdminRequest request = upstreams_request();
+    for (const std::string_view host : {"", "evil.example", "evil.example:9901"}) {
+        request.host = host;
+        const AdminAnswer answer = answer_to(request, sources_with(""));
+        CHECK_MESSAGE(answer.status == 403, host);
+        CHECK(answer.body.find("10.0.0.5") == std::string::npos);
+        CHECK(answer.refusal.starts_with("The field Host"));
     }
 }
 

@@ -1,3 +1,5 @@
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -254,6 +256,106 @@ TEST_CASE("identifier_query: guesses at credentials are counted by address") {
     const auto items = items_of("ip:203.0.113.7", *config);
     REQUIRE(items.size() == 1);
     CHECK(items[0].policy->name == "failed_credentials");
+}
+
+namespace {
+
+// What is counted for `user:a` of tier pro by a policy `p` with the tiers pro and free.
+struct CountedUser {
+    explicit CountedUser(const std::string& limit = "{quota: 4, per: 1s}",
+                         const std::string& mode = "shadow")
+        : config(loaded("  p: {key: [user], mode: " + mode + ", limits: [" + limit + "]}\n")) {
+        inspected.identifier = "user:a";
+        inspected.items = items_of("user:a", *config);
+        inspected.counts.items.resize(inspected.items.size());
+        for (std::size_t i = 0; i < inspected.items.size(); ++i) {
+            inspected.counts.items[i].limits.resize(inspected.items[i].limits().size());
+        }
+        count() = {.counted = 3, .remaining = 1, .next_unit = limit::Micros{1}};
+    }
+
+    store::LimitCount& count() { return inspected.counts.items.at(0).limits.at(0); }
+    AdminAnswer answer() const { return answer_to_inspect({inspected}, *config, "redis"); }
+    void says(const std::string& part) const {
+        CHECK_MESSAGE(answer().text.find(part) != std::string::npos, answer().text);
+    }
+
+    std::shared_ptr<const config::Config> config;
+    Inspected inspected;
+};
+
+void denied_for(std::optional<limit::Micros> time, const std::string& part) {
+    CountedUser user;
+    user.count().denied = true;
+    user.count().denied_for = time;
+    user.says(part);
+}
+
+}  // namespace
+
+TEST_CASE("inspect text: a table with a line for each limit") {
+    const AdminAnswer answer = CountedUser().answer();
+    CHECK(answer.exit_code == 0);
+    CHECK(answer.text ==
+          "user:a, counted in Redis\n"
+          "  POLICY     LIMIT  COUNTED  QUOTA  LEFT  NEXT UNIT  ALL FREE  NOW\n"
+          "  p, shadow  p-1s   3        4      1     1ms        -         admits\n");
+    CountedUser more;
+    more.count().counted_all = false;
+    more.says("3 or more");
+}
+
+TEST_CASE("inspect text: a policy with tiers labels each row with its tier") {
+    const auto config = loaded("  plan: {key: [user], limits: [4/s], tiers: {pro: [9/s]}}\n");
+    Inspected inspected{"user:a", "pro", items_of("user:a", *config), {}};
+    inspected.counts.items = {{.limits = {{.counted = 1, .remaining = 3}}},
+                              {.limits = {{.counted = 2, .remaining = 7}}}};
+    CHECK(answer_to_inspect({inspected}, *config, "memory").text ==
+          "user:a, counted in process, of tier pro\n"
+          "  POLICY          LIMIT    COUNTED  QUOTA  LEFT  NEXT UNIT  ALL FREE  NOW\n"
+          "  plan (no tier)  plan-1s  1        4      3     -          -         admits\n"
+          "  plan (pro)      plan-1s  2        9      7     -          -         admits\n"
+          "  A request meets one row of each policy: that of its tier. `tidegate explain` shows "
+          "the tier of a request.\n");
+}
+
+TEST_CASE("inspect text: times are rounded up, never down") {
+    using limit::Micros;
+    denied_for(Micros{1}, "denies for 1ms");
+    denied_for(Micros{999'000}, "denies for 999ms");
+    denied_for(Micros{999'001}, "denies for 1.0s");
+    denied_for(Micros{12'300'001}, "denies for 12.4s");
+    denied_for(Micros{59'900'001}, "denies for 1min 0s");
+    denied_for(Micros{3'599'000'001}, "denies for 1h 0min");
+    denied_for(Micros{86'400'000'000}, "denies for 1d 0h");
+    denied_for(std::nullopt, "denies\n");
+    denied_for(limit::kNever, "always denies");
+}
+
+TEST_CASE("inspect text: moments, and counts of an older configuration") {
+    CountedUser booked("{algorithm: schedule, quota: 5, per: 1h, at: {header: x-at}}", "enforce");
+    booked.count().moments = {limit::Micros{1'767'225'600'000'000}};
+    booked.says("booked in p-1h-schedule:\n    2026-01-01T00:00:00Z\n    and 2 more\n");
+    CountedUser older;
+    older.inspected.counts.items.at(0).others = {{0x0a0b0c0d, limit::Micros{2'000'000}}};
+    older.says(": still holds 0a0b0c0d, of a limit that was removed, for 2.0s\n");
+    const auto config = some_config();
+    const AdminAnswer none = answer_to_inspect({{"route:x", {}, {}, {}}}, *config, "memory");
+    CHECK(none.text == "route:x, counted in process\n  no policy counts it\n");
+    CHECK(none.exit_code == 1);
+}
+
+TEST_CASE("reset text: the policies that counted something; control characters are escaped") {
+    const auto config = some_config();
+    const auto items = items_of("user:alice", *config);
+    std::vector<bool> any(items.size(), false);
+    const AdminAnswer none = answer_to_reset({{"user:\x1b[31m", items, any}}, "memory");
+    CHECK(none.text == "user:\\u001b[31m, counted in process\n  nothing was counted\n");
+    CHECK(none.exit_code == 1);
+    any[0] = any[1] = true;
+    const AdminAnswer answer = answer_to_reset({{"user:alice", items, any}}, "redis");
+    CHECK(answer.text == "user:alice, counted in Redis\n  by-both: forgotten\n");
+    CHECK(answer.exit_code == 0);
 }
 
 }  // namespace tidegate::admin::inspect_answer_test

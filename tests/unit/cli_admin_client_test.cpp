@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <doctest/doctest.h>
@@ -66,12 +67,30 @@ TEST_CASE("admin place: a refusal of the proxy or of another server names the wr
 TEST_CASE("inspect command: a fault of the token file never means that nothing is counted") {
     // A folder can be opened, but not read.
     const std::string folder = std::filesystem::temp_directory_path().string();
-    for (const auto& command_of : {inspect_command, reset_command}) {
+    for (const std::string name : {"inspect", "reset"}) {
         CLI::App app;
-        const Command command = command_of(app);
-        app.parse(command.app->get_name() + " user:alice --admin 127.0.0.1:1 --token-file " +
-                  folder);
-        CHECK(command.run() == 2);
+        const std::vector<Command> commands = asking_commands(app);
+        app.parse(name + " user:alice --admin 127.0.0.1:1 --token-file " + folder);
+        for (const Command& command : commands) {
+            if (command.app->parsed()) CHECK(command.run() == 2);
+        }
+        CHECK(app.got_subcommand(name));
+    }
+}
+
+TEST_CASE("admin client: an identifier is one parameter, whatever is in it") {
+    CHECK(percent_encoded("user:a+b&c=d%\n\xc3") == "user%3Aa%2Bb%26c%3Dd%25%0A%C3");
+    CHECK(percent_encoded("aZ09-._~") == "aZ09-._~");
+}
+
+TEST_CASE("health command: only an answer of the admin listener has a readiness") {
+    CHECK(readiness_of(R"({"status":"ready","store":{"kind":"redis","state":"up"}})") == "ready");
+    CHECK(readiness_of(R"({"status":"draining"})") == "draining");
+    for (const char* body :
+         {"", "ok", "[]", "{}", R"({"status":429,"detail":"The request is over a limit."})",
+          R"({"status":"UP"})", R"({"status":"ok"})"}) {
+        CAPTURE(body);
+        CHECK(readiness_of(body).empty());
     }
 }
 

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/doc.hpp"
 #include "cli/explain.hpp"
 #include "identity/key_source.hpp"
 
@@ -56,7 +57,7 @@ TEST_CASE("explain check: a policy with its identifiers, limits and cost") {
     CHECK(told.refusal == 0);
     CHECK(told.form == Form::one);
     REQUIRE(told.items.size() == 1);
-    CHECK(explanation_text(told) ==
+    CHECK(doc_of(told).text() ==
           "policy    per-user                         counts it\n"
           "  counts  user:alice                       by key user\n"
           "  limit   per-user-1h                      5 in 1h, sliding_window\n"
@@ -64,7 +65,7 @@ TEST_CASE("explain check: a policy with its identifiers, limits and cost") {
           "cost      3                                stated by the call\n"
           "result    admitted if the limits admit it  2 limits for 1 identifier; nothing was "
           "charged\n");
-    const json object = json::parse(explanation_json(told));
+    const json object = json::parse(doc_of(told).json_text());
     CHECK_FALSE(object.contains("request"));
     CHECK(object.at("policies")[0].at("keys")[0].at("identifiers")[0] == "user:alice");
     CHECK(object.at("cost").at("units") == 3);
@@ -81,7 +82,7 @@ TEST_CASE("explain check: a request takes its route, and is not forwarded") {
     CHECK(one.client == "203.0.113.7");
     CHECK(one.route == "api");
     CHECK(one.cost->units == 2);
-    const std::string text = explanation_text(told);
+    const std::string text = doc_of(told).text();
     CHECK(contains(text, "ip:203.0.113.7"));
     CHECK(contains(text, "admitted if the limits admit it"));
     CHECK_FALSE(contains(text, "hush"));
@@ -91,7 +92,7 @@ TEST_CASE("explain check: a request takes its route, and is not forwarded") {
     CHECK(asked(R"({"request":{"path":"/v2"}})").items[0].refusal == 404);
     const auto nobody = asked(R"({"request":{"path":"/v1/x"}})");
     CHECK(nobody.items[0].refusal == 400);
-    CHECK(contains(explanation_text(nobody), "the item has no `from`"));
+    CHECK(contains(doc_of(nobody).text(), "the item has no `from`"));
 }
 
 TEST_CASE("explain check: a call that the API would refuse is refused with the same words") {
@@ -100,8 +101,8 @@ TEST_CASE("explain check: a call that the API would refuse is refused with the s
         const auto told = asked(body, reserves);
         CHECK(told.refusal == status);
         CHECK_MESSAGE(contains(told.refusal_reason, part), told.refusal_reason);
-        CHECK(contains(explanation_text(told), part));
-        CHECK(json::parse(explanation_json(told)).at("result").at("status") == status);
+        CHECK(contains(doc_of(told).text(), part));
+        CHECK(json::parse(doc_of(told).json_text()).at("result").at("status") == status);
     };
     is_refused("{", 400, "no JSON object");
     is_refused(R"({"policy":"none"})", 400, "there is no policy `none`");
@@ -127,11 +128,11 @@ TEST_CASE("explain check: `all` is one charge, and each item of `each` has a res
     CHECK(all.refusal == 0);
     CHECK(all.identifiers == 2);
     CHECK(all.limits == 3);
-    const std::string text = explanation_text(all);
+    const std::string text = doc_of(all).text();
     CHECK(text.starts_with("all[0]\npolicy"));
     CHECK(
         contains(text, "result  all or nothing  3 limits for 2 identifiers; nothing was charged"));
-    const json object = json::parse(explanation_json(all));
+    const json object = json::parse(doc_of(all).json_text());
     CHECK(object.at("all").size() == 2);
     CHECK(object.at("result").at("limits") == 3);
 
@@ -146,7 +147,7 @@ TEST_CASE("explain check: `all` is one charge, and each item of `each` has a res
     REQUIRE(each.items.size() == 3);
     CHECK(each.items[1].refusal == 400);
     CHECK(each.items[2].refusal == 0);
-    CHECK(json::parse(explanation_json(each)).at("each")[1].at("result").at("status") == 400);
+    CHECK(json::parse(doc_of(each).json_text()).at("each")[1].at("result").at("status") == 400);
 }
 
 TEST_CASE("explain: a gateway's question is read as its listener reads it") {

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/doc.hpp"
 #include "cli/explain.hpp"
 
 namespace tidegate::cli::explain_clients_test {
@@ -50,7 +51,7 @@ TEST_CASE("explain: a policy that is left out says which entry of `exempt` means
     REQUIRE(alice.policies.size() == 2);
     CHECK(alice.policies[0].outcome == Outcome::exempt);
     CHECK(alice.policies[0].listed_as == "authenticated");
-    CHECK(has(explanation_text(alice),
+    CHECK(has(doc_of(alice).text(),
               "does not count it: `exempt` names the client as `authenticated`"));
     CHECK(alice.policies[1].outcome == Outcome::counted);
     CHECK(alice.policies[1].listed_as.empty());
@@ -60,7 +61,7 @@ TEST_CASE("explain: a policy that is left out says which entry of `exempt` means
     const auto mallory = explained("/open", {"X-User-Id: mallory"});
     CHECK(mallory.refusal == 403);
     CHECK(mallory.policies[0].listed_as == "user:mallory");
-    const auto json = nlohmann::json::parse(explanation_json(alice));
+    const auto json = nlohmann::json::parse(doc_of(alice).json_text());
     CHECK(json["policies"][0]["listed_as"] == "authenticated");
     CHECK(json["policies"][1]["listed_as"].is_null());
 }
@@ -70,11 +71,11 @@ TEST_CASE("explain: a policy without any of its keys is skipped, or needs a user
     CHECK(skipped.policies[0].outcome == Outcome::counted);
     CHECK(skipped.policies[1].outcome == Outcome::skipped);
     CHECK(skipped.refusal == 0);
-    CHECK(has(explanation_text(skipped), "`on_missing: skip`"));
+    CHECK(has(doc_of(skipped).text(), "`on_missing: skip`"));
     const auto needed = explained("/needed");
     CHECK(needed.policies[0].outcome == Outcome::no_user);
     CHECK(needed.refusal == 401);
-    CHECK(has(explanation_text(needed), "the policy needs a user, and the request has none"));
+    CHECK(has(doc_of(needed).text(), "the policy needs a user, and the request has none"));
 }
 
 // Over a Unix socket with `trusted: on`, where only `x-real-ip` names the client.
@@ -98,9 +99,9 @@ TEST_CASE("explain: a policy by address or user refuses a request that has neith
     CHECK(neither.refusal == 401);
     CHECK(neither.refusal_reason ==
           "The request has neither a client address nor a user to count by.");
-    CHECK(has(explanation_text(neither), "neither a client address nor a user to count by"));
-    CHECK(has(explanation_text(neither), "there is no x-real-ip"));
-    CHECK_FALSE(has(explanation_text(neither), "hop "));
+    CHECK(has(doc_of(neither).text(), "neither a client address nor a user to count by"));
+    CHECK(has(doc_of(neither).text(), "there is no x-real-ip"));
+    CHECK_FALSE(has(doc_of(neither).text(), "hop "));
     CHECK(explained_over_socket({"X-User-Id: alice"}).refusal == 0);
     CHECK(explained_over_socket({"X-Real-IP: 192.0.2.1"}).refusal == 0);
 }
@@ -109,10 +110,10 @@ TEST_CASE("explain: the field that names the client, if it is empty or there are
     for (const std::vector<std::string>& fields :
          {std::vector<std::string>{"X-Real-IP: "}, std::vector<std::string>{"X_Real_IP: 192.0.2.1"},
           std::vector<std::string>{"X-Real-IP: 192.0.2.1", "X-Real-IP: 192.0.2.1"}}) {
-        CHECK(has(explanation_text(explained_over_socket(fields)),
+        CHECK(has(doc_of(explained_over_socket(fields)).text(),
                   "x-real-ip is sent twice, is empty, or has another character"));
     }
-    CHECK(has(explanation_text(explained_over_socket({"X-Real-IP: unknown"})), "not an address"));
+    CHECK(has(doc_of(explained_over_socket({"X-Real-IP: unknown"})).text(), "not an address"));
 }
 
 TEST_CASE("explain: says whether a route requires a user, and what says so") {
@@ -120,12 +121,12 @@ TEST_CASE("explain: says whether a route requires a user, and what says so") {
     CHECK(rest.refusal == 401);
     CHECK(rest.need_of_user.is_needed);
     CHECK(rest.need_of_user.why == "by identity.require");
-    CHECK(has(explanation_text(rest), "required"));
+    CHECK(has(doc_of(rest).text(), "required"));
     CHECK(explained("/rest", {"X-User-Id: alice"}).refusal == 0);
     const auto open = explained("/open");
     CHECK_FALSE(open.need_of_user.is_needed);
     CHECK(open.need_of_user.why == "by `identity` of the route");
-    CHECK(nlohmann::json::parse(explanation_json(rest))["route"]["user_needed"] == true);
+    CHECK(nlohmann::json::parse(doc_of(rest).json_text())["route"]["user_needed"] == true);
     const auto own = explained("/own");
     CHECK(own.need_of_user.is_needed);
     CHECK(own.need_of_user.why == "by `identity` of the route");

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/doc.hpp"
 #include "cli/explain.hpp"
 
 namespace tidegate::cli::explain_http2_test {
@@ -54,12 +55,12 @@ TEST_CASE("explain: a request over HTTP/2 takes the route that it takes over HTT
     CHECK(over_2.path == "/search");
     CHECK(over_2.host == "b.example");
     CHECK(over_2.version == HttpVersion::http_2);
-    CHECK(has(explanation_text(over_2), "\nprotocol  HTTP/2"));
-    CHECK(nlohmann::json::parse(explanation_json(over_2))["request"]["protocol"] == "HTTP/2");
+    CHECK(has(doc_of(over_2).text(), "\nprotocol  HTTP/2"));
+    CHECK(nlohmann::json::parse(doc_of(over_2).json_text())["request"]["protocol"] == "HTTP/2");
     question.is_http2 = false;
     const Explanation over_1 = explained(question);
     CHECK(over_1.route == "beta");
-    CHECK_FALSE(has(explanation_text(over_1), "\nprotocol"));
+    CHECK_FALSE(has(doc_of(over_1).text(), "\nprotocol"));
 }
 
 TEST_CASE("explain: over HTTP/2 cookies in crumbs are one field") {

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/doc.hpp"
 #include "cli/explain.hpp"
 #include "identity/key_source.hpp"
 
@@ -162,7 +163,7 @@ TEST_CASE("explain: a path or method that is refused for its case says so") {
     CHECK(told.readings[0].route.empty());
     CHECK(told.readings[1].route == "search");
     CHECK(told.readings[1].ignoring_case);
-    CHECK(explanation_text(told).find("route search, if case is ignored") != std::string::npos);
+    CHECK(doc_of(told).text().find("route search, if case is ignored") != std::string::npos);
     Question get = from("203.0.113.7");
     get.method = "get";
     CHECK(explained(get).refusal == 400);
@@ -190,8 +191,8 @@ TEST_CASE("explain: a request that the proxy would not read is refused with the 
         CHECK(told.refusal == status);
         CHECK_MESSAGE(has(told.refusal_reason, reason), told.refusal_reason);
         CHECK_FALSE(told.is_identified);
-        CHECK(has(explanation_text(told), "result"));
-        CHECK(json::parse(explanation_json(told))["result"]["status"] == status);
+        CHECK(has(doc_of(told).text(), "result"));
+        CHECK(json::parse(doc_of(told).json_text())["result"]["status"] == status);
     }
     Question connect = from("203.0.113.7", "a.example:443");
     connect.method = "CONNECT";
@@ -269,7 +270,7 @@ TEST_CASE("explain: clients that a policy exempts, denies or cannot count") {
     told = explained(from("203.0.113.7", "/free"));
     CHECK(told.route == "free");
     CHECK_FALSE(told.cost);
-    CHECK(has(explanation_text(told), "no limit applies"));
+    CHECK(has(doc_of(told).text(), "no limit applies"));
 }
 
 TEST_CASE("explain: a schedule in shadow is left out when the moment will not do") {
@@ -284,7 +285,7 @@ routes: [{name: all, match: {path: "/**"}, policies: [sends]}]
     CHECK(told.refusal == 0);
     REQUIRE(told.policies.size() == 1);
     CHECK(told.policies[0].left_out);
-    CHECK(json::parse(explanation_json(told))["policies"][0]["outcome"] == "left_out");
+    CHECK(json::parse(doc_of(told).json_text())["policies"][0]["outcome"] == "left_out");
     CHECK_FALSE(explained(from("203.0.113.7", "/", {"X-Send-At: 1"}), yaml).policies[0].left_out);
 }
 
@@ -292,7 +293,7 @@ TEST_CASE("explain: nothing that a client wrote commands a terminal, and no quer
     const auto told =
         explained(from("10.0.0.1", "/search?token=hush",
                        {"X-Forwarded-For: \x1b[2J", "X-User-Id: \xc3\xa9", "X-Watched: \xff"}));
-    for (const std::string& text : {explanation_text(told), explanation_json(told)}) {
+    for (const std::string& text : {doc_of(told).text(), doc_of(told).json_text()}) {
         CHECK_FALSE(has(text, "\x1b"));
         CHECK_FALSE(has(text, "hush"));
         for (const char c : text) CHECK((c == '\n' || (c >= ' ' && c <= '~')));
@@ -303,7 +304,7 @@ TEST_CASE("explain: a fact a line, aligned, each with its reason") {
     const auto told = explained(from("10.0.0.1", "/search",
                                      {"X-Forwarded-For: unknown, 10.0.0.2", "X-User-Id: alice",
                                       "Host: a.example", "X-Watched: w"}));
-    CHECK(explanation_text(told) ==
+    CHECK(doc_of(told).text() ==
           R"(request   GET /search                       for host a.example
 peer      10.0.0.1                          trusted: in 10.0.0.0/8 of trusted_proxies
 hop       10.0.0.2                          trusted: the entry before it counts
@@ -329,8 +330,9 @@ result    forwarded if the limits admit it  5 limits for 3 identifiers; nothing 
 }
 
 TEST_CASE("explain: the JSON has the same facts") {
-    const auto told = json::parse(
-        explanation_json(explained(from("10.0.0.1", "/search", {"X-Forwarded-For: 203.0.113.7"}))));
+    const auto told =
+        json::parse(doc_of(explained(from("10.0.0.1", "/search", {"X-Forwarded-For: 203.0.113.7"})))
+                        .json_text());
     CHECK(told["request"] == json({{"method", "GET"},
                                    {"path", "/search"},
                                    {"host", "localhost"},
@@ -352,7 +354,7 @@ TEST_CASE("explain: the JSON has the same facts") {
 TEST_CASE("explain: no part of a request commands the terminal") {
     Question question = from("203.0.113.7", "/x\x9b?a=\x1b[2J", {"X-A: \x1b[2J"});
     question.method = "GET\x1b[2J\u202e";
-    const std::string text = explanation_text(explained(question));
+    const std::string text = doc_of(explained(question)).text();
     for (const char* hidden : {"\x1b", "\x9b", "\u202e"}) CHECK_FALSE(has(text, hidden));
 }
 
@@ -376,10 +378,10 @@ TEST_CASE("explain: a preflight of a route with cors is charged to the limit of 
     CHECK(told.policies[0].keys.at(0).identifiers == std::vector<std::string>{"ip:10.0.0.1"});
     REQUIRE(told.cost);
     CHECK(told.cost->units == 1);
-    CHECK(has(explanation_text(told), "a preflight needs no user"));
+    CHECK(has(doc_of(told).text(), "a preflight needs no user"));
     CHECK(told.need_of_user.why.empty());
     CHECK_FALSE(told.need_of_user.is_needed);
-    CHECK(json::parse(explanation_json(told)).at("preflight") == true);
+    CHECK(json::parse(doc_of(told).json_text()).at("preflight") == true);
     // With a credential it is none, and without cors nothing is one.
     question.fields.push_back("X-User-Id: alice");
     for (const std::string cors : {"{origins: [\"https://a.test\"]}}\n", "off}\n"}) {

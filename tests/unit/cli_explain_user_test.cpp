@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/doc.hpp"
 #include "cli/explain.hpp"
 #include "identity/key_source.hpp"
 #include "token_maker.hpp"
@@ -121,7 +122,7 @@ TEST_CASE("explain: without credentials, every method is absent") {
     CHECK_FALSE(told.user);
     CHECK(told.guess.empty());
     CHECK(told.refusal == 0);
-    CHECK(has(explanation_text(told), "no method found a user"));
+    CHECK(has(doc_of(told).text(), "no method found a user"));
 }
 
 TEST_CASE("explain: a good token names its user and tier, and is a guess until it is checked") {
@@ -139,7 +140,7 @@ TEST_CASE("explain: a good token names its user and tier, and is a guess until i
     REQUIRE(told.policies.size() == 1);
     CHECK(told.policies[0].name == "default");
     CHECK(told.identifiers == 2);
-    for (const std::string& text : {explanation_text(told), explanation_json(told)}) {
+    for (const std::string& text : {doc_of(told).text(), doc_of(told).json_text()}) {
         CHECK_FALSE(has(text, good));
         CHECK_FALSE(has(text, good.substr(good.rfind('.') + 1)));
         CHECK_FALSE(has(text, "the-key"));
@@ -154,14 +155,14 @@ TEST_CASE("explain: a bad token says why it is refused, and goes on without a us
     CHECK(told.refusal == 401);
     CHECK_FALSE(told.user);
     CHECK(told.policies.empty());
-    CHECK(has(explanation_text(told), "refused: token: expired"));
-    CHECK(has(explanation_text(told), "the credential was not accepted"));
+    CHECK(has(doc_of(told).text(), "refused: token: expired"));
+    CHECK(has(doc_of(told).text(), "the credential was not accepted"));
 
     told = explained({expired}, yaml("keys.json", "  on_invalid_credentials: anonymous\n"));
     CHECK(told.refusal == 0);
     CHECK(told.goes_on_anonymous);
     CHECK(told.identifiers == 1);
-    CHECK(has(explanation_text(told), "on_invalid_credentials: anonymous"));
+    CHECK(has(doc_of(told).text(), "on_invalid_credentials: anonymous"));
 
     told = explained({"Authorization: Bearer " + token("another", kHour)});
     CHECK(told.methods[0].fault == "token: no such key");
@@ -221,7 +222,7 @@ TEST_CASE("explain: an API key, a password, a cookie and a header, each by its o
     told = explained({"Cookie: session=hush"});
     REQUIRE(told.user);
     CHECK(told.user->name.starts_with("session:"));
-    CHECK_FALSE(has(explanation_text(told) + explanation_json(told), "hush"));
+    CHECK_FALSE(has(doc_of(told).text() + doc_of(told).json_text(), "hush"));
 
     const auto never = [](const auto&) { FAIL("not to be fetched"); };
     told = explained({"X-User-Id: dave"}, yaml(), never, "10.0.0.1");

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/keys_command.hpp"
+#include "cli/commands.hpp"
 #include "config/config.hpp"
 #include "identity/api_keys.hpp"
 #include "identity/user_methods.hpp"

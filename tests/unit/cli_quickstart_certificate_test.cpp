@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/quickstart_certificate.hpp"
+#include "cli/commands.hpp"
 #include "config/config.hpp"
 #include "tls/certificate.hpp"
 

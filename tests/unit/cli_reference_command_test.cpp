@@ -1,13 +1,18 @@
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/command_list.hpp"
 #include "cli/commands.hpp"
-#include "cli/reference_command.hpp"
+#include "telemetry/activity.hpp"
+#include "telemetry/log_line.hpp"
+#include "telemetry/metric.hpp"
 
 namespace tidegate::cli::reference_command_test {
 
@@ -51,5 +56,71 @@ TEST_CASE("reference: it is a command that help, completions and the manual do n
     app.parse("reference metrics --json");
     CHECK(command.app->parsed());
 }
+
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+    std::vector<std::string> lines;
+    for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = text.find('\n', begin);
+        REQUIRE(end != std::string::npos);
+        lines.push_back(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return lines;
+}
+
+// The first cell of each row, without its backquotes.
+std::vector<std::string> names_in(const std::string& table) {
+    std::vector<std::string> names;
+    const std::vector<std::string> lines = lines_of(table);
+    for (std::size_t i = 2; i < lines.size(); ++i) {
+        REQUIRE(lines[i].starts_with("| `"));
+        names.push_back(lines[i].substr(3, lines[i].find('`', 3) - 3));
+    }
+    return names;
+}
+
+TEST_CASE(
+    "reference_fields: each is a table of Markdown whose rows have as many cells as its head") {
+    for (const std::string& table : {log_fields_table(), denial_fields_table()}) {
+        const std::vector<std::string> lines = lines_of(table);
+        REQUIRE(lines.size() > 2);
+        CHECK(lines[1].starts_with("| --- |"));
+        const auto bars = std::count(lines[0].begin(), lines[0].end(), '|');
+        for (const std::string& line : lines) {
+            CAPTURE(line);
+            CHECK(line.starts_with("| "));
+            CHECK(line.ends_with("|"));
+            CHECK(std::count(line.begin(), line.end(), '|') == bars);
+        }
+    }
+}
+
+TEST_CASE("reference_fields: the fields of the access log are those of a line, in the same order") {
+    telemetry::RequestRecord record;
+    record.grpc_status = 0;
+    telemetry::LogLineFormatter formatter;
+    const auto line = nlohmann::ordered_json::parse(formatter.json(record));
+    std::vector<std::string> names;
+    for (const auto& [name, value] : line.items()) names.push_back(name);
+    CHECK(names_in(log_fields_table()) == names);
+}
+
+TEST_CASE(
+    "reference_fields: a field of the access log says where it is cut, and which span shows it") {
+    const std::string table = log_fields_table();
+    CHECK(table.find("| 256 | `decide`: `tidegate.limit` |\n") != std::string::npos);
+    CHECK(table.find("| 1024 | `request`: `url.path` |\n") != std::string::npos);
+    CHECK(table.find("| 128 each | `decide`: `tidegate.identifiers` |\n") != std::string::npos);
+}
+
+TEST_CASE("reference_fields: the fields of a denial have its id before them") {
+    std::vector<std::string> names{"id"};
+    for (const auto& field : telemetry::kDenialFields) names.emplace_back(field.name);
+    CHECK(names_in(denial_fields_table()) == names);
+}
+
+}  // namespace
 
 }  // namespace tidegate::cli::reference_command_test

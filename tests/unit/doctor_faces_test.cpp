@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "doctor/faces.hpp"
+#include "doctor/examinations.hpp"
 
 namespace tidegate::doctor::faces_test {
 namespace {

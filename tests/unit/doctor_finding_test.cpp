@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/doc.hpp"
 #include "doctor/finding.hpp"
 
 namespace tidegate::doctor::finding_test {
@@ -17,14 +18,14 @@ const Finding kWarning{Severity::warning, "a.d", "a name that is longer than all
 const Finding kFault{Severity::fault, "a.e", "listen", "gone", "start it"};
 
 int code(const std::vector<Finding>& findings) {
-    return exit_code(findings);
+    return doc_of(findings).exit_code;
 }
 
 }  // namespace
 
 TEST_CASE("report: a line a finding, aligned, with what to do under it") {
     const std::vector<Finding> all{kOk, kNote, kWarning, kFault};
-    CHECK(report_text(all) ==
+    CHECK(doc_of(all).text() ==
           "ok       redis a:1  reached\n"
           "note     redis a:1  seen\n"
           "         -> do it\n"
@@ -33,12 +34,12 @@ TEST_CASE("report: a line a finding, aligned, with what to do under it") {
           "fault    listen     gone\n"
           "         -> start it\n"
           "1 fault, 1 warning, 1 note, 1 ok\n");
-    CHECK(report_text({}) == "0 faults, 0 warnings, 0 notes, 0 ok\n");
+    CHECK(doc_of({}).text() == "0 faults, 0 warnings, 0 notes, 0 ok\n");
 }
 
 TEST_CASE("report: what a server says neither commands the terminal nor makes a line of its own") {
     const std::vector<Finding> all{{Severity::ok, "a.b", "\x1b[2J", "x\nfault  listen", "\u202e"}};
-    CHECK(report_text(all) ==
+    CHECK(doc_of(all).text() ==
           "ok       \\x1b[2J  x\\x0afault  listen\n"
           "         -> \\xe2\\x80\\xae\n"
           "0 faults, 0 warnings, 0 notes, 1 ok\n");
@@ -54,7 +55,7 @@ TEST_CASE("report: the worst finding is the exit code") {
 TEST_CASE("report: the object has all that is in the text, and takes any bytes") {
     Finding odd = kFault;
     odd.what = "\xff\x1b\"";
-    const auto object = nlohmann::json::parse(report_json(std::vector<Finding>{kOk, odd}));
+    const auto object = nlohmann::json::parse(doc_of(std::vector<Finding>{kOk, odd}).json_text());
     CHECK(object.at("faults") == 1);
     CHECK(object.at("warnings") == 0);
     CHECK(object.at("ok") == 1);

@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "certificates.hpp"
-#include "doctor/listeners.hpp"
+#include "doctor/examinations.hpp"
 #include "tls_server.hpp"
 
 namespace tidegate::doctor::listener_http_test {

@@ -8,7 +8,7 @@
 
 #include "app_tls_world.hpp"
 #include "certificates.hpp"
-#include "doctor/listeners.hpp"
+#include "doctor/examinations.hpp"
 #include "tls/certificate.hpp"
 #include "tls_server.hpp"
 

@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "doctor/redis_node.hpp"
+#include "doctor/redis.hpp"
 #include "fake_redis.hpp"
 #include "redis/cluster_map.hpp"
 #include "redis/request.hpp"

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "doctor/thresholds.hpp"
+#include "doctor/examinations.hpp"
 
 namespace tidegate::doctor::thresholds_test {
 

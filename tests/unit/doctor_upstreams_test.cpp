@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "doctor/upstreams.hpp"
+#include "doctor/examinations.hpp"
 
 namespace tidegate::doctor::upstreams_test {
 
