@@ -16,7 +16,7 @@
 
 namespace tidegate::admin {
 
-// What `/readyz` says.
+// The answer to `/readyz`.
 struct Readiness {
     bool ready = false;
     // {"status":"ready"|"starting"|"draining","store":{"kind":"redis","state":"up"|"down"},
@@ -24,7 +24,7 @@ struct Readiness {
     std::string body;
 };
 
-// What came of a reload.
+// The result of a reload.
 struct ReloadReport {
     bool ok = false;
     std::uint64_t generation = 0;            // that is in force now
@@ -34,16 +34,16 @@ struct ReloadReport {
 
 struct AdminAnswer;
 
-// The field of an answer with what the command that asked ends with.
+// The field that tells the command that asked which exit code to end with.
 inline constexpr std::string_view kExitCodeField = "X-Tidegate-Exit-Code";
 
-// What people ask about the counts of an identifier.
+// A request to show or to clear the counts of an identifier.
 struct CountsRequest {
     bool reset = false;      // clear the counts; else show them
     std::string identifier;  // as it was asked for
 };
 
-// What people ask about the clients that requests were counted for.
+// A request for one of the lists of clients that requests were counted for.
 struct ActivityRequest {
     using Kind = telemetry::ActivityKind;
     Kind kind = Kind::top_requests;
@@ -78,17 +78,18 @@ struct AdminAnswer {
     int status = 200;
     std::string_view content_type;
     std::string body;
-    // The same for people, who ask with `?format=text`; empty: there is none.
+    // The listener sends this instead where the query has `format=text`; empty: there is no text.
     std::string text{};
-    std::optional<int> exit_code{};  // what the command that asked ends with
+    std::optional<int> exit_code{};  // of the command that asked
     std::string_view allow;          // for 405
     std::string_view authenticate;   // for 401: WWW-Authenticate
     std::optional<std::int64_t> retry_after_seconds{};
     bool page = false;     // a file of the dashboard: sent with kPagePolicy
     bool metrics = false;  // the body is that of AdminSources::metrics
-    // Not null: the request is permitted, and awaiting this gives the answer.
+    // If this is set, the request is permitted, and awaiting the task gives the answer.
     std::function<Task<AdminAnswer>()> work{};
-    // Not empty: the listener logs it. Why Host or Origin kept it from doing what was asked for.
+    // If this is not empty, the listener logs it: why Host or Origin kept it from doing what was
+    // asked.
     std::string_view refusal{};
 };
 
@@ -99,9 +100,6 @@ struct AdminAnswer {
 // itself, and without a token a Host that is an address or `localhost`. What shows clients or
 // servers without a token asks for such a Host, too.
 AdminAnswer answer_to(const AdminRequest& request, const AdminSources& sources);
-
-// 200, or 409 when it was refused; JSON either way.
-AdminAnswer answer_to_reload(const ReloadReport& report);
 
 // An answer of problem details (RFC 9457). `detail` is a sentence; empty: none.
 AdminAnswer problem(int status, std::string_view detail = {},

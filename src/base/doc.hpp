@@ -1,7 +1,7 @@
-// What a command or the admin listener says: one tree for programs, and the same for people.
-//
-// The function that finds something out puts it into both at one place. Two writers make JSON and
-// text of a Doc; neither commands a terminal, whatever clients call themselves.
+// A Doc is an answer of a command or of the admin listener: a tree for programs, and facts, tables
+// and lines for people. The function that finds something out adds it to both at one place; two
+// writers make JSON and text of them. Lines and facts never command a terminal; cells of a table
+// are escaped_text().
 #pragma once
 
 #include <cstddef>

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "admin/answer.hpp"
+#include "admin/questions.hpp"
 #include "net/asio.hpp"
 
 namespace tidegate::admin::answer_test {
