@@ -12,7 +12,7 @@
 -- The fast path leaves a request to charge.lua, and has written nothing for it then, when a state has
 -- other limits than the request, when the clock was put back, and when a value is not a state.
 --
--- store/unroll.cpp expands this file when the program starts. A local is the cheapest place that Lua has
+-- store/scripts.cpp expands this file when the program starts. A local is the cheapest place that Lua has
 -- for a number, but locals have no index. So a branch is written out for each number of limits up to
 -- LIMITS, with locals of its own for each limit. A loop with tables serves policies with more limits.
 --   {{quota$, width$}}       one item for each limit: quota1, width1, quota2, width2, ...

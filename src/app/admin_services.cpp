@@ -13,7 +13,7 @@
 #include "admin/inspect_answer.hpp"
 #include "base/result.hpp"
 #include "proxy/metrics.hpp"
-#include "store/counts_script.hpp"
+#include "store/inspector.hpp"
 #include "telemetry/activity.hpp"
 #include "telemetry/log.hpp"
 

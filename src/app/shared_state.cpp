@@ -20,8 +20,8 @@
 #include "client/unserved_connections.hpp"
 #include "limit/charge.hpp"
 #include "net/transfer.hpp"
-#include "store/access_rights.hpp"
 #include "store/charge_script.hpp"
+#include "store/redis_store.hpp"
 #include "store/scripts.hpp"
 #include "telemetry/log.hpp"
 

@@ -18,10 +18,10 @@
 #include "redis/client.hpp"
 #include "redis/cluster.hpp"
 #include "redis/request.hpp"
-#include "store/freed_identifiers.hpp"
+#include "store/batch_queue.hpp"
+#include "store/deny_cache.hpp"
 #include "store/limiter.hpp"
 #include "store/memory_store.hpp"
-#include "store/shared_charges.hpp"
 #include "tls/tls_client.hpp"
 
 namespace tidegate::app {

@@ -20,9 +20,9 @@
 #include "redis/request.hpp"
 #include "redis/resp.hpp"
 #include "redis/sentinel.hpp"
-#include "store/access_rights.hpp"
 #include "store/charge_script.hpp"
 #include "store/heartbeat.hpp"
+#include "store/redis_store.hpp"
 #include "store/scripts.hpp"
 
 namespace tidegate::doctor {

@@ -19,8 +19,8 @@
 #include "net/task.hpp"
 #include "proxy/exchange.hpp"
 #include "proxy/worker_context.hpp"
-#include "store/reservation.hpp"
-#include "store/settled_ids.hpp"
+#include "store/cross_slot_charge.hpp"
+#include "store/settlement.hpp"
 
 namespace tidegate::faces {
 

@@ -2,16 +2,34 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <utility>
 
-#include "store/batch.hpp"
+#include <boost/asio/post.hpp>
+#include <boost/container_hash/hash.hpp>
+
 #include "store/charge_script.hpp"
+#include "store/scripts.hpp"
 
 namespace tidegate::store {
 
 namespace {
 
+using limit::ChargeItem;
 using Outcome = LentCharge::Outcome;
+
+bool is_same_policy(const ChargeItem& left, const ChargeItem& right) {
+    return left.policy == right.policy && left.tier == right.tier;
+}
+
+bool is_same(const ChargeItem& left, const ChargeItem& right) {
+    return is_same_policy(left, right) && left.identifier == right.identifier;
+}
+
+template <class Equal>
+bool are_equal(const limit::Charge& a, const limit::Charge& b, Equal equal) {
+    return std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(), equal);
+}
 
 // With so many different charges, none waits for the end of its turn: Redis may begin meanwhile.
 constexpr std::size_t kWaitingMax = 16;
@@ -31,6 +49,151 @@ bool are_needed_together(SteadyTime a, SteadyTime b) {
 }
 
 }  // namespace
+
+std::size_t hash_of(std::span<const ChargeItem> items) {
+    std::size_t hash = items.size();
+    for (const ChargeItem& item : items) {
+        boost::hash_combine(hash, std::hash<std::string_view>{}(item.identifier));
+    }
+    return hash;
+}
+
+void Batch::begin(const limit::Charge& charge, limit::Verdict& verdict, std::size_t hash) {
+    is_mixed_ = false;
+    hash_ = hash;
+    charges_.assign(1, charge);
+    verdicts_.assign(1, &verdict);
+}
+
+bool Batch::add(const limit::Charge& charge, limit::Verdict& verdict, std::size_t hash,
+                bool may_mix) {
+    if (!is_mixed_ && hash == hash_ && are_equal(charges_[0], charge, is_same)) {
+        if (charges_.size() == kBatchMax) return false;
+    } else if (can_be_mixed_with(charge, may_mix)) {
+        is_mixed_ = true;
+    } else {
+        return false;
+    }
+    charges_.push_back(charge);
+    verdicts_.push_back(&verdict);
+    return true;
+}
+
+bool Batch::can_be_mixed_with(const limit::Charge& charge, bool may_mix) const {
+    const bool can_begin = may_mix && charges_.size() == 1;
+    if (!is_mixed_ && !(can_begin && can_mix(charges_[0]))) return false;
+    return charges_.size() < kMixedMax && charge.cost > 0 &&
+           are_equal(charges_[0], charge, is_same_policy);
+}
+
+void Batch::append_command(std::string_view prefix, std::optional<limit::Micros> clock,
+                           std::string& out) const {
+    const auto append = is_mixed_ ? append_mixed_command : append_charge_command;
+    append(charges_, prefix, clock, out);
+}
+
+const redis::Script& Batch::script() const {
+    return is_mixed_ || charges_.size() == 1 ? charge_script(charges_[0]) : charge_script({});
+}
+
+std::span<const Mixed> Batch::read_reply(std::string_view reply) {
+    answers_.assign(charges_.size(), Mixed::decided);
+    const bool is_reply = is_mixed_ ? read_mixed_reply(reply, charges_, verdicts_, answers_)
+                                    : read_charge_reply(reply, charges_, verdicts_);
+    return is_reply ? answers_ : reject_reply();
+}
+
+std::span<const Mixed> Batch::reject_reply() {
+    answers_.assign(charges_.size(), Mixed::unreadable);
+    return answers_;
+}
+
+void LentCharge::fill(LimitDecision& asking, std::size_t hash_of_items) {
+    decision = &asking;
+    items = asking.items;
+    identifiers.clear();
+    for (const limit::ChargeItem& item : items) identifiers += item.identifier;
+    std::string_view rest = identifiers;
+    for (limit::ChargeItem& item : items) {
+        const std::size_t size = item.identifier.size();
+        item.identifier = rest.substr(0, size);
+        rest.remove_prefix(size);
+    }
+    cost = asking.cost;
+    hash = hash_of_items;
+    asked = asking.store_state.asked;
+}
+
+void ChargeInbox::give(LentCharge& lent) {
+    bool is_first = false;
+    {
+        const std::scoped_lock lock(mutex_);
+        is_first = mail_.empty();
+        mail_.push_back(&lent);
+    }
+    if (is_first) asio::post(executor_, [this] { on_mail_(); });
+}
+
+void ChargeInbox::take(std::vector<LentCharge*>& out) {
+    const std::scoped_lock lock(mutex_);
+    out.insert(out.end(), mail_.begin(), mail_.end());
+    mail_.clear();
+}
+
+SharedCharges::Era SharedCharges::begin_command(SteadyTime now) {
+    const std::scoped_lock lock(mutex_);
+    under_way_.fetch_add(1, std::memory_order_relaxed);
+    charges_.fetch_add(1, std::memory_order_relaxed);
+    note_progress(now);
+    return era_;
+}
+
+void SharedCharges::grow_command(Era begun, int charges) {
+    const std::scoped_lock lock(mutex_);
+    if (begun == era_) charges_.fetch_add(charges, std::memory_order_relaxed);
+}
+
+// Counted down under the lock: a charge that is added meanwhile either sees it or is seen here.
+void SharedCharges::end_command(Era begun, int charges, SteadyTime now, List& due) {
+    const std::scoped_lock lock(mutex_);
+    note_progress(now);
+    if (begun == era_) {
+        under_way_.fetch_sub(1, std::memory_order_relaxed);
+        charges_.fetch_sub(charges, std::memory_order_relaxed);
+    }
+    const bool is_late = !waiting_.empty() && now - waiting_.front()->asked >= kStall;
+    if (is_late || !is_busy()) take_all(due);
+}
+
+void SharedCharges::add(LentCharge& lent, SteadyTime now, List& due) {
+    const std::scoped_lock lock(mutex_);
+    waiting_.push_back(&lent);
+    if (is_busy() && now >= stalls_at_) {
+        ++era_;
+        under_way_.store(0, std::memory_order_relaxed);
+        charges_.store(0, std::memory_order_relaxed);
+    }
+    if (waiting_.size() >= kMixedMax || !is_busy()) take_all(due);
+}
+
+void SharedCharges::take_back(const ChargeInbox& inbox, SteadyTime time, List& out) {
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(waiting_, [&](LentCharge* lent) {
+        const bool is_due = lent->inbox == &inbox && lent->asked < time;
+        if (is_due) out.push_back(lent);
+        return is_due;
+    });
+}
+
+// Charges that have waited are older than the progress before them.
+void SharedCharges::note_progress(SteadyTime now) {
+    stalls_at_ = std::max(stalls_at_, now + kStall);
+}
+
+void SharedCharges::take_all(List& due) {
+    due.insert(due.end(), waiting_.begin(), waiting_.end());
+    waiting_.clear();
+}
 
 // One question in a command: a decision of this thread, or a charge that another thread has lent.
 struct BatchQueue::Entry {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 namespace tidegate::store {
+
 namespace {
 
 using limit::Micros;
@@ -58,6 +59,14 @@ void age(Micros passed, limit::Verdict& verdict) {
         if (one.next_unit != limit::kNever) {
             one.next_unit = std::max(Micros{0}, one.next_unit - passed);
         }
+    }
+}
+
+// Workers add at the same time: the later time stays.
+void raise_to(std::atomic<std::int64_t>& number, std::int64_t to) {
+    std::int64_t known = number.load(std::memory_order_relaxed);
+    while (known < to && !number.compare_exchange_weak(known, to, std::memory_order_release,
+                                                       std::memory_order_relaxed)) {
     }
 }
 
@@ -131,6 +140,21 @@ void DenyCache::clear(SteadyTime now) {
 void DenyCache::restart(const Options& options, SteadyTime now) {
     options_ = options;
     clear(now);
+}
+
+void FreedIdentifiers::add(std::string_view identifier, Time now) {
+    raise_to(places_[place_of(identifier)], number(now));
+    raise_to(newest_, number(now));
+}
+
+std::size_t FreedIdentifiers::place_of(std::string_view identifier) {
+    return std::hash<std::string_view>{}(identifier) % kPlaces;
+}
+
+bool FreedIdentifiers::look(std::span<const limit::ChargeItem> items, Time since) const {
+    return std::any_of(items.begin(), items.end(), [&](const limit::ChargeItem& item) {
+        return places_[place_of(item.identifier)].load(std::memory_order_acquire) >= number(since);
+    });
 }
 
 }  // namespace tidegate::store

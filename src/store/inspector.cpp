@@ -2,17 +2,112 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
+#include "limit/window.hpp"
 #include "net/deadline.hpp"
-#include "store/counts_script.hpp"
+#include "store/charge_script.hpp"
+#include "store/resp.hpp"
 #include "store/scripts.hpp"
 
 namespace tidegate::store {
+
 namespace {
 
 using limit::ChargeItem;
+using limit::Limit;
+
+// The four numbers of a limit; see lua/inspect.lua.
+struct Stood {
+    std::int64_t first;
+    std::int64_t second;
+    std::int64_t third;
+    std::int64_t fourth;
+};
+
+bool is_possible(const Limit& limit, const Stood& stood) {
+    if (stood.first < 0 || stood.second < 0) return false;
+    if (limit.is_bucket()) return stood.first < limit.quota;
+    return limit.is_schedule() || stood.first <= limit::kQuotaMax;
+}
+
+LimitCount count_of(const Limit& limit, const Stood& stood, Micros now) {
+    if (limit.is_bucket()) {
+        const limit::Flow flow(limit);
+        limit::Bucket bucket;
+        bucket.parts_of = static_cast<std::uint32_t>(limit.quota);
+        bucket.parts = stood.first;
+        bucket.tat_us = stood.second;
+        return count_of_bucket(flow, limit::backlog_at(bucket, flow, now));
+    }
+    if (limit.is_concurrency()) {
+        return count_of_slots(stood.first, limit.quota);
+    }
+    return count_of_window(
+        {stood.first, Micros{stood.second}, Micros{stood.third}, Micros{stood.fourth}}, limit.quota,
+        now);
+}
+
+bool read_item(ReplyReader& reader, const ChargeItem& item, Micros now, ItemCounts& counts) {
+    for (const Limit& limit : item.limits()) {
+        Stood stood{};
+        for (std::int64_t* number : {&stood.first, &stood.second, &stood.third, &stood.fourth}) {
+            *number = reader.number();
+        }
+        if (!reader.ok() || !is_possible(limit, stood)) return false;
+        // That of a schedule is made of its moments, which come later.
+        counts.limits.push_back(limit.is_schedule() ? LimitCount{} : count_of(limit, stood, now));
+    }
+    const std::uint8_t others = reader.byte();
+    for (std::uint8_t i = 0; i < others; ++i) {
+        const auto id = reader.packed<std::uint32_t>();
+        const Micros all_free = Micros{reader.number()} - now;
+        if (all_free > Micros{0}) counts.others.push_back({id, all_free});
+    }
+    return reader.ok();
+}
+
+// The moments of all schedules come behind everything else, in the order of items and limits.
+bool read_schedules(ReplyReader& reader, std::span<const ChargeItem> items, Micros now,
+                    std::span<ItemCounts> counts) {
+    for (std::size_t i = 0; i < items.size(); ++i) {
+        const auto limits = items[i].limits();
+        for (std::size_t k = 0; k < limits.size(); ++k) {
+            if (!limits[k].is_schedule()) continue;
+            ScheduleReply reply;
+            if (!read_moments(reader, reply)) return false;
+            counts[i].limits[k] = count_of_schedule(reply.moments, reply.are_all, limits[k],
+                                                    limits[k].quota, reply.asked_for, now);
+        }
+    }
+    return true;
+}
+
+// One for each policy, in the order in which they come.
+std::vector<const ChargeItem*> states_of(std::span<const ChargeItem> items) {
+    std::vector<const ChargeItem*> states;
+    for (const ChargeItem& item : items) {
+        if (states.empty() || states.back()->policy != item.policy) states.push_back(&item);
+    }
+    return states;
+}
+
+// Sorted sets of moments: the item, and the limit.
+std::vector<std::pair<const ChargeItem*, const Limit*>> schedules_of(
+    std::span<const ChargeItem> items) {
+    std::vector<std::pair<const ChargeItem*, const Limit*>> schedules;
+    for (const ChargeItem& item : items) {
+        for (const Limit& limit : item.limits()) {
+            if (limit.is_schedule()) schedules.emplace_back(&item, &limit);
+        }
+    }
+    return schedules;
+}
 
 constexpr EnumTexts<redis::Failure> kFailures(
     {{redis::Failure::timeout, "Redis did not answer in time."},
@@ -26,6 +121,66 @@ constexpr EnumTexts<redis::Failure> kFailures(
 constexpr const char* kNotUnderstood = "Redis sent a reply that Tidegate cannot read.";
 
 }  // namespace
+
+void append_counts_command(std::span<const ChargeItem> items, std::string_view prefix,
+                           std::optional<Micros> clock, std::string& out) {
+    assert(!items.empty() && items.size() <= kItemsCountedMax);
+    const std::size_t keys = reading_keys(items);
+    append_length('*', 5 + keys + (clock ? 1 : 0), out);
+    append_string("EVALSHA", out);
+    append_string(inspect_script().sha1, out);
+    append_reading(items, keys, 0, prefix, clock, out);
+    append_string("", out);
+    if (clock) append_number(static_cast<std::uint64_t>(clock->count()), out);
+}
+
+bool read_counts_reply(std::string_view reply, std::span<const ChargeItem> items, Counts& counts) {
+    ReplyReader reader(reply);
+    const Micros now{reader.number()};
+    if (!reader.ok() || now < Micros{0} || now > limit::kNowMax) return false;
+    counts.now = now;
+    const std::size_t first = counts.items.size();
+    for (const ChargeItem& item : items) {
+        if (!read_item(reader, item, now, counts.items.emplace_back())) return false;
+    }
+    return read_schedules(reader, items, now, std::span(counts.items).subspan(first)) &&
+           reader.at_end();
+}
+
+void append_forget_command(std::span<const ChargeItem> items, std::string_view prefix,
+                           std::string& out) {
+    assert(!items.empty() && items.size() <= kItemsCountedMax);
+    const auto states = states_of(items);
+    const auto schedules = schedules_of(items);
+    append_length('*', 3 + states.size() + schedules.size(), out);
+    append_string("EVALSHA", out);
+    append_string(forget_script().sha1, out);
+    append_number(states.size() + schedules.size(), out);
+    for (const ChargeItem* item : states) append_state_key(*item, prefix, out);
+    for (const auto& [item, limit] : schedules) append_set_key(*item, *limit, prefix, out);
+}
+
+std::optional<std::vector<bool>> read_forget_reply(std::string_view reply,
+                                                   std::span<const ChargeItem> items) {
+    const auto states = states_of(items);
+    const auto schedules = schedules_of(items);
+    if (reply.size() != states.size() + schedules.size()) return std::nullopt;
+    if (reply.find_first_not_of("01") != std::string_view::npos) return std::nullopt;
+    std::vector<bool> forgotten;
+    auto of_states = reply.begin();
+    auto of_schedules = of_states + static_cast<std::ptrdiff_t>(states.size());
+    for (std::size_t i = 0; i < items.size();) {
+        const limit::Policy* const policy = items[i].policy;
+        bool any = *of_states++ == '1';
+        for (; i < items.size() && items[i].policy == policy; ++i) {
+            for (const Limit& limit : items[i].limits()) {
+                if (limit.is_schedule() && *of_schedules++ == '1') any = true;
+            }
+        }
+        forgotten.resize(i, any);
+    }
+    return forgotten;
+}
 
 // A command, and what its replies have brought so far.
 struct Inspector::Count {

@@ -14,7 +14,7 @@
 #include "limit/charge.hpp"
 #include "limit/gcra.hpp"
 #include "store/memory_store_record.hpp"
-#include "store/memory_store_state.hpp"
+#include "store/memory_store_shard.hpp"
 
 namespace tidegate::store {
 

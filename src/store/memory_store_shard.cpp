@@ -6,7 +6,14 @@
 #include <utility>
 
 namespace tidegate::store {
+
 namespace {
+
+constexpr std::size_t kLooked = 8;      // states of each kind
+constexpr std::size_t kStepsMost = 64;  // of each kind, past states that may not go
+constexpr std::size_t kFurtherStepsMost = 4 * kStepsMost;  // if none of those may go
+
+constexpr std::size_t kBucketsAtFirst = 32;
 
 // A new name looks at so many buckets for expired ones: at capacity, and before the table grows.
 // That is more than it grows by, so names that expired make room instead.
@@ -16,6 +23,161 @@ constexpr std::size_t kSweepStepsToGrow = 3;
 constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();  // any number of names
 
 }  // namespace
+
+std::size_t State::find(const limit::Limit& limit, std::size_t hint) const {
+    if (hint < records.size() && records[hint].counts(limit)) return hint;
+    const auto found = std::find_if(records.begin(), records.end(),
+                                    [&](const Record& record) { return record.counts(limit); });
+    return static_cast<std::size_t>(found - records.begin());
+}
+
+bool State::may_go() const {
+    return !pinned && std::none_of(records.begin(), records.end(),
+                                   [](const Record& record) { return record.holds_slots(); });
+}
+
+bool State::has_expired(const limit::Now& now) const {
+    const std::int64_t now_us = now.steady.count();
+    return expires_us <= now_us && may_go() &&
+           std::none_of(records.begin(), records.end(),
+                        [&](const Record& record) { return record.ends_us(now) > now_us; });
+}
+
+double State::weight(const limit::Now& now) const {
+    double heaviest = 0;
+    for (const Record& record : records) heaviest = std::max(heaviest, record.weight(now));
+    return heaviest;
+}
+
+bool is_called(const State& state, const StateName& name) {
+    const std::string_view whole = state.name;
+    return whole.size() == name.policy.size() + 1 + name.identifier.size() &&
+           whole.starts_with(name.policy) && whole[name.policy.size()] == '\0' &&
+           whole.ends_with(name.identifier);
+}
+
+void PolicyNames::add(State& state) {
+    state.settled = false;
+    state.older = newest_;
+    state.newer = nullptr;
+    (newest_ != nullptr ? newest_->newer : oldest_) = &state;
+    newest_ = &state;
+    if (mark_ == nullptr) mark_ = &state;
+    ++size_;
+    ++fresh_;
+    move_mark();
+}
+
+void PolicyNames::remove(State& state) {
+    if (mark_ == &state) mark_ = state.newer;
+    if (hand_ == &state) hand_ = state.newer;
+    if (further_ == &state) further_ = state.newer;
+    (state.older != nullptr ? state.older->newer : oldest_) = state.newer;
+    (state.newer != nullptr ? state.newer->older : newest_) = state.older;
+    --size_;
+    if (!state.settled) --fresh_;
+    move_mark();
+}
+
+// By a step or two: a name came or went.
+void PolicyNames::move_mark() {
+    const std::size_t fresh = std::max<std::size_t>(size_ / 4, std::min<std::size_t>(size_, 1));
+    for (; fresh_ > fresh; --fresh_) {
+        mark_->settled = true;
+        mark_ = mark_->newer;
+    }
+    for (; fresh_ < fresh; ++fresh_) {
+        mark_ = mark_ != nullptr ? mark_->older : newest_;
+        mark_->settled = false;
+    }
+}
+
+PolicyNames::Choice PolicyNames::choose(const limit::Now& now) {
+    Choice choice;
+    if (hand_ == nullptr || !hand_->settled) hand_ = oldest_;
+    if (hand_ != nullptr && hand_->settled) {
+        std::size_t steps = kStepsMost;
+        hand_ = look_from(hand_, mark_, kLooked, steps, now, choice);
+    }
+    // Half of those that have not settled have to stay.
+    std::size_t steps = kStepsMost;
+    look_from(mark_, nullptr, std::min(kLooked, (fresh_ + 1) / 2), steps, now, choice);
+    if (choice.state == nullptr) look_on(now, choice);
+    if (!decides()) choice.weight = 0;
+    return choice;
+}
+
+// To the newest, and then from the oldest.
+void PolicyNames::look_on(const limit::Now& now, Choice& choice) {
+    std::size_t steps = std::min(kFurtherStepsMost, size_);
+    while (choice.state == nullptr && steps > 0) {
+        if (further_ == nullptr) further_ = oldest_;
+        further_ = look_from(further_, nullptr, kLooked, steps, now, choice);
+    }
+}
+
+// Looks at up to `most` states that may go, from `from` towards `end`, for a better choice, and
+// takes what it goes from `steps`, which bounds it. Returns where it stopped.
+State* PolicyNames::look_from(State* from, const State* end, std::size_t most, std::size_t& steps,
+                              const limit::Now& now, Choice& choice) {
+    for (; from != end && most > 0 && steps > 0; --steps) {
+        State& state = *from;
+        from = state.newer;
+        if (!state.may_go()) continue;
+        --most;
+        const double weight = state.weight(now);
+        // It is newer than those before it.
+        if (choice.state != nullptr && weight > choice.weight) continue;
+        choice = {&state, weight};
+    }
+    return from;
+}
+
+StateTable::StateTable() : buckets_(kBucketsAtFirst) {
+    segments_.push_back(std::make_unique<std::array<Bucket, kSegment>>());
+}
+
+State* StateTable::find(const StateName& name) const {
+    State* state = first(bucket_of(name.hash));
+    while (state != nullptr && (state->hash != name.hash || !is_called(*state, name))) {
+        state = state->next.get();
+    }
+    return state;
+}
+
+void StateTable::insert(std::unique_ptr<State> state) {
+    while (grows_next()) add_bucket();
+    Bucket& bucket = bucket_at(bucket_of(state->hash));
+    state->next = std::move(bucket);
+    bucket = std::move(state);
+    ++states_;
+}
+
+void StateTable::erase(const State& state) {
+    Bucket* place = &bucket_at(bucket_of(state.hash));
+    while (place->get() != &state) place = &(*place)->next;
+    // In this order: the state must not go while the next one is still its own.
+    const Bucket gone = std::exchange(*place, std::move((*place)->next));
+    --states_;
+}
+
+void StateTable::add_bucket() {
+    if (buckets_ % kSegment == 0) {
+        segments_.push_back(std::make_unique<std::array<Bucket, kSegment>>());
+    }
+    Bucket* place = &bucket_at(buckets_ - std::bit_floor(buckets_));
+    Bucket* const made = &bucket_at(buckets_);
+    const std::size_t added = buckets_++;
+    while (*place) {
+        if (bucket_of((*place)->hash) != added) {
+            place = &(*place)->next;
+            continue;
+        }
+        Bucket moved = std::exchange(*place, std::move((*place)->next));
+        moved->next = std::move(*made);
+        *made = std::move(moved);
+    }
+}
 
 void Shard::set_policies(PolicyHashes policies) {
     configured_ = std::move(policies);

@@ -1,19 +1,161 @@
-// A part of the in-process store: a bounded table of states under one mutex.
+// What the in-process store counts for one identifier under one policy.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <vector>
 
-#include "store/memory_store_names.hpp"
-#include "store/memory_store_state.hpp"
-#include "store/memory_store_table.hpp"
+#include "limit/limit.hpp"
+#include "store/memory_store_record.hpp"
 
 namespace tidegate::store {
+
+// Not thread-safe: the caller holds the mutex of the shard.
+struct State {
+    std::string name;        // policy, a zero byte, identifier
+    std::uint64_t hash = 0;  // of the name
+    // No record holds anything from then on, but slots; as the clocks differed when units were
+    // taken.
+    std::int64_t expires_us = 0;
+    std::uint64_t generation = 0;  // another each time a state of this name is made; never 0
+    std::vector<Record> records;   // by limit id, in any order
+
+    std::unique_ptr<State> next;  // in its bucket of the table
+    State* older = nullptr;       // by age, among the names of its policy in this shard
+    State* newer = nullptr;
+    std::uint32_t policy = 0;  // whose name it is: a position among the policies of the shard
+    bool settled = false;      // of the oldest three quarters of the names of its policy
+    bool pinned = false;       // part of the charge being decided: must not go
+
+    // The record that counts `limit`, looked for at `hint` first; records.size() if there is none.
+    std::size_t find(const limit::Limit& limit, std::size_t hint) const;
+    // Whether it may be forgotten though it has not expired. A slot is a request that an upstream
+    // may still be at work on: if it were forgotten, another request would take its place.
+    bool may_go() const;
+    // A wall clock that was set back makes periods and moments last longer than expires_us says.
+    bool has_expired(const limit::Now& now) const;
+    // How much is lost if it is forgotten: the heaviest of its records.
+    double weight(const limit::Now& now) const;
+};
+
+// Names a state: hash of policy and identifier under the store's secret, that of the policy alone,
+// and the two.
+struct StateName {
+    std::uint64_t hash;
+    std::uint64_t policy_hash;
+    std::string_view policy;
+    std::string_view identifier;
+    bool shadow = false;  // the policy is in shadow
+};
+
+bool is_called(const State& state, const StateName& name);
+
+// The names of one policy in a shard, by age, and which of them goes when there is no room.
+
+// The newest quarter of the names passes through; the older ones have settled. The choice is among
+// some that have settled and those about to settle: the lightest of them, of equal ones the newest.
+// So
+// * a name stays until an eighth of the policy's names is newer than it, whatever they hold;
+// * one that has settled goes only if it is lighter than those about to settle: a flood of names
+// that
+//   hold no more than it does pushes out itself.
+//
+// Not thread-safe: the caller holds the mutex of the shard, and owns the states.
+class PolicyNames {
+  public:
+    struct Choice {
+        State* state = nullptr;  // null: none may go
+        // Against names of other policies. 0 for a policy in shadow or without a share: its counts
+        // decide nothing.
+        double weight = 0;
+    };
+
+    explicit PolicyNames(std::uint64_t policy) : policy_(policy) {}
+
+    std::uint64_t policy() const { return policy_; }
+    std::size_t size() const { return size_; }
+    bool has_share() const { return has_share_; }
+    bool decides() const { return has_share_ && !shadow_; }
+    void set_share(bool has_share) { has_share_ = has_share; }
+    void set_shadow(bool shadow) { shadow_ = shadow; }
+
+    // Adds a state as the newest.
+    void add(State& state);
+    void remove(State& state);
+    // Looks at a bounded number of states, at others each time. Where those it looks at first may
+    // not go, it looks on, from where the last such look ended: in the end past any number of them.
+    Choice choose(const limit::Now& now);
+
+  private:
+    State* look_from(State* from, const State* end, std::size_t most, std::size_t& steps,
+                     const limit::Now& now, Choice& choice);
+    void look_on(const limit::Now& now, Choice& choice);
+    void move_mark();
+
+    std::uint64_t policy_;  // hash of its name
+    State* oldest_ = nullptr;
+    State* newest_ = nullptr;
+    State* mark_ = nullptr;  // the oldest that has not settled; null if there are none
+    State* hand_ =
+        nullptr;  // where looking at those that have settled goes on; null: at the oldest
+    State* further_ = nullptr;  // where looking on goes on, past names of all ages; null: likewise
+    std::size_t size_ = 0;
+    std::size_t fresh_ = 0;  // how many have not settled
+    bool has_share_ = true;  // the configuration has the policy
+    bool shadow_ = false;
+};
+
+// The states of a shard by name: a hash table that grows by a bucket or two with each name, so that
+// no name waits while all the others move. (Linear hashing: bucket `n` takes its states from bucket
+// `n - bit_floor(n)`.)
+
+// Owns the states. Not thread-safe: the caller holds the mutex of the shard.
+class StateTable {
+  public:
+    StateTable();
+
+    // Null if there is no state of that name.
+    State* find(const StateName& name) const;
+    // Requires that there is no state of that name.
+    void insert(std::unique_ptr<State> state);
+    void erase(const State& state);
+
+    // Whether the next insert() adds buckets: one state for two buckets at most, so that few names
+    // are looked for behind another.
+    bool grows_next() const { return (states_ + 1) * 2 > buckets_; }
+    std::size_t buckets() const { return buckets_; }
+    // The first state of a bucket; State::next leads to the others. Requires bucket < buckets().
+    State* first(std::size_t bucket) const { return bucket_at(bucket).get(); }
+
+  private:
+    using Bucket = std::unique_ptr<State>;
+    static constexpr std::size_t kSegment = 128;  // buckets that are allocated together
+
+    Bucket& bucket_at(std::size_t bucket) const {
+        return (*segments_[bucket / kSegment])[bucket % kSegment];
+    }
+    // The low bits of a hash choose the shard.
+    std::size_t bucket_of(std::uint64_t hash) const {
+        const std::size_t low = std::bit_floor(buckets_);
+        const std::size_t bucket = (hash >> 8) & (2 * low - 1);
+        return bucket < buckets_ ? bucket : bucket & (low - 1);
+    }
+    void add_bucket();
+
+    std::vector<std::unique_ptr<std::array<Bucket, kSegment>>> segments_;
+    std::size_t buckets_ = 0;
+    std::size_t states_ = 0;
+};
+
+// A part of the in-process store: a bounded table of states under one mutex.
 
 // Not thread-safe but for mutex(), size() and evictions(): the caller holds the mutex. Whatever is
 // called takes some microseconds at most, however many states there are; insert() takes longer

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "limit/charge.hpp"
 #include "redis/cluster.hpp"
@@ -33,5 +34,11 @@ struct RedisStore {
     void send_and_forget(std::string command, const redis::Script* script,
                          std::uint16_t slot) const;
 };
+
+// What Tidegate's user must be allowed in Redis.
+
+// The rights as ACL SETUSER takes them, without a name and a password: every command that is sent
+// or called by a script, on keys with this prefix, and nothing else.
+std::string access_rights(std::string_view key_prefix);
 
 }  // namespace tidegate::store

@@ -1,14 +1,51 @@
-// Gives back what requests took: units of their limits and slots of concurrency, in Redis or in
-// process. Nothing waits for it; each command is sent once, and what Redis does not get stays taken
-// until it expires.
+// Giving back what a charge took, and keeping what it holds, in the words of lua/give_back.lua,
+// lua/renew.lua, lua/hold.lua and ZREM. Pure.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <boost/intrusive/list.hpp>
+
 #include "limit/charge.hpp"
+#include "store/limit_decision.hpp"
 #include "store/local_report.hpp"
 #include "store/memory_store.hpp"
 #include "store/redis_store.hpp"
 
 namespace tidegate::store {
+
+// Appends the whole command that gives back what `refund` is about. False, with nothing appended,
+// if that is nothing. `clock` as in append_charge_command().
+bool append_refund_command(const limit::Refund& refund, std::string_view prefix,
+                           std::optional<limit::Micros> clock, std::string& out);
+
+// Its parts, for a command that does more. The number of its keys, 0 if nothing is given back; the
+// keys; and ARGV[1] of lua/give_back.lua.
+std::size_t refund_keys(const limit::Refund& refund);
+void append_refund_keys(const limit::Refund& refund, std::string_view prefix, std::string& out);
+void append_refund_argument(const limit::Refund& refund, std::string& out);
+
+// A command for each slot that `charge` may hold. Idempotent, so they may be sent again.
+std::vector<std::string> release_commands(const limit::Charge& charge, std::string_view prefix);
+
+// Appends the whole command that renews the slots of `charge`. False if it has none. Idempotent.
+bool append_renew_command(const limit::Charge& charge, std::string_view prefix,
+                          std::optional<limit::Micros> clock, std::string& out);
+
+// Appends the whole command that keeps the slots of `charge`, whose request has ended, for `hold`
+// from now on. False if it has none. Idempotent.
+bool append_hold_command(const limit::Charge& charge, std::string_view prefix, limit::Micros hold,
+                         std::optional<limit::Micros> clock, std::string& out);
+
+// Gives back what requests took: units of their limits and slots of concurrency, in Redis or in
+// process. Nothing waits for it; each command is sent once, and what Redis does not get stays taken
+// until it expires.
 
 // Where an admitted charge was taken.
 struct Admission {
@@ -37,6 +74,37 @@ class Refunds {
     const RedisStore& redis_;
     MemoryStore& memory_;
     LocalReport& local_report_;
+};
+
+// Keeps slots of concurrency in Redis while requests hold them: each slot is a lease that ends by
+// itself unless it is renewed. One a worker, on its thread.
+
+class LeaseRenewal {
+  public:
+    explicit LeaseRenewal(const RedisStore& redis) : redis_(redis) {}
+
+    // Redis has admitted the decision: renews its leases, if it holds slots, until settle() unlinks
+    // it or it is destroyed.
+    void add(LimitDecision& decision);
+
+    // Redis may have taken slots for this charge, but the answer came too late or not at all: gives
+    // them up with the next renew(), when the charge has been carried out or never will be.
+    void release_later(const LimitDecision& decision, const limit::Charge& charge);
+
+    // Sends what is due. Call about once a second.
+    void renew(SteadyTime now);
+
+  private:
+    using Holders =
+        boost::intrusive::list<LimitDecision, boost::intrusive::constant_time_size<false>>;
+    struct Release {
+        std::string command;
+        std::uint16_t slot;
+    };
+
+    const RedisStore& redis_;
+    Holders holders_;
+    std::vector<Release> releases_;
 };
 
 }  // namespace tidegate::store

@@ -1,6 +1,9 @@
 // The scripts that run in Redis, made of the files of lua/ when they are first needed. Any thread.
 #pragma once
 
+#include <cstddef>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "limit/charge.hpp"
@@ -24,5 +27,11 @@ const redis::Script& forget_script();
 
 // All scripts that the program may load into a Redis.
 std::vector<const redis::Script*> all_scripts();
+
+// Expands lua/fast_path.lua, which says how its template is written. Pure.
+
+// Writes the branch of `text` once for each number of limits from 1 to `most`, and `window` once
+// for each limit of a branch. Drops lines that are comments.
+std::string unroll(std::string_view text, std::string_view window, std::size_t most);
 
 }  // namespace tidegate::store

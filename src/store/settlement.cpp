@@ -1,6 +1,7 @@
 #include "store/settlement.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <charconv>
 #include <memory>
 #include <span>
@@ -10,14 +11,102 @@
 
 #include "redis/awaited_command.hpp"
 #include "redis/cluster_map.hpp"
+#include "store/charge_script.hpp"
+#include "store/cross_slot_charge.hpp"
+#include "store/refund.hpp"
+#include "store/resp.hpp"
 #include "store/scripts.hpp"
-#include "store/settle_script.hpp"
 
 namespace tidegate::store {
 
 namespace {
 
+using limit::Limit;
+using limit::Micros;
 using redis::AwaitedCommand;
+
+const limit::Tier* tier_of(const limit::Policy& policy, std::string_view name) {
+    const auto found = std::find_if(policy.tiers.begin(), policy.tiers.end(),
+                                    [&](const limit::Tier& tier) { return tier.name == name; });
+    return found != policy.tiers.end() ? &*found : nullptr;
+}
+
+// A denied group has taken nothing, but for limits that count denied requests, too.
+std::vector<Reservation::Taken> taken_from(const LimitDecision& decision,
+                                           const limit::ChargeItem& item,
+                                           std::uint64_t generation) {
+    const bool all = generation != 0 || decision.cost == 0;
+    std::vector<Reservation::Taken> taken;
+    for (const Limit& limit : item.limits()) {
+        if (!all && limit.count != limit::Count::all) continue;
+        taken.push_back({limit.id, static_cast<std::uint32_t>(limit.quota)});
+    }
+    return taken;
+}
+
+// The limits that the configuration has for `item` now; none if its policy or tier is gone.
+struct Known {
+    const limit::Policy* policy = nullptr;
+    std::span<const Limit> limits{};
+    std::uint32_t index = 0;  // of this list of limits
+};
+
+Known find(const Reservation::Item& item, const config::Config& config) {
+    const auto policy = std::find_if(config.policies.begin(), config.policies.end(),
+                                     [&](const auto& one) { return one->name == item.policy; });
+    if (policy == config.policies.end()) return {};
+    const limit::Tier* const tier = tier_of(**policy, item.tier);
+    if (tier == nullptr && !item.tier.empty()) return {};
+    if (tier != nullptr) return {policy->get(), tier->limits, tier->index};
+    return {policy->get(), (*policy)->limits, (*policy)->index};
+}
+
+// `change(limit, taken)` makes each limit what the correction needs.
+template <class Change>
+ReservedItems items_of(const Reservation::Part& part, const config::Config& config, Change change) {
+    ReservedItems made;
+    made.receipt.at = part.at;
+    for (const Reservation::Item& item : part.items) {
+        const Known known = find(item, config);
+        std::vector<Limit> limits;
+        for (const Limit& limit : known.limits) {
+            const auto taken = std::find_if(item.limits.begin(), item.limits.end(),
+                                            [&](const auto& one) { return one.limit == limit.id; });
+            if (taken != item.limits.end()) change(limits.emplace_back(limit), *taken);
+        }
+        if (limits.empty()) continue;
+        auto policy = std::make_unique<limit::Policy>(*known.policy);
+        policy->limits = std::move(limits);
+        policy->tiers.clear();
+        policy->index = known.index;
+        made.items.push_back({policy.get(), item.identifier});
+        made.receipt.generations.push_back(item.generation);
+        made.policies.push_back(std::move(policy));
+    }
+    return made;
+}
+
+void append_settle_call(const redis::Script& script, std::size_t keys, std::size_t arguments,
+                        std::string& out) {
+    append_length('*', 3 + keys + arguments, out);
+    append_string("EVALSHA", out);
+    append_string(script.sha1, out);
+    append_number(keys, out);
+}
+
+void append_claim_key(const Claim& claim, std::string_view prefix, std::string& out) {
+    std::string key(prefix);
+    key.append("settled:").append(claim.reservation);
+    key.append(":{").append(claim.identifier).append("}");
+    append_string(key, out);
+}
+
+void append_claim_arguments(const Claim& claim, std::string& out) {
+    assert(claim.cost >= 0 && claim.kept_for.count() > 0);
+    append_number(static_cast<std::uint64_t>(claim.kept_for.count()), out);
+    append_number(static_cast<std::uint64_t>(claim.cost), out);
+}
+
 using CommandPtr = std::unique_ptr<AwaitedCommand>;
 
 std::vector<const Reservation::Part*> parts_in_redis(const Reservation& reservation) {
@@ -87,6 +176,98 @@ std::optional<std::int64_t> settled_cost(const CommandPtr& command) {
 }
 
 }  // namespace
+
+Reservation reservation_of(const LimitDecision& decision) {
+    Reservation made;
+    made.cost = decision.cost;
+    made.moment = decision.moment;
+    for_each_admission(decision, [&](const Admission& admission) {
+        Reservation::Part& part = made.parts.emplace_back();
+        part.in_redis = admission.in_redis;
+        part.at = admission.receipt.at;
+        for (std::size_t i = 0; i < admission.charge.items.size(); ++i) {
+            const limit::ChargeItem& item = admission.charge.items[i];
+            const auto& generations = admission.receipt.generations;
+            const std::uint64_t generation = i < generations.size() ? generations[i] : 0;
+            part.items.push_back({item.policy->name, item.tier != nullptr ? item.tier->name : "",
+                                  std::string(item.identifier), generation,
+                                  taken_from(decision, item, generation)});
+        }
+    });
+    return made;
+}
+
+ReservedItems items_to_give_back(const Reservation::Part& part, std::int64_t cost,
+                                 const config::Config& config) {
+    return items_of(part, config, [cost](Limit& limit, const Reservation::Taken& taken) {
+        if (!limit.is_bucket()) return;
+        limit.quota = taken.quota;
+        limit.burst = std::max(limit.burst, cost);
+    });
+}
+
+ReservedItems items_to_take(const Reservation::Part& part, const config::Config& config) {
+    return items_of(part, config, [](Limit& limit, const Reservation::Taken&) {
+        limit.count = limit::Count::all;
+    });
+}
+
+SettledIds::Claim SettledIds::claim(const std::string& id, std::int64_t cost, Time now,
+                                    Time until) {
+    using State = Claim::State;
+    constexpr std::chrono::seconds kSweepIdsEvery{10};
+    const std::lock_guard lock(mutex_);
+    if (now - swept_ >= kSweepIdsEvery) {
+        swept_ = now;
+        std::erase_if(ids_, [&](const auto& one) { return one.second.until <= now; });
+    }
+    if (const auto known = ids_.find(id); known != ids_.end()) {
+        const Entry& entry = known->second;
+        return {entry.is_settled ? State::settled : State::settling, entry.cost};
+    }
+    if (ids_.size() >= kIdsMax) return {State::full};
+    ids_.emplace(id, Entry{cost, until});
+    return {State::first};
+}
+
+void SettledIds::settled(const std::string& id) {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = ids_.find(id); known != ids_.end()) known->second.is_settled = true;
+}
+
+void SettledIds::forget(const std::string& id) {
+    const std::lock_guard lock(mutex_);
+    ids_.erase(id);
+}
+
+void append_settle_less_command(const Claim& claim, const limit::Refund& refund,
+                                std::string_view prefix, std::optional<Micros> clock,
+                                std::string& out) {
+    const std::size_t keys = refund_keys(refund);
+    const bool corrects = keys > 0;
+    const std::size_t arguments = corrects ? 3 + (clock ? 1 : 0) : 2;
+    append_settle_call(settle_less_script(), keys + 1, arguments, out);
+    if (corrects) append_refund_keys(refund, prefix, out);
+    append_claim_key(claim, prefix, out);
+    if (corrects) {
+        append_refund_argument(refund, out);
+        append_clock(clock, out);
+    }
+    append_claim_arguments(claim, out);
+}
+
+void append_settle_more_command(const Claim& claim, const limit::Charge& charge,
+                                std::string_view prefix, std::optional<Micros> clock,
+                                std::string& out) {
+    assert(!charge.items.empty() && charge.cost > 0);
+    const std::size_t keys = reading_keys(charge.items);
+    append_settle_call(settle_more_script(), keys + 1, 4 + (clock ? 1 : 0), out);
+    append_reading_keys(charge.items, prefix, out);
+    append_claim_key(claim, prefix, out);
+    append_charge_arguments({&charge, 1}, clock, out);
+    append_clock(clock, out);
+    append_claim_arguments(claim, out);
+}
 
 Task<std::optional<std::int64_t>> settle_in_redis(const RedisStore& redis,
                                                   const Settlement& settlement,

@@ -1,6 +1,5 @@
 /*
- * Reserve and give back over the slots of Redis Cluster, as store/cross_slot_verdict.hpp and
- * store/cross_slot_charge.cpp do it.
+ * Reserve and give back over the slots of Redis Cluster, as store/cross_slot_charge.cpp does it.
  *
  * Each request asks every slot, which admits while it holds less than its quota: first the OWN slots
  * that count the client alone, and, when all of them have admitted it, those that it shares with others.

@@ -1,4 +1,6 @@
 // Units that were admitted in process while Redis was away, and what Redis makes of the report.
+#include "store/local_report.hpp"
+
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -9,9 +11,7 @@
 #include <hiredis/hiredis.h>
 
 #include "limit/window.hpp"
-#include "store/local_ledger.hpp"
 #include "store/redis_asking.hpp"
-#include "store/report_script.hpp"
 
 namespace tidegate::test::local_report_test {
 namespace {

@@ -11,11 +11,10 @@
 #include "limit/time_zone.hpp"
 #include "store/calendar.hpp"
 #include "store/charge_script.hpp"
-#include "store/local_ledger.hpp"
+#include "store/local_report.hpp"
 #include "store/lua_files.hpp"
 #include "store/memory_store.hpp"
 #include "store/redis_asking.hpp"
-#include "store/report_script.hpp"
 #include "tzif.hpp"
 
 namespace tidegate::test::periods_test {

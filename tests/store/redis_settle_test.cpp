@@ -8,7 +8,7 @@
 #include <hiredis/hiredis.h>
 
 #include "store/redis_asking.hpp"
-#include "store/settle_script.hpp"
+#include "store/settlement.hpp"
 
 namespace tidegate::test::redis_settle_test {
 namespace {

@@ -13,10 +13,10 @@
 
 #include <doctest/doctest.h>
 
-#include "store/access_rights.hpp"
 #include "store/charge_script.hpp"
 #include "store/lua_files.hpp"
 #include "store/redis_asking.hpp"
+#include "store/redis_store.hpp"
 #include "store/scripts.hpp"
 
 namespace tidegate::test::redis_ways_test {

@@ -7,8 +7,8 @@
 #include <hiredis/hiredis.h>
 
 #include "store/charge_script.hpp"
-#include "store/counts_script.hpp"
-#include "store/refund_script.hpp"
+#include "store/inspector.hpp"
+#include "store/refund.hpp"
 #include "store/scripts.hpp"
 
 namespace tidegate::test {

@@ -13,7 +13,7 @@
 #include "fake_redis.hpp"
 #include "redis/cluster_map.hpp"
 #include "redis/request.hpp"
-#include "store/access_rights.hpp"
+#include "store/redis_store.hpp"
 #include "store/scripts.hpp"
 
 namespace tidegate::doctor::redis_node_test {

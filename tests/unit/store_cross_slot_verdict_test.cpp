@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "store/cross_slot_verdict.hpp"
+#include "store/cross_slot_charge.hpp"
 #include "unit/store_asking.hpp"
 
 namespace tidegate::store::cross_slot_verdict_test {

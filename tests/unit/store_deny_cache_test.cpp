@@ -1,3 +1,4 @@
+#include <array>
 #include <chrono>
 #include <string>
 
@@ -6,10 +7,11 @@
 #include "store/deny_cache.hpp"
 
 namespace tidegate::store::deny_cache_test {
-namespace {
 
 using namespace std::chrono_literals;
 using limit::Micros;
+
+namespace {
 
 const SteadyTime kNow{std::chrono::hours{1'000}};
 
@@ -265,6 +267,24 @@ TEST_CASE("deny_cache: a denial from before units were given back does not hold"
     CHECK_FALSE(cache.recall(denied.charge, kNow + 2ms, verdict));
     cache.remember(denied.charge, denied.verdict, kNow + 2ms);
     CHECK(cache.recall(denied.charge, kNow + 2ms, verdict));
+}
+
+TEST_CASE("freed identifiers: known from when they were added, and beside others") {
+    FreedIdentifiers freed;
+    const FreedIdentifiers::Time now{1h};
+    const std::array<limit::ChargeItem, 2> items{limit::ChargeItem{nullptr, "user:a"},
+                                                 limit::ChargeItem{nullptr, "user:b"}};
+    CHECK_FALSE(freed.any(items, now));
+    freed.add("user:b", now);
+    CHECK(freed.any(items, now));
+    CHECK(freed.any(items, now - 1s));
+    CHECK_FALSE(freed.any(items, now + 1ns));
+    CHECK_FALSE(freed.any({items.data(), 1}, now));
+    // Another worker was quicker.
+    freed.add("user:b", now - 1s);
+    CHECK(freed.any(items, now));
+    freed.add("user:c", now + 1s);
+    CHECK_FALSE(freed.any(items, now + 1ns));
 }
 
 }  // namespace tidegate::store::deny_cache_test

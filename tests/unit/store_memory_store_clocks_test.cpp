@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "store/local_ledger.hpp"
+#include "store/local_report.hpp"
 #include "store/memory_store.hpp"
 
 namespace tidegate::store::memory_store_clocks_test {

@@ -14,16 +14,25 @@
 #include "redis/cluster_map.hpp"
 #include "store/scripts.hpp"
 #include "store/settlement.hpp"
+#include "store_asking.hpp"
 #include "unit/fake_redis.hpp"
 #include "unit/store_asking.hpp"
 
 namespace tidegate::store::settlement_test {
-namespace {
 
 using namespace std::chrono_literals;
+using limit::ChargeItem;
+using limit::Micros;
+using limit::Refund;
+using test::doubles;
 using test::FakeRedis;
+using test::policy;
 using test::run_until;
+using test::window;
 using test::Words;
+using test::words_of;
+
+namespace {
 
 // Identifiers in slots of the first and of the second node.
 constexpr std::string_view kOnFirst = "ip:192.0.2.1";
@@ -256,6 +265,100 @@ TEST_CASE(
     decision.verdict.receipt.generations = {0, 0};
     CHECK(taken_by(0) == std::vector{kHour.id, kDay.id});
     CHECK(taken_by(1) == std::vector{kHour.id, counts_all.id});
+}
+
+namespace {
+
+const Claim kOne{"0f", "user:a", 3, 1'500ms};
+
+}  // namespace
+
+TEST_CASE(
+    "settle_script: a lower cost has the keys and argument of a refund, and a claim behind each") {
+    const auto some = policy("p", {window(9, 1s)});
+    const std::vector<ChargeItem> items{{&some, "user:a"}, {&some, "user:b"}};
+    const limit::Receipt receipt{1s, {5, 6}};
+    std::string out;
+    append_settle_less_command(kOne, {{items, 2}, &receipt, Refund::Of::all, 0}, "tg:", Micros{9},
+                               out);
+    const auto words = words_of(out);
+    REQUIRE(words.size() == 10);
+    CHECK(words[0] == "EVALSHA");
+    CHECK(words[1] == settle_less_script().sha1);
+    CHECK(words[2] == "3");
+    CHECK(words[3] == "tg:4:p:{user:a}");
+    CHECK(words[4] == "tg:4:p:{user:b}");
+    CHECK(words[5] == "tg:settled:0f:{user:a}");
+    CHECK(words[6].starts_with('\x02' + doubles(5) + '\x01'));
+    CHECK(words[7] == "9");
+    CHECK(words[8] == "1500");
+    CHECK(words[9] == "3");
+}
+
+TEST_CASE("settle_script: with nothing to give back, there is only the claim") {
+    const auto some = policy("p", {window(9, 1s)});
+    const ChargeItem item{&some, "user:a"};
+    const std::vector<std::string> wanted{"EVALSHA", std::string(settle_less_script().sha1),
+                                          "1",       "tg:settled:0f:{user:a}",
+                                          "1500",    "3"};
+    const auto words = [&](std::int64_t cost, std::uint64_t generation) {
+        const limit::Receipt receipt{1s, {generation}};
+        std::string out;
+        append_settle_less_command(kOne, {{{&item, 1}, cost}, &receipt, Refund::Of::all, 0},
+                                   "tg:", Micros{9}, out);
+        return words_of(out);
+    };
+    CHECK(words(0, 5) == wanted);  // the cost was right
+    CHECK(words(2, 0) == wanted);  // nothing was taken
+}
+
+TEST_CASE("settle_script: a higher cost has the keys and arguments of a charge, and a claim") {
+    const auto some = policy("p", {window(9, 1s)});
+    const ChargeItem item{&some, "user:a"};
+    std::string out;
+    append_settle_more_command(kOne, {{&item, 1}, 2}, "tg:", std::nullopt, out);
+    const auto words = words_of(out);
+    REQUIRE(words.size() == 9);
+    CHECK(words[1] == settle_more_script().sha1);
+    CHECK(words[2] == "2");
+    CHECK(words[3] == "tg:4:p:{user:a}");
+    CHECK(words[4] == "tg:settled:0f:{user:a}");
+    CHECK(words[5].starts_with("\x01\x01"));
+    CHECK(words[6] == doubles(2));
+    CHECK(words[7] == "1500");
+    CHECK(words[8] == "3");
+}
+
+// Reservations that were settled are remembered for as long as they could be settled.
+
+TEST_CASE("settled ids: the first claim counts, and the others learn its cost, until it expires") {
+    using State = SettledIds::Claim::State;
+    SettledIds ids;
+    const SettledIds::Time begin{1h};
+    CHECK(ids.claim("a", 3, begin, begin + 60s).state == State::first);
+    CHECK(ids.claim("a", 3, begin, begin + 60s).state == State::settling);
+    ids.settled("a");
+    for (const std::int64_t cost : {3, 4}) {
+        const auto again = ids.claim("a", cost, begin + 59s, begin + 60s);
+        CHECK(again.state == State::settled);
+        CHECK(again.cost == 3);
+    }
+    CHECK(ids.claim("b", 1, begin + 59s, begin + 119s).state == State::first);
+    // Long after that no process asks any more: an id is refused once it has expired.
+    CHECK(ids.claim("c", 1, begin + 100s, begin + 160s).state == State::first);
+    CHECK(ids.claim("b", 1, begin + 101s, begin + 119s).state == State::settling);
+    CHECK(ids.claim("a", 4, begin + 101s, begin + 119s).state == State::first);
+}
+
+TEST_CASE("settled ids: a settlement that could not be corrected is claimed anew, with any cost") {
+    using State = SettledIds::Claim::State;
+    SettledIds ids;
+    const SettledIds::Time begin{1h};
+    CHECK(ids.claim("a", 3, begin, begin + 60s).state == State::first);
+    ids.forget("a");
+    CHECK(ids.claim("a", 4, begin, begin + 60s).state == State::first);
+    ids.settled("a");
+    CHECK(ids.claim("a", 3, begin, begin + 60s).cost == 4);
 }
 
 }  // namespace tidegate::store::settlement_test

@@ -4,12 +4,11 @@
 
 #include <doctest/doctest.h>
 
-#include "store/refund_script.hpp"
+#include "store/refund.hpp"
 #include "store/scripts.hpp"
 #include "store_asking.hpp"
 
-namespace tidegate::store::refund_script_test {
-namespace {
+namespace tidegate::store::refund_test {
 
 using namespace std::chrono_literals;
 using limit::Algorithm;
@@ -25,6 +24,8 @@ using test::policy;
 using test::spec_of;
 using test::window;
 using test::words_of;
+
+namespace {
 
 Limit by_status(Algorithm algorithm, std::int64_t quota, Micros duration) {
     LimitSpec spec = spec_of(algorithm, quota, duration);
@@ -222,4 +223,4 @@ TEST_CASE("refund_script: all slots of a request that has ended are kept in one 
     CHECK(words[6] == "5000000");
 }
 
-}  // namespace tidegate::store::refund_script_test
+}  // namespace tidegate::store::refund_test
