@@ -17,7 +17,7 @@
 #include "faces/faces.hpp"
 #include "redis/client.hpp"
 #include "redis/cluster.hpp"
-#include "redis/request.hpp"
+#include "redis/resp.hpp"
 #include "store/batch_queue.hpp"
 #include "store/deny_cache.hpp"
 #include "store/limiter.hpp"

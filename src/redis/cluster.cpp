@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "redis/awaited_command.hpp"
+#include "redis/client.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::redis {

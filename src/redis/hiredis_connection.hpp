@@ -19,7 +19,7 @@
 #include "net/byte_stream.hpp"
 #include "net/tls_fault.hpp"
 #include "net/wakeup.hpp"
-#include "redis/request.hpp"
+#include "redis/resp.hpp"
 #include "tls/tls_client.hpp"
 
 struct redisAsyncContext;

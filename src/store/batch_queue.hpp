@@ -19,7 +19,7 @@
 #include "net/asio.hpp"
 #include "net/deadline.hpp"
 #include "net/wakeup.hpp"
-#include "redis/request.hpp"
+#include "redis/resp.hpp"
 #include "store/charge_script.hpp"
 #include "store/deny_cache.hpp"
 #include "store/failure_policy.hpp"

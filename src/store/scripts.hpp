@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "limit/charge.hpp"
-#include "redis/request.hpp"
+#include "redis/resp.hpp"
 
 namespace tidegate::store {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "redis/awaited_command.hpp"
+#include "redis/client.hpp"
 #include "redis/cluster_map.hpp"
 #include "store/charge_script.hpp"
 #include "store/cross_slot_charge.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "limit/charge.hpp"
-#include "redis/request.hpp"
+#include "redis/resp.hpp"
 #include "store/stores.hpp"
 
 namespace tidegate::test {

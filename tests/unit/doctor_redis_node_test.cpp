@@ -12,7 +12,7 @@
 #include "doctor/redis.hpp"
 #include "fake_redis.hpp"
 #include "redis/cluster_map.hpp"
-#include "redis/request.hpp"
+#include "redis/resp.hpp"
 #include "store/redis_store.hpp"
 #include "store/scripts.hpp"
 

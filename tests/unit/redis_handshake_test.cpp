@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "redis/handshake.hpp"
+#include "redis/client.hpp"
 #include "redis/master_watch.hpp"
 #include "redis/resp.hpp"
 #include "unit/redis_asker.hpp"
