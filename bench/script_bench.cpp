@@ -19,7 +19,7 @@
 
 #include "redis_server.hpp"
 #include "store/charge_script.hpp"
-#include "store/resp.hpp"
+#include "store/charge_script.hpp"
 #include "store/scripts.hpp"
 
 namespace tidegate {

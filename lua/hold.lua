@@ -11,7 +11,7 @@ for i, key in ipairs(KEYS) do
     local slot = string.sub(ARGV[1], 16 * i - 15, 16 * i)
     local till = redis.call('ZSCORE', key, slot)
     if till and tonumber(till) > now then
-        -- ZADD before ZREM: see take_slot().
+        -- ZADD before ZREM: see take() in slots.lua.
         redis.call('ZADD', key, decimal(now + time), kept_slot(slot, time))
         redis.call('ZREM', key, slot)
         keep_set(key, time)

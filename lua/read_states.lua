@@ -38,42 +38,10 @@ local function arranged(state, layout, policies, names_at, limits, now)
     return new
 end
 
--- The first day of a month, in days since 1970. Months are counted from January 1970 on.
-local function first_day(month)
-    -- Here a year begins in March, so a leap day is the last day of its year. Before month m of a year
-    -- there are (153 m + 2) / 5 days, rounded down; 719468 are from March of the year 0 to 1970.
-    local year, march = math.floor((month - 2) / 12) + 1970, (month - 2) % 12
-    local leap_days = math.floor(year / 4) - math.floor(year / 100) + math.floor(year / 400)
-    return 365 * year + leap_days + math.floor((153 * march + 2) / 5) - 719468
-end
-
--- Width and span of the week (-1, from Monday on) or month (-2) of UTC that holds a time: see window.lua.
-local function period_of_utc(time, which)
-    local day_us = 86400000000
-    local day = (time - time % day_us) / day_us
-    if which == -1 then
-        -- 1970-01-05 was a Monday.
-        local monday = day - (day - 4) % 7
-        return -(monday + 7) * day_us, (monday + 14) * day_us
-    end
-    -- A month has 30.436875 days on average. So this is the right month or one beside it.
-    local month = math.floor(day / 30.436875)
-    if first_day(month) > day then month = month - 1 end
-    if first_day(month + 1) <= day then month = month + 1 end
-    return -first_day(month + 1) * day_us, first_day(month + 2) * day_us
-end
-
--- Whether the periods that the proxy computed are so far from now that a clock must be wrong: what it
--- calls the next one is over, or the present one ends more than three periods from now. An end that is
--- made up here would be one at which no period ends, and so bring a second quota within a period.
-local function is_far_off(time, width, span)
-    return time >= span or -width - time > 3 * math.max(span + width, 86400000000)
-end
-
 local unbytes = struct.unpack
 local policies = ARGV[1]
-local server_clock = not ARGV[3]
-local now = server_clock and server_time() or tonumber(ARGV[3])
+server_clock = not ARGV[3]
+now = server_clock and server_time() or tonumber(ARGV[3])
 local states, request_count, policy_at = unbytes('<I1I1', policies)
 
 local values = redis.call('MGET', unpack(KEYS, 1, states))
@@ -89,18 +57,14 @@ while #runs == 0 or runs[#runs].last < states do
     for k = 1, n do
         local quota, second, third = unbytes('<I4dd', policies, terms_at + 20 * (k - 1))
         local kind = string.sub(lower, k, k)
-        local has_set = kind == 's' or kind == 'd' or kind == 'c'
-        if second < 0 and kind == 'w' then
-            if second >= -2 then
-                second, third = period_of_utc(now, second)
-            elseif is_far_off(now, second, third) then
-                return redis.error_reply(
-                    'TIDEGATE the clocks of the proxy and of Redis differ by more than a day, week or ' ..
-                    'month of a limit with time_zone: set the clock that is wrong')
-            end
+        local verbs, fault = algorithm(kind)
+        if second < 0 then
+            second, third, fault = verbs.begin(second, third)
+            if fault then return redis.error_reply(fault) end
         end
+        local has_set = verbs.has_set
         run[k] = {
-            kind = kind, counts_all = string.sub(kinds, k, k) ~= kind,
+            verbs = verbs, counts_all = string.sub(kinds, k, k) ~= kind,
             quota = quota, second = second, third = third,
             sets = has_set and {} or none, moments = has_set and {} or none,
         }
@@ -117,18 +81,11 @@ while #runs == 0 or runs[#runs].last < states do
             state = arranged(state, layout, policies, terms_at + 20 * n, n, now)
         end
         for k, limit in ipairs(run) do
-            local kind, moved = limit.kind, false
-            if kind == 'w' or kind == 'l' then
-                moved = server_clock and follow_clock(state[k], now, limit.second, limit.third)
-                settle(state[k], now, limit.second, limit.third)
-            elseif kind == 'g' or kind == 'k' then
-                moved = settle_bucket(
-                    state[k], limit.quota, now, limit.second, limit.third, server_clock, kind == 'k')
-            else
+            if limit.verbs.has_set then
                 set = set + 1
                 limit.sets[i] = KEYS[set]
-                moved = server_clock and follow_newest(state[k], now, limit.second)
             end
+            local moved = limit.verbs.open(limit, state[k])
             state.moved = state.moved or moved
         end
         state.changed = state.moved

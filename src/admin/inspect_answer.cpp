@@ -418,7 +418,7 @@ Json counted_limit_json(const limit::Limit& limit, std::string_view name, const 
     json["denied"] = count.denied;
     json["denied_for_us"] = optional_us(count.denied_for);
     if (count.denied_for == limit::kNever) json["never_passes"] = true;
-    if (limit.is_schedule()) json["moments"] = moments_json(count);
+    if (limit.traits().has_moments) json["moments"] = moments_json(count);
     return json;
 }
 

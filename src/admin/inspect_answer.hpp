@@ -16,7 +16,7 @@
 #include "base/result.hpp"
 #include "config/config.hpp"
 #include "limit/charge.hpp"
-#include "store/counts.hpp"
+#include "store/inspector.hpp"
 
 namespace tidegate::admin {
 

@@ -14,6 +14,7 @@
 #include "base/result.hpp"
 #include "proxy/metrics.hpp"
 #include "store/inspector.hpp"
+#include "store/process_clock.hpp"
 #include "telemetry/activity.hpp"
 #include "telemetry/log.hpp"
 

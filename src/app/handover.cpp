@@ -39,7 +39,7 @@
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "net/deadline.hpp"
-#include "store/memory_store.hpp"
+#include "store/process_clock.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::app {

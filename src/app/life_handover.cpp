@@ -15,6 +15,7 @@
 #include "app/worker.hpp"
 #include "config/files.hpp"
 #include "store/memory_store.hpp"
+#include "store/process_clock.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::app {

@@ -22,6 +22,7 @@
 #include "net/transfer.hpp"
 #include "store/charge_script.hpp"
 #include "store/redis_store.hpp"
+#include "store/charge_script.hpp"
 #include "store/scripts.hpp"
 #include "telemetry/log.hpp"
 

@@ -12,6 +12,7 @@
 
 #include "net/connection.hpp"
 #include "proxy/request.hpp"
+#include "store/process_clock.hpp"
 #include "telemetry/log.hpp"
 #include "telemetry/log_interval.hpp"
 

@@ -11,7 +11,7 @@
 
 #include "ask/decision.hpp"
 #include "ask/facts.hpp"
-#include "limit/policy.hpp"
+#include "limit/limit.hpp"
 
 namespace tidegate::ask {
 

@@ -20,8 +20,8 @@ std::int64_t window_seconds(const limit::Limit& limit) {
 
 http::RateLimitItem::Kind kind_of(const limit::Limit& limit) {
     using Kind = http::RateLimitItem::Kind;
-    if (limit.is_concurrency()) return Kind::in_flight;
-    if (limit.is_schedule()) return Kind::schedule;
+    if (limit.traits().has_leases) return Kind::in_flight;
+    if (limit.traits().has_moments) return Kind::schedule;
     return Kind::window;
 }
 

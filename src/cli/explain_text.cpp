@@ -89,11 +89,11 @@ std::string window_of(const limit::Limit& limit) {
 
 // `10 in 1s, sliding_window, burst 20`
 std::string described(const limit::Limit& limit) {
-    std::string text = limit.is_concurrency()
-                           ? fmt::format("{} at once", limit.quota)
-                           : fmt::format("{} in {}", limit.quota, window_of(limit));
+    std::string text = limit.traits().has(limit::kPer)
+                           ? fmt::format("{} in {}", limit.quota, window_of(limit))
+                           : fmt::format("{} at once", limit.quota);
     text += fmt::format(", {}", limit.traits().name);
-    if (limit.is_bucket()) text += fmt::format(", burst {}", limit.burst);
+    if (limit.burst != 0) text += fmt::format(", burst {}", limit.burst);
     if (limit.strict) text += ", strict";
     if (limit.count == limit::Count::all) text += ", counts refused requests too";
     if (limit.count == limit::Count::by_status) {

@@ -25,7 +25,7 @@
 #include "identity/client_ip.hpp"
 #include "identity/client_list.hpp"
 #include "identity/user_methods.hpp"
-#include "limit/policy.hpp"
+#include "limit/limit.hpp"
 #include "rls/rules.hpp"
 #include "routing/router.hpp"
 #include "tls/tls_settings.hpp"

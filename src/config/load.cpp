@@ -313,7 +313,7 @@ LimitList list_of(const Policy& policy, const limit::Tier* tier) {
     for (const limit::Limit& limit : list.limits()) {
         list.settles = list.settles || limit.settles();
         list.counts_grpc = list.counts_grpc || limit.counts_grpc();
-        if (!limit.is_schedule()) continue;
+        if (!limit.traits().has_moments) continue;
         list.schedules = true;
         list.horizon = std::min(list.horizon, limit.horizon);
     }

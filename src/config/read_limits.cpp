@@ -322,6 +322,20 @@ std::vector<std::pair<std::string_view, Algorithm>> algorithm_names() {
     return names;
 }
 
+// Each with its synonym, for the reference.
+std::string_view algorithms_text() {
+    static const std::string text = [] {
+        std::string all;
+        for (const limit::AlgorithmTraits& traits : limit::kAlgorithms) {
+            if (!all.empty()) all += ", ";
+            all += quote(traits.name);
+            if (!traits.synonym.empty()) all += " (" + quote(traits.synonym) + ")";
+        }
+        return all;
+    }();
+    return text;
+}
+
 std::vector<std::pair<std::string_view, Anchor>> anchor_names() {
     std::vector<std::pair<std::string_view, Anchor>> names;
     for (const Anchor anchor :
@@ -357,8 +371,7 @@ const Keys<LimitSpec>& limit_keys() {
                   "100,000"})
             .required("`quota: 10`")
             .word<Algorithm>("algorithm", &LimitSpec::algorithm, algorithm_names(),
-                             {"`sliding_window`, `fixed_window`, `sliding_log`, `gcra` "
-                              "(`token_bucket`), `leaky_bucket`, `schedule`, `concurrency`"})
+                             {algorithms_text()})
             .word<Anchor>("anchor", &LimitSpec::anchor, anchor_names(),
                           {"where windows begin: `clock`, `first_request`, or with the calendar, "
                            "`utc_day`, `utc_week`, `utc_month`, and with `time_zone` `day`, "
@@ -481,9 +494,8 @@ std::optional<limit::Limit> read_failure_limit(const Value& value) {
     std::optional<LimitSpec> spec = read_limit_spec(value, moment);
     if (!spec) return std::nullopt;
     if (!limit::traits_of(spec->algorithm).has(limit::kCount)) {
-        value.fault(
-            "choose sliding_window, fixed_window, sliding_log or gcra: other algorithms cannot "
-            "count failures");
+        value.fault("choose " + limit::algorithms_with(limit::kCount, "or") +
+                    ": other algorithms cannot count failures");
         return std::nullopt;
     }
     if (spec->count != Count::admitted) {
@@ -526,9 +538,8 @@ std::optional<limit::Limit> read_preflight_limit(const Value& value) {
     const std::optional<LimitSpec> spec = read_limit_spec(value, moment);
     if (!spec) return std::nullopt;
     if (!limit::traits_of(spec->algorithm).has(limit::kCount)) {
-        value.fault(
-            "choose sliding_window, fixed_window, sliding_log or gcra: other algorithms do not "
-            "limit preflights");
+        value.fault("choose " + limit::algorithms_with(limit::kCount, "or") +
+                    ": other algorithms do not limit preflights");
         return std::nullopt;
     }
     if (spec->count == Count::by_status) {

@@ -217,7 +217,7 @@ class FileReader {
             return;
         }
         for (limit::Limit& one : read_limits(value).limits) {
-            if (one.settles() || one.is_schedule()) {
+            if (one.settles() || one.traits().has_moments) {
                 value.fault(
                     "Envoy does not say how a request ends: use another algorithm than "
                     "concurrency, leaky_bucket and schedule, and no `count` by status");

@@ -186,25 +186,20 @@ bool has_tunnels(const Config& config) {
 
 namespace {
 
-// The most that can ever pass `limit` at once.
-std::int64_t most_at_once(const limit::Limit& limit) {
-    return limit.is_bucket() ? limit.burst : limit.quota;
-}
-
 // A quota of 0 is meant to deny and has a warning; a slot is one, whatever the request costs.
 bool can_never_pass(std::int64_t cost, const limit::Limit& limit) {
-    return limit.quota != 0 && !limit.is_concurrency() && cost > most_at_once(limit);
+    return limit.quota != 0 && !limit.traits().has_leases && cost > limit.most_at_once();
 }
 
 bool check_list(const Value& value, std::int64_t cost, const limit::Policy& policy,
                 const std::vector<limit::Limit>& limits) {
     for (const limit::Limit& limit : limits) {
         if (!can_never_pass(cost, limit)) continue;
-        const bool burst = most_at_once(limit) != limit.quota;
+        const bool burst = limit.most_at_once() != limit.quota;
         value.fault("a cost of " + std::to_string(cost) + " can never pass the " +
-                    (burst ? "burst" : "quota") + " of " + std::to_string(most_at_once(limit)) +
+                    (burst ? "burst" : "quota") + " of " + std::to_string(limit.most_at_once()) +
                     " in policy " + quote(policy.name) + ": write a cost of at most " +
-                    std::to_string(most_at_once(limit)) + ", or raise the " +
+                    std::to_string(limit.most_at_once()) + ", or raise the " +
                     (burst ? "burst" : "quota"));
         return false;
     }

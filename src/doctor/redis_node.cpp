@@ -15,7 +15,6 @@
 #include "doctor/examinations.hpp"
 #include "doctor/redis.hpp"
 #include "limit/limit.hpp"
-#include "limit/policy.hpp"
 #include "redis/cluster_map.hpp"
 #include "redis/master_watch.hpp"
 #include "redis/resp.hpp"
@@ -506,7 +505,7 @@ limit::Micros longest_window(const config::Config& config) {
     limit::Micros longest{0};
     for (const config::LimitList& list : config.limit_lists) {
         for (const limit::Limit& limit : list.limits()) {
-            if (!limit.is_concurrency()) longest = std::max(longest, limit.duration);
+            if (limit.traits().has(limit::kPer)) longest = std::max(longest, limit.duration);
         }
     }
     return longest;

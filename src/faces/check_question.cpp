@@ -213,7 +213,7 @@ std::string list_policy_item(const CheckItem& item, const config::Config& config
     ask::list_policy_charges(config, **policy, question.facts, decision, notes);
     decision.route = nullptr;  // it lives shorter than the decision
     const auto is_not_for_here = [](const limit::Limit& limit) {
-        return limit.settles() || limit.is_schedule();
+        return limit.settles() || limit.traits().has_moments;
     };
     for (const limit::ChargeItem& one : decision.charge.items) {
         if (std::none_of(one.limits().begin(), one.limits().end(), is_not_for_here)) continue;

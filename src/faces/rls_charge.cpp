@@ -249,16 +249,16 @@ Task<> RlsCharge::charge_all_or_none(Items items, RlsAnswer& answer) {
         ask::Decision* decision;
     };
     std::vector<Taken> taken;
-    const auto take_back_all = [&] {
+    const auto give_back_all = [&] {
         for (const Taken& one : taken) {
-            worker_.engine.limiter().take_back(one.decision->charge);
+            worker_.engine.limiter().give_back(one.decision->charge);
             ask::note_given_back(*x_.generation, *one.decision);
             read(*one.decision, *one.group, answer);
         }
         taken.clear();
     };
     for (const Items& group : groups) {
-        if (is_late()) co_return take_back_all();
+        if (is_late()) co_return give_back_all();
         // The call is already refused: the store states what is left of the others, and takes
         // nothing.
         const std::int64_t cost = answer.is_over ? 0 : group.front()->cost;
@@ -269,7 +269,7 @@ Task<> RlsCharge::charge_all_or_none(Items items, RlsAnswer& answer) {
             return answer.statuses[one->position].is_over;
         });
         if (cost > 0 && !is_over && !is_down()) taken.push_back({&group, decision});
-        if (is_over || is_down()) take_back_all();
+        if (is_over || is_down()) give_back_all();
         if (is_down()) co_return;
         answer.is_over |= is_over;
     }
@@ -307,8 +307,7 @@ using limit::Micros;
 
 // A window on the grid of the clock ends when the clock says, also while nothing is taken.
 Micros until_reset(const limit::Limit& limit, const limit::LimitVerdict& verdict) {
-    const bool is_on_grid =
-        limit.algorithm == limit::Algorithm::fixed_window && limit.anchor == limit::Anchor::clock;
+    const bool is_on_grid = limit.follows_clock();
     if (verdict.next_unit != limit::kNever && (verdict.next_unit > Micros{0} || !is_on_grid)) {
         return verdict.next_unit;
     }

@@ -1,6 +1,6 @@
 // The algorithms, and how they differ: one row each. What the other rooms ask of an algorithm they
-// ask of its row, so that a new one needs its arithmetic, a row, its Lua file and its reading in
-// the configuration. Pure.
+// ask of its row, or of the verbs of its class (verbs.hpp), and so do the scripts of its table in
+// Lua: a new algorithm is a row, a class and a file of lua/. Pure.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,8 @@ enum class Algorithm : std::uint8_t {
     concurrency,
 };
 
-// What a store keeps of one limit for one identifier.
+// What a store keeps of one limit for one identifier: the class that counts it (kinds.hpp). Part of
+// what a process hands to the next one, so new ones come last.
 enum class StateKind : std::uint8_t {
     windows,  // counts of sub-buckets (window.hpp)
     bucket,   // when it will be empty (gcra.hpp)
@@ -39,6 +40,7 @@ enum class StateKind : std::uint8_t {
     slots,    // a set of requests in flight (concurrency.hpp)
     period,   // the count of a day, week or month (period.hpp); no algorithm has it by itself
 };
+inline constexpr std::size_t kStateKinds = 6;
 
 // Settings that not every algorithm has; a row holds their sum.
 enum Setting : unsigned {
@@ -57,15 +59,23 @@ struct AlgorithmTraits {
     std::string_view synonym{};  // another name in the configuration
     std::string_view suffix{};   // of the name of a limit that the configuration does not name
     char letter;                 // in scripts; in upper case where denied requests count, too
+    std::string_view lua;        // its file of lua/, which has the table of this letter
     StateKind state;
     unsigned settings;
     std::int64_t quota_min = 0;
     std::int64_t quota_max = kQuotaMax;
-    bool queues = false;      // holds a request until those before it have left
-    bool settles = false;     // the end of a request gives something back, whatever its status
-    bool time_frees = false;  // only time frees units: a denial holds until its time, and charges
-                              // of one loop turn can share a command
-    bool reports = false;     // counts made while Redis was away can be added there
+    std::uint8_t mark_bytes = 0;  // of a mark of a sub-bucket in Redis; 0: it has no sub-buckets
+    bool has_fast_path = false;   // lua/fast_path.lua decides its plain limits
+    bool asks_more = false;       // the script takes 16 bytes of it with each request
+    bool has_set = false;     // Redis keeps a sorted set for it, apart from the packed value of the
+                              // identifier
+    bool has_leases = false;  // a request holds a slot until it ends
+    bool has_moments = false;  // a request names the moment that it is meant for
+    bool queues = false;       // holds a request until those before it have left
+    bool settles = false;      // the end of a request gives something back, whatever its status
+    bool time_frees = false;   // only time frees units: a denial holds until its time, and charges
+                               // of one loop turn can share a command
+    bool reports = false;      // counts made while Redis was away can be added there
 
     constexpr bool has(Setting setting) const { return (settings & setting) != 0; }
 };
@@ -74,55 +84,75 @@ struct AlgorithmTraits {
 inline constexpr std::array<AlgorithmTraits, 7> kAlgorithms{{
     {.name = "sliding_window",
      .letter = 'w',
+     .lua = "window",
      .state = StateKind::windows,
      .settings = kPer | kPrecision | kStrict | kCount,
+     .mark_bytes = 6,
+     .has_fast_path = true,
      .time_frees = true,
      .reports = true},
     {.name = "fixed_window",
      .suffix = "-fixed",
      .letter = 'w',
+     .lua = "window",
      .state = StateKind::windows,
      .settings = kPer | kAnchor | kCount,
+     .mark_bytes = 6,
+     .has_fast_path = true,
      .time_frees = true,
      .reports = true},
     {.name = "sliding_log",
      .suffix = "-log",
      .letter = 'l',
+     .lua = "window",
      .state = StateKind::log,
      .settings = kPer | kCount,
      .quota_max = kLogQuotaMax,
+     .mark_bytes = 12,
      .time_frees = true,
      .reports = true},
     {.name = "gcra",
      .synonym = "token_bucket",
      .suffix = "-gcra",
      .letter = 'g',
+     .lua = "bucket",
      .state = StateKind::bucket,
      .settings = kPer | kBurst | kCount,
      .quota_min = 1,
+     .asks_more = true,
      .time_frees = true,
      .reports = true},
     {.name = "leaky_bucket",
      .suffix = "-leaky",
      .letter = 'k',
+     .lua = "bucket",
      .state = StateKind::bucket,
      .settings = kPer | kBurst | kMaxDelay,
      .quota_min = 1,
+     .asks_more = true,
      .queues = true,
      .settles = true,
      .reports = true},
     {.name = "schedule",
      .suffix = "-schedule",
      .letter = 's',
+     .lua = "schedule",
      .state = StateKind::moments,
      .settings = kPer | kMoment,
-     .quota_max = kScheduleQuotaMax},
+     .quota_max = kScheduleQuotaMax,
+     .asks_more = true,
+     .has_set = true,
+     .has_moments = true},
     {.name = "concurrency",
      .suffix = "concurrency",
      .letter = 'c',
+     .lua = "slots",
      .state = StateKind::slots,
      .settings = 0,
      .quota_max = kLeasesMax,
+     .asks_more = true,
+     .has_set = true,
+     .has_leases = true,
      .settles = true},
 }};
 

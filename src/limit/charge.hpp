@@ -2,12 +2,14 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "limit/policy.hpp"
+#include "limit/limit.hpp"
 
 namespace tidegate::limit {
 
@@ -102,6 +104,46 @@ struct Refund {
 
     // Whether this refund is about `limit`.
     bool concerns(const Limit& limit) const;
+};
+
+// What is counted now, for people who want to know.
+inline constexpr std::size_t kMomentsTold = 100;
+
+// Times are from `now` on.
+struct LimitCount {
+    std::int64_t counted = 0;  // units; of a bucket rounded up; moments booked; slots that are held
+    std::int64_t remaining = 0;         // units left, as clients see it
+    std::optional<Micros> next_unit{};  // until one more is free; none: all are, or it is unknown
+    std::optional<Micros> all_free{};   // until nothing counts any more; likewise
+    // Whether a request of cost 1 would be denied, of schedule one that is meant for now; and for
+    // how long if nothing else comes: kNever where it always is, none where it is unknown.
+    bool denied = false;
+    std::optional<Micros> denied_for{};
+    // schedule: what is booked, the first of it; there may be more (see `counted`).
+    std::vector<Micros> moments{};
+    bool counted_all = true;  // false: more is booked than was counted
+
+    bool operator==(const LimitCount&) const = default;
+};
+
+// A record of a limit that was not asked about: of another tier or configuration.
+struct OtherCount {
+    std::uint32_t id = 0;
+    Micros all_free{0};  // at the latest
+
+    bool operator==(const OtherCount&) const = default;
+};
+
+struct ItemCounts {
+    std::vector<LimitCount> limits{};  // in the order of item.limits()
+    std::vector<OtherCount> others{};
+
+    bool operator==(const ItemCounts&) const = default;
+};
+
+struct Counts {
+    Micros now{0};                    // of the store, since the epoch
+    std::vector<ItemCounts> items{};  // in the order asked
 };
 
 }  // namespace tidegate::limit

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstdlib>
+#include <utility>
 
 namespace tidegate::limit {
 namespace {
@@ -42,6 +44,48 @@ void set_tat(Bucket& bucket, const Flow& flow, ExactTime tat) {
     bucket.parts_of = static_cast<std::uint32_t>(flow.quota);
     bucket.tat_us = tat.us;
     bucket.parts = tat.parts;
+}
+
+// What the scripts say of a bucket.
+Bucket bucket_of(const Limit& limit, std::int64_t parts, std::int64_t tat_us) {
+    Bucket bucket;
+    bucket.parts_of = static_cast<std::uint32_t>(limit.quota);
+    bucket.parts = parts;
+    bucket.tat_us = tat_us;
+    return bucket;
+}
+
+// How long a full bucket takes to become empty; for leaky_bucket, how long the longest line takes.
+ExactTime time_of_fullest(const Limit& limit) {
+    const ExactTime burst = time_for(limit, limit.burst);
+    const bool line_is_shorter = limit.traits().queues && limit.max_delay.count() <= burst.us;
+    return line_is_shorter ? ExactTime{limit.max_delay.count(), 0} : burst;
+}
+
+void append_time(ExactTime time, std::string& out) {
+    append_double(time.us, out);
+    append_double(time.parts, out);
+}
+
+// By how much a bucket that held something before is fuller. Once a full one would have become
+// empty since the first unit came, all that it holds came later: then only units that have not
+// leaked yet are added.
+ExactTime added(const UnreportedBucket& one, const Limit& limit, Micros now) {
+    const Micros full{time_for(limit, limit.burst).us};
+    return now - one.first <= full ? time_for(limit, one.taken)
+                                   : backlog_at(one.bucket, limit, now);
+}
+
+LimitCount count_of_backlog(const Flow& flow, ExactTime backlog) {
+    const LimitVerdict verdict = verdict_of(flow, backlog, 0);
+    LimitCount count;
+    count.counted = units_of(flow, backlog);
+    count.remaining = verdict.remaining;
+    if (verdict.next_unit > Micros{0}) count.next_unit = verdict.next_unit;
+    if (count.counted > 0) count.all_free = wait_of(backlog);
+    count.denied = !passes(flow, backlog, 1);
+    if (count.denied) count.denied_for = retry_after(flow, backlog, 1);
+    return count;
 }
 
 }  // namespace
@@ -133,6 +177,127 @@ void give_back(Bucket& bucket, const Flow& flow, Micros at, std::int64_t units, 
     const Wide tat = in_parts(flow, {now.count() + backlog.us, backlog.parts});
     // Not to before it came, though the share may have changed meanwhile.
     set_tat(bucket, flow, exactly(flow, std::max(tat - given, Wide{at.count()} * flow.quota)));
+}
+
+void UnreportedBucket::take(const Limit& limit, std::int64_t units, const Now& at) {
+    if (taken == 0) first = at.steady;
+    taken = std::min(taken + units, kQuotaMax);
+    limit::take(bucket, limit, at.steady, units);
+}
+
+void UnreportedBucket::give_back(const Limit& limit, std::int64_t units, Micros at,
+                                 const Now& now) {
+    const Bucket before = bucket;
+    limit::give_back(bucket, limit, at, units, now.steady);
+    const bool gone = bucket.tat_us != before.tat_us || bucket.parts != before.parts;
+    if (gone) taken = std::max<std::int64_t>(0, taken - units);
+}
+
+void UnreportedBucket::add_later(const Limit& limit, const UnreportedBucket& later) {
+    if (later.taken == 0) return;
+    const Micros earliest = taken == 0 ? later.first : first;
+    take(limit, later.taken, later.first);
+    first = earliest;
+    const auto end_of = [](const Bucket& one) { return std::pair(one.tat_us, one.parts); };
+    if (end_of(bucket) < end_of(later.bucket)) bucket = later.bucket;
+}
+
+Micros UnreportedBucket::ends(const Limit& limit, Micros) const {
+    if (taken == 0) return Micros{0};
+    const Micros full{time_for(limit, limit.burst).us};
+    return std::max(Micros{bucket.tat_us}, first + full) + Micros{1};
+}
+
+void UnreportedBucket::append_report(const Limit& limit, const Now& now, std::string& out) const {
+    append_packed(static_cast<std::uint16_t>(taken > 0 ? 1 : 0), out);
+    if (taken == 0) return;
+    append_time(added(*this, limit, now.steady), out);
+    append_time({bucket.tat_us, bucket.parts}, out);
+    append_time(time_for(limit, 2 * limit.burst), out);
+    append_double(std::abs(bucket.last_us), out);
+}
+
+LimitCount BucketCount::count(const Limit& limit, const Asked& asked) const {
+    return count_of_backlog({limit, asked.divisor}, look(limit, asked));
+}
+
+void BucketCount::save(CountsWriter& out) const {
+    out.number(std::uint64_t{bucket_.parts_of});
+    out.number(bucket_.tat_us);
+    out.number(bucket_.parts);
+    out.number(bucket_.last_us);
+}
+
+void BucketCount::load(CountsReader& in) {
+    bucket_.parts_of = static_cast<std::uint32_t>(in.number());
+    bucket_.tat_us = in.time_us();
+    bucket_.parts = in.time_us();
+    bucket_.last_us = in.time_us();
+    if (bucket_.parts < 0 || bucket_.parts >= std::max<std::int64_t>(1, bucket_.parts_of)) {
+        in.refuse();
+    }
+}
+
+// A unit that leaks is held until it has left. So two buckets that both admit no more weigh the
+// same.
+double BucketCount::weight(const Limit& limit, const Asked& asked) const {
+    const Flow flow{limit, asked.divisor};
+    const std::int64_t backlog = bucket_.tat_us - asked.now.steady.count();
+    if (flow.quota == 0 || backlog < 0) return 0;
+    const double emission =
+        static_cast<double>(limit.duration.count()) / static_cast<double>(flow.quota);
+    // Parts of a microsecond are no unit.
+    const double units = std::ceil((static_cast<double>(backlog) - 1) / emission);
+    return std::clamp(units, 1.0, static_cast<double>(std::max<std::int64_t>(1, flow.burst))) *
+           emission;
+}
+
+void BucketCount::pack_terms(const Limit& limit, Micros, Packer& out) {
+    const ExactTime full = time_of_fullest(limit);
+    out.put_double(full.us);
+    out.put_double(full.parts);
+}
+
+void BucketCount::append_request(const Limit& limit, const Charge& charge, std::string& out) {
+    // The script never denies because of the cost itself in a line: a negative time makes it.
+    const bool too_much = limit.traits().queues && charge.cost > limit.burst;
+    append_time(too_much ? ExactTime{-1, 0} : time_for(limit, charge.cost), out);
+}
+
+void BucketCount::append_refund(const Limit& limit, const Refund& refund, std::string& out) {
+    append_double(limit.quota, out);
+    append_time(time_for(limit, refund.charge.cost), out);
+}
+
+ScriptAnswer BucketCount::answer(const ScriptQuestion& question, const StateNumbers& numbers) {
+    const Flow flow(question.limit);
+    const Bucket bucket = bucket_of(question.limit, numbers.first, numbers.second);
+    const ExactTime backlog = backlog_at(bucket, flow, question.now);
+    ScriptAnswer answer;
+    answer.verdict = limit::verdict_of(flow, backlog, question.taken);
+    answer.passes_now = limit::passes(flow, backlog, question.cost);
+    answer.verdict.denied =
+        question.counted_denial ? !limit::passes(flow, backlog, 0) : !answer.passes_now;
+    if (!answer.passes_now) answer.retry = retry_after(flow, backlog, question.cost);
+    if (flow.leaky && question.taken > 0) answer.wait = wait_of(backlog);
+    return answer;
+}
+
+void BucketCount::take_units(const Limit& limit, Micros now, std::int64_t cost,
+                             StateNumbers& numbers) {
+    Bucket bucket = bucket_of(limit, numbers.first, numbers.second);
+    limit::take(bucket, limit, now, cost);
+    numbers = {bucket.parts, bucket.tat_us};
+}
+
+LimitCount BucketCount::count_of(const Limit& limit, const InspectedNumbers& numbers, Micros now) {
+    return count_of_backlog(limit,
+                            backlog_at(bucket_of(limit, numbers[0], numbers[1]), limit, now));
+}
+
+void BucketCount::adapt_to_refund(Limit& limit, std::int64_t quota, std::int64_t cost) {
+    limit.quota = quota;
+    limit.burst = std::max(limit.burst, cost);
 }
 
 }  // namespace tidegate::limit

@@ -13,9 +13,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "limit/charge.hpp"
 #include "limit/limit.hpp"
+#include "limit/verbs.hpp"
 
 namespace tidegate::limit {
 
@@ -84,5 +86,77 @@ void take(Bucket& bucket, const Flow& flow, Micros now, std::int64_t units);
 // leaked since, as if nothing else had been in the bucket, for the bucket might have been empty
 // without it and have been filled again; so nothing if it has been empty since.
 void give_back(Bucket& bucket, const Flow& flow, Micros at, std::int64_t units, Micros now);
+
+// What this process admitted while Redis was away, as if nothing had been in the bucket before.
+struct UnreportedBucket {
+    void take(const Limit& limit, std::int64_t units, const Now& at);
+    void give_back(const Limit& limit, std::int64_t units, Micros at, const Now& now);
+    void add_later(const Limit& limit, const UnreportedBucket& later);
+    Micros ends(const Limit& limit, Micros wall_ahead) const;
+    std::int64_t units() const { return taken; }
+    static std::size_t portions() { return 0; }
+    void append_report(const Limit& limit, const Now& now, std::string& out) const;
+
+    Bucket bucket;  // with the whole quota
+    std::int64_t taken = 0;
+    Micros first{0};  // when the first unit came
+};
+
+// gcra and leaky_bucket. The scripts say parts and tat of them.
+class BucketCount : public CommonVerbs {
+  public:
+    using Standing = ExactTime;  // the backlog
+    using Unreported = UnreportedBucket;
+
+    ExactTime look(const Limit& limit, const Asked& asked) const {
+        return backlog_at(bucket_, {limit, asked.divisor}, asked.now.steady);
+    }
+    static bool passes(const Limit& limit, const Asked& asked, const ExactTime& backlog) {
+        return limit::passes({limit, asked.divisor}, backlog, asked.charge.cost);
+    }
+    static Micros retry(const Limit& limit, const Asked& asked, const ExactTime& backlog) {
+        return retry_after({limit, asked.divisor}, backlog, asked.charge.cost);
+    }
+    static Micros wait(const Limit& limit, const ExactTime& backlog) {
+        return limit.traits().queues ? wait_of(backlog) : Micros{0};
+    }
+    static LimitVerdict verdict_of(const Limit& limit, const Asked& asked, const ExactTime& backlog,
+                                   std::int64_t taken) {
+        return limit::verdict_of({limit, asked.divisor}, backlog, taken);
+    }
+    static void reserve(const Limit&, const Asked&, const ExactTime&) {}
+    void take(const Limit& limit, const Asked& asked, const ExactTime&) {
+        const Flow flow{limit, asked.divisor};
+        // A share of nothing has no rate to count by; it denies everything as it is.
+        if (flow.quota > 0) limit::take(bucket_, flow, asked.now.steady, asked.charge.cost);
+    }
+    void give_back(const Limit& limit, const Asked& asked, Micros at) {
+        limit::give_back(bucket_, {limit, asked.divisor}, at, asked.charge.cost, asked.now.steady);
+    }
+    LimitCount count(const Limit& limit, const Asked& asked) const;
+    std::int64_t ends_us(const Now&) const { return bucket_.tat_us + (bucket_.parts > 0 ? 1 : 0); }
+    void save(CountsWriter& out) const;
+    void load(CountsReader& in);
+    double weight(const Limit& limit, const Asked& asked) const;
+
+    static void pack_terms(const Limit& limit, Micros wall, Packer& out);
+    static void append_request(const Limit& limit, const Charge& charge, std::string& out);
+    static void append_refund(const Limit& limit, const Refund& refund, std::string& out);
+    static bool are_possible(const Limit& limit, const StateNumbers& numbers) {
+        return numbers.first < limit.quota;
+    }
+    static ScriptAnswer answer(const ScriptQuestion& question, const StateNumbers& numbers);
+    static void take_units(const Limit& limit, Micros now, std::int64_t cost,
+                           StateNumbers& numbers);
+    static bool is_possible(const Limit& limit, const InspectedNumbers& numbers) {
+        return numbers[0] < limit.quota;
+    }
+    static LimitCount count_of(const Limit& limit, const InspectedNumbers& numbers, Micros now);
+    // What a bucket took is time: so many parts of its duration under the quota of then.
+    static void adapt_to_refund(Limit& limit, std::int64_t quota, std::int64_t cost);
+
+  private:
+    Bucket bucket_;
+};
 
 }  // namespace tidegate::limit

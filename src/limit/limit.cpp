@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "limit/charge.hpp"
+
 namespace tidegate::limit {
 namespace {
 
@@ -94,29 +96,31 @@ LimitFault stray_setting(const LimitSpec& spec) {
         Setting setting;
         bool given;
         std::string_view key;
-        std::string_view owners;  // the algorithms that have it
-        std::string_view advice;  // the one to write
     };
-    constexpr std::string_view kCounting =
-        "`sliding_window`, `fixed_window`, `sliding_log` and `gcra` have";
     const std::array<Given, 10> settings{{
-        {kAnchor, spec.anchor != Anchor::clock, "anchor", "`fixed_window` has", "fixed_window"},
-        {kAnchor, !spec.time_zone.empty(), "time_zone", "`fixed_window` has", "fixed_window"},
-        {kPrecision, spec.precision.has_value(), "precision", "`sliding_window` has",
-         "sliding_window"},
-        {kStrict, spec.strict, "strict", "`sliding_window` has", "sliding_window"},
-        {kBurst, spec.burst.has_value(), "burst", "`gcra` and `leaky_bucket` have", "gcra"},
-        {kMaxDelay, spec.max_delay.has_value(), "max_delay", "`leaky_bucket` has", "leaky_bucket"},
-        {kMoment, spec.utc_day, "window", "`schedule` has", "schedule"},
-        {kMoment, spec.horizon.has_value(), "horizon", "`schedule` has", "schedule"},
-        {kMoment, spec.forward_past, "past", "`schedule` has", "schedule"},
-        {kCount, spec.count != Count::admitted, "count", kCounting, "sliding_window"},
+        {kAnchor, spec.anchor != Anchor::clock, "anchor"},
+        {kAnchor, !spec.time_zone.empty(), "time_zone"},
+        {kPrecision, spec.precision.has_value(), "precision"},
+        {kStrict, spec.strict, "strict"},
+        {kBurst, spec.burst.has_value(), "burst"},
+        {kMaxDelay, spec.max_delay.has_value(), "max_delay"},
+        {kMoment, spec.utc_day, "window"},
+        {kMoment, spec.horizon.has_value(), "horizon"},
+        {kMoment, spec.forward_past, "past"},
+        {kCount, spec.count != Count::admitted, "count"},
     }};
     for (const Given& one : settings) {
         if (!one.given || traits_of(spec.algorithm).has(one.setting)) continue;
+        const auto first =
+            std::find_if(kAlgorithms.begin(), kAlgorithms.end(),
+                         [&](const AlgorithmTraits& traits) { return traits.has(one.setting); });
+        const auto owners =
+            std::count_if(first, kAlgorithms.end(),
+                          [&](const AlgorithmTraits& traits) { return traits.has(one.setting); });
         std::string what = "only ";
-        what.append(one.owners).append(" `").append(one.key).append("`: remove it, or write ");
-        what.append("`algorithm: ").append(one.advice).append("`");
+        what.append(algorithms_with(one.setting, "and", "`")).append(owners > 1 ? " have" : " has");
+        what.append(" `").append(one.key).append("`: remove it, or write ");
+        what.append("`algorithm: ").append(first->name).append("`");
         return {one.key, what};
     }
     return {};
@@ -133,7 +137,7 @@ LimitFault fault_of_quota(const LimitSpec& spec) {
     }
     std::string what =
         name + " counts at most " + std::to_string(traits.quota_max) + ": write less";
-    if (spec.algorithm == Algorithm::sliding_log) what += ", or `algorithm: sliding_window`";
+    if (traits.state == StateKind::log) what += ", or `algorithm: sliding_window`";
     return {"quota", what};
 }
 
@@ -258,6 +262,21 @@ Micros precision_of(const LimitSpec& spec) {
 
 }  // namespace
 
+std::string algorithms_with(Setting setting, std::string_view last, std::string_view quote) {
+    std::string text;
+    std::size_t left = static_cast<std::size_t>(
+        std::count_if(kAlgorithms.begin(), kAlgorithms.end(),
+                      [&](const AlgorithmTraits& traits) { return traits.has(setting); }));
+    for (const AlgorithmTraits& traits : kAlgorithms) {
+        if (!traits.has(setting)) continue;
+        text.append(quote).append(traits.name).append(quote);
+        --left;
+        if (left == 1) text.append(" ").append(last).append(" ");
+        if (left > 1) text.append(", ");
+    }
+    return text;
+}
+
 std::string status_text(std::uint16_t status) {
     return status < kGrpcStatuses ? std::to_string(status)
                                   : "grpc:" + std::to_string(status - kGrpcStatuses);
@@ -289,16 +308,19 @@ Result<Limit, LimitFault> make_limit(const LimitSpec& given) {
     limit.strict = spec.strict;
     limit.count = spec.count;
     limit.quota = spec.quota;
-    limit.duration = limit.is_concurrency() ? kLease : spec.duration;
+    const AlgorithmTraits& traits = limit.traits();
+    limit.duration = traits.has_leases ? kLease : spec.duration;
     limit.statuses = spec.statuses;
     std::sort(limit.statuses.begin(), limit.statuses.end());
-    if (limit.is_window()) {
+    if (traits.mark_bytes > 0) {
         limit.precision = precision_of(spec);
         limit.blocks = (spec.duration - Micros{1}) / limit.precision + 1 + (spec.strict ? 1 : 0);
-    } else if (limit.is_bucket()) {
+    }
+    if (traits.has(kBurst)) {
         limit.burst = spec.burst.value_or(spec.quota);
         limit.max_delay = spec.max_delay.value_or(kDelayMax);
-    } else if (limit.is_schedule()) {
+    }
+    if (traits.has(kMoment)) {
         limit.utc_day = spec.utc_day;
         limit.forward_past = spec.forward_past;
         limit.horizon = spec.horizon.value_or(kHorizon);
@@ -314,6 +336,27 @@ Micros default_precision(Micros duration) {
         if (const Micros part = duration / parts; part >= Micros{1'000}) return part;
     }
     return duration;
+}
+
+void add_back(std::int64_t cost, const Limit& limit, LimitVerdict& verdict) {
+    if (limit.count == Count::all) return;
+    const std::int64_t full = limit.most_at_once();
+    verdict.remaining = std::min(full, verdict.remaining + (limit.traits().has_leases ? 1 : cost));
+    if (verdict.remaining == full) verdict.next_unit = Micros{0};
+}
+
+bool Refund::concerns(const Limit& limit) const {
+    switch (of) {
+        case Of::status:
+            return limit.count == Count::by_status && !limit.keeps(status);
+        case Of::place:
+            return limit.traits().queues;
+        case Of::all:
+            break;
+    }
+    // Units that denied requests took stay taken; a schedule's moments and slots have ways of their
+    // own.
+    return limit.count != Count::all;
 }
 
 }  // namespace tidegate::limit

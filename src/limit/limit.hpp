@@ -1,7 +1,9 @@
-// A limit: so many units in such a time, counted in such a way. Immutable once made.
+// A limit: so many units in such a time, counted in such a way. A policy: limits that share a key.
+// Immutable once made; owned by the configuration.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -77,6 +79,10 @@ struct AnswerStatus {
 // Among the statuses that a limit counts, those of gRPC: `grpc:16` is kGrpcStatuses + 16.
 inline constexpr std::uint16_t kGrpcStatuses = 1'000;
 
+// The algorithms that have a setting, in a sentence: `gcra` and `leaky_bucket`. `last` is the word
+// before the last one.
+std::string algorithms_with(Setting setting, std::string_view last, std::string_view quote = {});
+
 // As the configuration writes one of them: `401`, `grpc:16`.
 std::string status_text(std::uint16_t status);
 
@@ -137,24 +143,32 @@ struct Limit {
 
     const AlgorithmTraits& traits() const { return traits_of(algorithm); }
     StateKind state() const { return follows_calendar() ? StateKind::period : traits().state; }
-    bool is_window() const {
-        return traits().state == StateKind::windows || traits().state == StateKind::log;
-    }
-    bool is_bucket() const { return traits().state == StateKind::bucket; }
-    bool is_schedule() const { return traits().state == StateKind::moments; }
-    bool is_concurrency() const { return traits().state == StateKind::slots; }
-    // Redis keeps a set for it, apart from the packed value of the identifier.
-    bool has_set() const { return is_schedule() || is_concurrency(); }
+    bool has_set() const { return traits().has_set; }
     bool opens_itself() const { return anchor == Anchor::first_request; }
     // Windows are the periods of period.hpp.
     bool follows_calendar() const { return has_period(anchor); }
     // Windows begin at multiples of their duration since 1970: so does a day of UTC.
     bool is_on_grid() const { return anchor == Anchor::clock || anchor == Anchor::utc_day; }
+    // The window begins and ends when the clock says, also while nothing is taken.
+    bool follows_clock() const { return traits().has(kAnchor) && anchor == Anchor::clock; }
+    // All of its units stop counting at one moment.
+    bool frees_all_at_once() const { return traits().has(kAnchor); }
+    // The fast path of the scripts decides it.
+    bool has_fast_path() const {
+        return traits().has_fast_path && count == Count::admitted && is_on_grid();
+    }
+    // How the scripts count it: the letter that they get.
+    char script_letter() const {
+        const char letter = utc_day ? 'd' : traits().letter;
+        return count == Count::all ? static_cast<char>(letter - 'a' + 'A') : letter;
+    }
+    // The most units that ever pass at once.
+    std::int64_t most_at_once() const { return burst > 0 ? burst : quota; }
     // Only time frees units, and only admitted requests take them.
     bool only_time_frees() const { return count == Count::admitted && traits().time_frees; }
     // Its windows, or what it has in place of them, all last `duration`. Slots last as long as
     // their requests; months differ, and so do the days of a time zone.
-    bool has_one_duration() const { return !is_concurrency() && anchor < Anchor::utc_month; }
+    bool has_one_duration() const { return traits().has(kPer) && anchor < Anchor::utc_month; }
     // The end of a request may give something back.
     bool settles() const { return count == Count::by_status || traits().settles; }
     // Whether statuses of gRPC are among those that count.
@@ -179,5 +193,89 @@ Result<Limit, LimitFault> make_limit(const LimitSpec& spec);
 
 // The smallest whole-microsecond divisor of `duration` that is at least duration / 60 and 1 ms.
 Micros default_precision(Micros duration);
+
+// What a part of a key counts by.
+BOOST_DEFINE_FIXED_ENUM_CLASS(KeyPartKind, std::uint8_t, ip, user, route, constant, header, query,
+                              capture,
+                              method,  // of the request; GET includes HEAD
+                              host,    // the authority of the request, normalised
+                              claim,   // of the token that named the user
+                              cookie)
+
+// What an identifier is made of.
+struct KeyPart {
+    using Kind = KeyPartKind;
+
+    Kind kind = Kind::ip;
+    // Of the field (lower case), query parameter, capture, claim or cookie; the constant itself.
+    std::string name;
+    bool secret = false;      // of a field, parameter or cookie: only a hash of its value is shown
+    std::uint16_t claim = 0;  // of a claim: the position among the claims of the configuration
+
+    // One client's own: its address, its user or its credential. The claims of a token may be
+    // those of a tenant, whose users share them.
+    bool names_client() const { return kind == Kind::ip || kind == Kind::user || secret; }
+    bool operator==(const KeyPart&) const = default;
+};
+
+// What becomes of a request for which a key makes no identifier.
+enum class OnMissing : std::uint8_t {
+    skip,    // this key counts nothing
+    shared,  // all such requests are counted as one
+    reject,  // 401 where the key needs a user that is absent, else 400
+};
+
+// Makes one identifier: of all the parts of the first choice whose parts are all there.
+// `user|ip` is two choices of a part each, `header:x-tenant+route` one choice of two parts.
+struct Key {
+    std::vector<std::vector<KeyPart>> choices;  // neither it nor a choice is empty
+    OnMissing on_missing = OnMissing::skip;
+
+    bool operator==(const Key&) const = default;
+};
+
+// `ip` and the like: one choice of one part.
+inline Key single_key(KeyPart::Kind kind) {
+    return {.choices = {{{kind, {}}}}};
+}
+
+// What decides when the store does not answer.
+enum class OnStoreFailure : std::uint8_t {
+    local,
+    allow,
+    deny,
+    // As local; and while it is not known how many proxies share the store, this one counts alone,
+    // by the whole quota. For what has a limit though the configuration has none: it must not
+    // refuse service.
+    local_or_alone,
+};
+
+inline constexpr std::size_t kLimitsMax = 32;  // of one policy
+
+// Limits that hold for some users in place of the policy's own. None: those users are unlimited.
+struct Tier {
+    std::string name;
+    std::vector<Limit> limits;
+    std::uint32_t index = 0;  // among all lists of limits: see Policy::index
+};
+
+struct Policy {
+    std::string name;           // unique; `<route>/<index>` for one written in a route
+    std::vector<Key> key;       // not empty, no key twice
+    std::vector<Limit> limits;  // one to kLimitsMax; ids differ
+    std::vector<Tier> tiers;
+    OnStoreFailure on_store_failure = OnStoreFailure::local;
+    bool shadow = false;  // decides, counts and logs, but never refuses
+    // Position among all lists of limits of the configuration, those of tiers included: what a
+    // table of names or counters is looked up by.
+    std::uint32_t index = 0;
+};
+
+// The name of a limit for everybody but metrics, which have two labels: `POLICY-LIMIT`. In one
+// configuration two limits never share it; in the tiers of a policy the same limit has another
+// quota.
+inline std::string full_name(const Policy& policy, const Limit& limit) {
+    return policy.name + '-' + limit.name;
+}
 
 }  // namespace tidegate::limit

@@ -54,6 +54,17 @@ Period period_in(const TimeZone& zone, Anchor anchor, Micros at) {
     return {seconds{zone.begin_of(dates.first)}, seconds{zone.begin_of(dates.next)}};
 }
 
+// When the period of `at` ends, negative, and when the next one does.
+struct Ends {
+    std::int64_t present_us;
+    std::int64_t next_us;
+};
+
+Ends ends_at(const Limit& limit, Micros at) {
+    const Micros ends = period_at(limit, at).ends;
+    return {-ends.count(), period_at(limit, ends).ends.count()};
+}
+
 }  // namespace
 
 Period period_at(const Limit& limit, Micros at) {
@@ -64,10 +75,10 @@ Period period_at(const Limit& limit, Micros at) {
     return {first.time_since_epoch(), next.time_since_epoch()};
 }
 
-Standing standing_at(const PeriodUnits& count, const Now& now) {
+WindowStanding standing_at(const PeriodUnits& count, const Now& now) {
     const bool is_ahead = now.wall < count.begins();
     const Micros left = count.latest() - now.steady;
-    Standing standing;
+    WindowStanding standing;
     standing.at = now.wall;
     if (is_ahead && left <= Micros{0}) return standing;
     standing.at = std::max(now.wall, count.begins());
@@ -77,7 +88,7 @@ Standing standing_at(const PeriodUnits& count, const Now& now) {
     return standing;
 }
 
-void take(PeriodUnits& count, const Limit& limit, const Standing& standing, const Now& now,
+void take(PeriodUnits& count, const Limit& limit, const WindowStanding& standing, const Now& now,
           std::int64_t units) {
     assert(units >= 1 && standing.units + units <= kQuotaMax);
     using std::chrono::ceil;
@@ -104,7 +115,7 @@ void take(PeriodUnits& count, const Limit& limit, const Standing& standing, cons
 }
 
 void give_back(PeriodUnits& count, Micros at, std::int64_t units, const Now& now) {
-    const Standing standing = standing_at(count, now);
+    const WindowStanding standing = standing_at(count, now);
     if (standing.units == 0 || at.count() < count.opened_us) return;
     count.units -= static_cast<std::uint32_t>(std::min(units, standing.units));
 }
@@ -112,6 +123,54 @@ void give_back(PeriodUnits& count, Micros at, std::int64_t units, const Now& now
 Micros end_of(const PeriodUnits& count, const Now& now) {
     const Micros by_wall = now.steady_at(count.ends());
     return now.wall < count.begins() ? std::min(by_wall, count.latest()) : by_wall;
+}
+
+Micros PeriodCount::retry(const Limit& limit, const Asked& asked, const WindowStanding& standing) {
+    return asked.charge.cost > asked.share(limit) ? kNever : standing.next_free - asked.now.wall;
+}
+
+LimitCount PeriodCount::count(const Limit& limit, const Asked& asked) const {
+    const WindowStanding standing = look(limit, asked);
+    return count_of_times(
+        {standing.units, standing.next_free, standing.next_free, standing.next_free},
+        asked.share(limit), asked.now.wall);
+}
+
+void PeriodCount::save(CountsWriter& out) const {
+    out.number(count_.begins_us);
+    out.number(count_.opened_us);
+    out.number(std::uint64_t{count_.length_s});
+    out.number(std::uint64_t{count_.left_ms});
+    out.number(std::uint64_t{count_.units});
+}
+
+void PeriodCount::load(CountsReader& in) {
+    count_.begins_us = in.time_us();
+    count_.opened_us = in.time_us();
+    count_.length_s = static_cast<std::uint32_t>(in.number());
+    count_.left_ms = static_cast<std::uint32_t>(in.number());
+    count_.units = static_cast<std::uint32_t>(in.number());
+}
+
+void PeriodCount::pack_terms(const Limit& limit, Micros wall, Packer& out) {
+    if (limit.zone != nullptr) {
+        const Ends ends = ends_at(limit, wall);
+        out.put_double(ends.present_us);
+        out.put_double(ends.next_us);
+    } else if (is_named_by_end(limit)) {
+        out.put_double(limit.anchor == Anchor::utc_week ? -1 : -2);
+        out.put_double(0);
+    } else {
+        WindowVerbs::pack_terms(limit, wall, out);
+    }
+}
+
+void PeriodCount::append_refund(const Limit& limit, const Refund& refund, std::string& out) {
+    if (!is_named_by_end(limit)) return WindowVerbs::append_refund(limit, refund, out);
+    const Ends ends = ends_at(limit, refund.receipt->at);
+    append_double(ends.present_us, out);
+    append_double(ends.next_us, out);
+    append_double(refund.charge.cost, out);
 }
 
 }  // namespace tidegate::limit

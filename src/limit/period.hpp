@@ -13,7 +13,9 @@
 // Pure: no clock.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <string>
 
 #include "limit/limit.hpp"
 #include "limit/window.hpp"
@@ -51,11 +53,11 @@ struct PeriodUnits {
 };
 
 // Looks without touching. The times of the answer are the wall clock's.
-Standing standing_at(const PeriodUnits& count, const Now& now);
+WindowStanding standing_at(const PeriodUnits& count, const Now& now);
 
 // Takes `units` at `now`. Requires units >= 1, units that keep the count within kQuotaMax, and a
 // standing of this very count at `now`.
-void take(PeriodUnits& count, const Limit& limit, const Standing& standing, const Now& now,
+void take(PeriodUnits& count, const Limit& limit, const WindowStanding& standing, const Now& now,
           std::int64_t units);
 
 // Gives back up to `units` that were taken at `at`, by the steady clock, if the period of then is
@@ -64,5 +66,47 @@ void give_back(PeriodUnits& count, Micros at, std::int64_t units, const Now& now
 
 // When nothing counts any more, by the steady clock; as the clocks differ now.
 Micros end_of(const PeriodUnits& count, const Now& now);
+
+// Whether a refund or a report names a period of the limit by its end. A day of UTC it does not:
+// that lies on the grid of its duration.
+inline bool is_named_by_end(const Limit& limit) {
+    return limit.follows_calendar() && !limit.is_on_grid();
+}
+
+// fixed_window with an anchor of the calendar.
+class PeriodCount : public WindowVerbs {
+  public:
+    WindowStanding look(const Limit&, const Asked& asked) const {
+        return standing_at(count_, asked.now);
+    }
+    static Micros retry(const Limit& limit, const Asked& asked, const WindowStanding& standing);
+    static LimitVerdict verdict_of(const Limit& limit, const Asked& asked,
+                                   const WindowStanding& standing, std::int64_t taken) {
+        return limit::verdict_of(limit, standing, asked.now.wall, asked.share(limit), taken);
+    }
+    static void reserve(const Limit&, const Asked&, const WindowStanding&) {}
+    void take(const Limit& limit, const Asked& asked, const WindowStanding& standing) {
+        const std::int64_t units = std::min(asked.charge.cost, kQuotaMax - standing.units);
+        if (units > 0) limit::take(count_, limit, standing, asked.now, units);
+    }
+    void give_back(const Limit&, const Asked& asked, Micros at) {
+        limit::give_back(count_, at, asked.charge.cost, asked.now);
+    }
+    LimitCount count(const Limit& limit, const Asked& asked) const;
+    std::int64_t ends_us(const Now& now) const { return end_of(count_, now).count(); }
+    void save(CountsWriter& out) const;
+    void load(CountsReader& in);
+    double weight(const Limit& limit, const Asked& asked) const {
+        return weight_of(count_.units, asked.share(limit), limit);
+    }
+
+    // The script works out by itself when weeks and months of UTC end. It knows no time zones: of
+    // one, the terms are when the period that holds `wall` ends, and when the next one does.
+    static void pack_terms(const Limit& limit, Micros wall, Packer& out);
+    static void append_refund(const Limit& limit, const Refund& refund, std::string& out);
+
+  private:
+    PeriodUnits count_;
+};
 
 }  // namespace tidegate::limit

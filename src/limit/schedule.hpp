@@ -18,10 +18,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "limit/charge.hpp"
 #include "limit/limit.hpp"
+#include "limit/verbs.hpp"
 
 namespace tidegate::limit {
 
@@ -47,5 +51,71 @@ Micros end_of_moment(const Limit& limit, Micros moment);
 // What a client sees: what is left around its moment. When a unit comes free is a question that
 // a schedule does not have: next_unit is 0.
 LimitVerdict verdict_of_schedule(std::int64_t busiest, std::int64_t share, std::int64_t taken);
+
+// The moments of a schedule as scripts list them (lua/schedule.lua).
+struct ListedMoments {
+    Micros asked_for{0};                  // those that cannot matter from then on are left out
+    std::vector<std::int64_t> moments{};  // in order, several may be equal
+    bool are_all = true;                  // else there are later ones
+};
+
+// False if this is no list of moments; `list` is then unspecified.
+bool read_moments(PackedReader& reader, ListedMoments& list);
+// How the schedule stands at `now`, for people.
+LimitCount count_of_moments(const ListedMoments& list, const Limit& limit, Micros now);
+
+// How a schedule stands around the moment of a request.
+struct ScheduleStanding {
+    bool concerned = true;  // false: the moment is past, and past moments are not counted
+    Micros at{0};
+    std::int64_t busiest = 0;
+};
+
+// The scripts say the units in the fullest window around the moment.
+class ScheduleCount : public CommonVerbs {
+  public:
+    using Standing = ScheduleStanding;
+
+    ScheduleStanding look(const Limit& limit, const Asked& asked) const;
+    bool passes(const Limit& limit, const Asked& asked, const ScheduleStanding& standing) const;
+    static Micros retry(const Limit&, const Asked&, const ScheduleStanding&) { return kNever; }
+    static LimitVerdict verdict_of(const Limit& limit, const Asked& asked,
+                                   const ScheduleStanding& standing, std::int64_t taken);
+    void reserve(const Limit& limit, const Asked& asked, const ScheduleStanding& standing);
+    void take(const Limit& limit, const Asked& asked, const ScheduleStanding& standing);
+    void give_back(const Limit& limit, const Asked& asked, Micros at);
+    LimitCount count(const Limit& limit, const Asked& asked) const;
+    std::int64_t ends_us(const Now& now) const { return now.steady_at(Micros{ends_us_}).count(); }
+    void save(CountsWriter& out) const;
+    void load(CountsReader& in);
+    double weight(const Limit& limit, const Asked& asked) const;
+
+    static std::optional<Micros> moment(const ScheduleStanding& standing) {
+        return standing.concerned ? std::optional(standing.at) : std::nullopt;
+    }
+    Micros earliest(const Limit& limit, const Asked& asked, Micros from) const;
+
+    static void pack_terms(const Limit& limit, Micros wall, Packer& out);
+    static void append_request(const Limit& limit, const Charge& charge, std::string& out);
+    static void append_refund(const Limit& limit, const Refund& refund, std::string& out);
+    static bool are_possible(const Limit&, const StateNumbers& numbers) {
+        return numbers.first <= kQuotaMax;
+    }
+    static ScriptAnswer answer(const ScriptQuestion& question, const StateNumbers& numbers);
+    static bool is_possible(const Limit&, const InspectedNumbers&) { return true; }
+    // What is counted is made of the moments, which inspect.lua lists behind all numbers.
+    static LimitCount count_of(const Limit&, const InspectedNumbers&, Micros) { return {}; }
+
+  private:
+    static std::int64_t share(const Limit& limit, const Asked& asked);
+    std::int64_t newest_at(const Limit& limit, const Now& now) const;
+
+    // All by the wall clock.
+    std::vector<std::int64_t> moments_;  // in order
+    std::int64_t newest_us_ = 0;         // when the newest was asked for
+    std::int64_t ends_us_ = 0;
+    // By the steady clock: when the newest was asked for, if that was in this process.
+    std::int64_t asked_us_ = 0;
+};
 
 }  // namespace tidegate::limit

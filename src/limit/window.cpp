@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
+#include <limits>
 
 #include "limit/period.hpp"
 
@@ -112,6 +114,58 @@ std::size_t position_of(const WindowOf<Label>& window, Ring<const MarkOf<Label>>
     return end_of(window, limit, mark_at(window, ring, position).label) == end ? position : nowhere;
 }
 
+using Portion = UnreportedPortions::Portion;
+
+// The first portion that began at `began` or later.
+auto first_from(std::vector<Portion>& portions, Micros began) {
+    return std::lower_bound(
+        portions.begin(), portions.end(), began,
+        [](const Portion& portion, Micros from) { return portion.began < from; });
+}
+
+// When the sub-bucket began that units taken at `at` are in; of a window that its first request
+// opens, `at`.
+Micros beginning(const Limit& limit, const Now& at) {
+    if (limit.follows_calendar()) return period_at(limit, at.wall).begins;
+    return limit.opens_itself() ? at.steady : at.steady - at.steady % limit.precision;
+}
+
+// The portion that units are in whose sub-bucket began at `began`; portions.end() if there is none.
+auto portion_from(std::vector<Portion>& portions, const Limit& limit, Micros began) {
+    if (limit.opens_itself()) {
+        const auto later = first_from(portions, began + Micros{1});
+        if (later == portions.begin()) return portions.end();
+        return std::prev(later)->began + span_of(limit) > began ? std::prev(later) : portions.end();
+    }
+    const auto found = first_from(portions, began);
+    return found != portions.end() && found->began == began ? found : portions.end();
+}
+
+void forget_the_oldest(std::vector<Portion>& portions, const Limit& limit, Micros now) {
+    const auto counts = first_from(portions, now - span_of(limit) + Micros{1});
+    const auto most = static_cast<std::ptrdiff_t>(marks_max(limit)) + 1;
+    const auto kept = std::min<std::ptrdiff_t>(portions.end() - counts, most);
+    portions.erase(portions.begin(), portions.end() - kept);
+}
+
+void add_portion(std::vector<Portion>& portions, const Limit& limit, Micros began,
+                 std::int64_t units) {
+    const auto portion = portion_from(portions, limit, began);
+    if (portion == portions.end()) {
+        portions.insert(first_from(portions, began), {began, units});
+        forget_the_oldest(portions, limit, portions.back().began);
+        return;
+    }
+    portion->units = std::min(portion->units + units, kQuotaMax);
+}
+
+// What names a sub-bucket to report.lua. It compares the steady clock with that of Redis, so that
+// it knows days of UTC, too, by when they began; other periods it knows by their end.
+Micros name_of(const Portion& portion, const Limit& limit, const Now& now) {
+    if (is_named_by_end(limit)) return period_at(limit, portion.began).ends;
+    return limit.follows_calendar() ? now.steady_at(portion.began) : portion.began;
+}
+
 }  // namespace
 
 Micros end_for(const Limit& limit, Micros at) {
@@ -124,11 +178,11 @@ Micros begin_for(const Limit& limit, Micros ends) {
 }
 
 template <class Label>
-Standing standing_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
-                     const Limit& limit, Micros now) {
+WindowStanding standing_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
+                           const Limit& limit, Micros now) {
     assert(now >= Micros{0} && now <= kNowMax);
     const Micros ends{window.ends_us};
-    Standing standing;
+    WindowStanding standing;
     standing.at = std::max(now, ends - span_of(limit));
     if (ends <= now || window.total == window.base) return standing;
 
@@ -150,7 +204,7 @@ Standing standing_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ri
 
 template <class Label>
 Micros frees_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring, const Limit& limit,
-                const Standing& standing, std::int64_t needed) {
+                const WindowStanding& standing, std::int64_t needed) {
     assert(needed >= 1 && needed <= standing.units);
     const auto base =
         static_cast<std::uint32_t>(window.total - static_cast<std::uint32_t>(standing.units));
@@ -170,7 +224,7 @@ std::size_t marks_max(const Limit& limit) {
 
 template <class Label>
 std::size_t marks_after_take(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
-                             const Limit& limit, const Standing& standing) {
+                             const Limit& limit, const WindowStanding& standing) {
     if (standing.units == 0) return 0;
     const auto kept = static_cast<std::size_t>(window.marks - standing.expired);
     if (newest_is_current(window, limit, standing.at) || !newest_has_units(window, ring)) {
@@ -181,7 +235,7 @@ std::size_t marks_after_take(const WindowOf<Label>& window, Ring<const MarkOf<La
 
 template <class Label>
 void take(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit,
-          const Standing& standing, std::int64_t units) {
+          const WindowStanding& standing, std::int64_t units) {
     assert(units >= 1 && standing.units + units <= kQuotaMax);
     const Micros ends = end_on_grid(limit, standing.at);
     if (standing.units == 0) {
@@ -204,7 +258,7 @@ void take(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit,
 template <class Label>
 void give_back(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit, Micros at,
                std::int64_t units, Micros now) {
-    const Standing standing = standing_at(window, ring, limit, now);
+    const WindowStanding standing = standing_at(window, ring, limit, now);
     if (standing.units == 0) return;
     const std::size_t position = position_of(window, ring, limit, at);
     if (position < standing.expired || position > window.marks) return;
@@ -224,7 +278,7 @@ void give_back(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& l
     window.marks = static_cast<std::uint16_t>(window.marks - gone);
 }
 
-LimitVerdict verdict_of(const Limit& limit, const Standing& standing, Micros now,
+LimitVerdict verdict_of(const Limit& limit, const WindowStanding& standing, Micros now,
                         std::int64_t share, std::int64_t taken) {
     LimitVerdict verdict;
     verdict.remaining = std::max<std::int64_t>(0, share - standing.units - taken);
@@ -236,20 +290,184 @@ LimitVerdict verdict_of(const Limit& limit, const Standing& standing, Micros now
     return verdict;
 }
 
-template Standing standing_at(const Window&, Ring<const Mark>, const Limit&, Micros);
-template Micros frees_at(const Window&, Ring<const Mark>, const Limit&, const Standing&,
+template WindowStanding standing_at(const Window&, Ring<const Mark>, const Limit&, Micros);
+template Micros frees_at(const Window&, Ring<const Mark>, const Limit&, const WindowStanding&,
                          std::int64_t);
 template std::size_t marks_after_take(const Window&, Ring<const Mark>, const Limit&,
-                                      const Standing&);
-template void take(Window&, Ring<Mark>, const Limit&, const Standing&, std::int64_t);
+                                      const WindowStanding&);
+template void take(Window&, Ring<Mark>, const Limit&, const WindowStanding&, std::int64_t);
 template void give_back(Window&, Ring<Mark>, const Limit&, Micros, std::int64_t, Micros);
 
-template Standing standing_at(const Log&, Ring<const LogMark>, const Limit&, Micros);
-template Micros frees_at(const Log&, Ring<const LogMark>, const Limit&, const Standing&,
+template WindowStanding standing_at(const Log&, Ring<const LogMark>, const Limit&, Micros);
+template Micros frees_at(const Log&, Ring<const LogMark>, const Limit&, const WindowStanding&,
                          std::int64_t);
 template std::size_t marks_after_take(const Log&, Ring<const LogMark>, const Limit&,
-                                      const Standing&);
-template void take(Log&, Ring<LogMark>, const Limit&, const Standing&, std::int64_t);
+                                      const WindowStanding&);
+template void take(Log&, Ring<LogMark>, const Limit&, const WindowStanding&, std::int64_t);
 template void give_back(Log&, Ring<LogMark>, const Limit&, Micros, std::int64_t, Micros);
+
+LimitCount count_of_times(const WindowTimes& times, std::int64_t share, Micros now) {
+    LimitCount count;
+    count.counted = times.units;
+    count.remaining = std::max<std::int64_t>(0, share - times.units);
+    if (times.units > 0) {
+        count.next_unit = times.next_free - now;
+        count.all_free = times.all_free - now;
+    }
+    count.denied = times.units >= share;
+    if (count.denied) count.denied_for = share > 0 ? times.passes_at - now : kNever;
+    return count;
+}
+
+void UnreportedPortions::take(const Limit& limit, std::int64_t units, const Now& at) {
+    add_portion(all, limit, beginning(limit, at), units);
+}
+
+void UnreportedPortions::give_back(const Limit& limit, std::int64_t units, Micros at,
+                                   const Now& now) {
+    const Now then{at, now.wall_at(at)};
+    const auto portion = portion_from(all, limit, beginning(limit, then));
+    if (portion == all.end()) return;
+    portion->units -= std::min(units, portion->units);
+    if (portion->units == 0) all.erase(portion);
+}
+
+void UnreportedPortions::add_later(const Limit& limit, const UnreportedPortions& later) {
+    for (const Portion& portion : later.all) add_portion(all, limit, portion.began, portion.units);
+}
+
+Micros UnreportedPortions::ends(const Limit& limit, Micros wall_ahead) const {
+    if (all.empty()) return Micros{0};
+    const Micros end = end_for(limit, all.back().began);
+    return limit.follows_calendar() ? end - wall_ahead : end;
+}
+
+std::int64_t UnreportedPortions::units() const {
+    std::int64_t units = 0;
+    for (const Portion& portion : all) units += portion.units;
+    return units;
+}
+
+void UnreportedPortions::append_report(const Limit& limit, const Now& now, std::string& out) const {
+    append_packed(static_cast<std::uint16_t>(all.size()), out);
+    for (const Portion& portion : all) {
+        append_double(name_of(portion, limit, now).count(), out);
+        append_packed(static_cast<std::uint32_t>(portion.units), out);
+    }
+}
+
+void WindowVerbs::append_refund(const Limit& limit, const Refund& refund, std::string& out) {
+    append_double(limit.opens_itself() ? 0 : limit.precision.count(), out);
+    append_double(span_of(limit).count(), out);
+    append_double(refund.charge.cost, out);
+}
+
+ScriptAnswer WindowVerbs::answer(const ScriptQuestion& question, const StateNumbers& numbers) {
+    const std::int64_t quota = question.limit.quota;
+    WindowStanding standing;
+    standing.units = numbers.first;
+    standing.next_free = Micros{numbers.second};
+    standing.at = question.now;
+    // Where nothing counts the script tells when the newest sub-bucket ends: time never runs back.
+    if (standing.units == 0) {
+        standing.at = std::max(question.now, begin_for(question.limit, standing.next_free));
+    }
+    ScriptAnswer answer;
+    answer.verdict =
+        limit::verdict_of(question.limit, standing, question.now, quota, question.taken);
+    answer.passes_now = standing.units + question.cost <= quota;
+    // The script counts no further than the largest quota: there the denial left units == quota.
+    const bool is_over = standing.units > quota || standing.units == kQuotaMax;
+    answer.verdict.denied = question.counted_denial ? is_over : !answer.passes_now;
+    answer.retry = question.cost > quota ? kNever : question.windows_admit_at - question.now;
+    return answer;
+}
+
+void WindowVerbs::take_units(const Limit& limit, Micros now, std::int64_t cost,
+                             StateNumbers& numbers) {
+    if (numbers.first == 0) {
+        WindowStanding nothing;
+        nothing.at = now;
+        const LimitVerdict verdict = limit::verdict_of(limit, nothing, now, limit.quota, cost);
+        numbers.second = (now + verdict.next_unit).count();
+    }
+    numbers.first += cost;
+}
+
+LimitCount WindowVerbs::count_of(const Limit& limit, const InspectedNumbers& numbers, Micros now) {
+    return count_of_times({numbers[0], Micros{numbers[1]}, Micros{numbers[2]}, Micros{numbers[3]}},
+                          limit.quota, now);
+}
+
+template <class Label>
+Micros WindowCount<Label>::retry(const Limit& limit, const Asked& asked,
+                                 const WindowStanding& standing) const {
+    const std::int64_t share = asked.share(limit);
+    if (asked.charge.cost > share) return kNever;
+    const std::int64_t over = asked.charge.cost - (share - standing.units);
+    return frees_at(window_, ring(), limit, standing, over) - asked.now.steady;
+}
+
+template <class Label>
+void WindowCount<Label>::grow(const Limit& limit, std::size_t needed) {
+    const std::size_t room = window_.room;
+    const std::size_t larger =
+        std::max(needed, std::min(marks_max(limit), room == 0 ? 4 : 2 * room));
+    auto copy = std::make_unique<MarkOf<Label>[]>(larger);
+    for (std::size_t i = 0; i < window_.marks; ++i) copy[i] = marks_[(window_.first + i) % room];
+    marks_ = std::move(copy);
+    window_.room = static_cast<std::uint16_t>(larger);
+    window_.first = 0;
+}
+
+template <class Label>
+LimitCount WindowCount<Label>::count(const Limit& limit, const Asked& asked) const {
+    const WindowStanding standing = look(limit, asked);
+    const std::int64_t share = asked.share(limit);
+    WindowTimes times;
+    times.units = standing.units;
+    times.next_free = standing.next_free;
+    if (standing.units > 0) {
+        times.all_free = frees_at(window_, ring(), limit, standing, standing.units);
+    }
+    if (share > 0 && !passes(limit, asked, standing)) {
+        times.passes_at = asked.now.steady + retry(limit, asked, standing);
+    }
+    return count_of_times(times, share, asked.now.steady);
+}
+
+template <class Label>
+void WindowCount<Label>::save(CountsWriter& out) const {
+    out.number(std::uint64_t{window_.base});
+    out.number(std::uint64_t{window_.total});
+    out.number(std::uint64_t{window_.newest});
+    out.number(window_.ends_us);
+    out.number(std::uint64_t{window_.marks});
+    for (std::size_t i = 0; i < window_.marks; ++i) {
+        const auto& mark = marks_[(window_.first + i) % window_.room];
+        out.number(std::uint64_t{mark.total});
+        out.number(std::uint64_t{mark.label});
+    }
+}
+
+template <class Label>
+void WindowCount<Label>::load(CountsReader& in) {
+    window_ = {};
+    window_.base = static_cast<std::uint32_t>(in.number());
+    window_.total = static_cast<std::uint32_t>(in.number());
+    window_.newest = static_cast<Label>(in.number());
+    window_.ends_us = in.time_us();
+    window_.marks = static_cast<std::uint16_t>(
+        std::min<std::size_t>(in.count(16), std::numeric_limits<std::uint16_t>::max()));
+    window_.room = window_.marks;
+    marks_ = std::make_unique<MarkOf<Label>[]>(window_.room);
+    for (std::size_t i = 0; i < window_.marks; ++i) {
+        marks_[i].total = static_cast<std::uint32_t>(in.number());
+        marks_[i].label = static_cast<Label>(in.number());
+    }
+}
+
+template class WindowCount<std::uint16_t>;
+template class WindowCount<std::uint64_t>;
 
 }  // namespace tidegate::limit

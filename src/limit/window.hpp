@@ -11,13 +11,18 @@
 // lock around it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string>
 #include <type_traits>
+#include <vector>
 
 #include "limit/charge.hpp"
 #include "limit/limit.hpp"
+#include "limit/verbs.hpp"
 
 namespace tidegate::limit {
 
@@ -56,7 +61,7 @@ template <class Mark>
 using Ring = std::type_identity_t<std::span<Mark>>;
 
 // How a window stands at a moment.
-struct Standing {
+struct WindowStanding {
     std::int64_t units = 0;     // that count
     Micros at{0};               // the moment as this window sees it: its time never runs backwards
     Micros next_free{0};        // when the oldest sub-bucket that counts stops; 0 if none does
@@ -79,14 +84,14 @@ Micros begin_for(const Limit& limit, Micros ends);
 // Looks without touching. `ring` is the room of the window's marks.
 // Requires 0us <= now <= kNowMax.
 template <class Label>
-Standing standing_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
-                     const Limit& limit, Micros now);
+WindowStanding standing_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
+                           const Limit& limit, Micros now);
 
 // When `needed` of the units that count will have stopped counting if nothing is taken.
 // Requires 1 <= needed <= standing.units.
 template <class Label>
 Micros frees_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring, const Limit& limit,
-                const Standing& standing, std::int64_t needed);
+                const WindowStanding& standing, std::int64_t needed);
 
 // The most marks a window of that limit ever has. A sliding_log that counts the denied ones too may
 // hold more units than its quota; its oldest go when those that stay deny everything by themselves.
@@ -95,13 +100,13 @@ std::size_t marks_max(const Limit& limit);
 // How many marks the ring must have room for if units are taken now.
 template <class Label>
 std::size_t marks_after_take(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
-                             const Limit& limit, const Standing& standing);
+                             const Limit& limit, const WindowStanding& standing);
 
 // Takes `units` at standing.at and forgets what has expired. Requires units >= 1, units that keep
 // the count within kQuotaMax, room for marks_after_take(), and a standing of this very window.
 template <class Label>
 void take(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit,
-          const Standing& standing, std::int64_t units);
+          const WindowStanding& standing, std::int64_t units);
 
 // Gives back up to `units` of what the sub-bucket of `at` holds, if it still counts. Where time had
 // run ahead, units taken at `at` are in a later sub-bucket: then too much is counted, never too
@@ -112,7 +117,107 @@ void give_back(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& l
 
 // What a client sees of the limit. `share` is the quota that holds here; `taken` is 0 for a
 // request that is denied.
-LimitVerdict verdict_of(const Limit& limit, const Standing& standing, Micros now,
+LimitVerdict verdict_of(const Limit& limit, const WindowStanding& standing, Micros now,
                         std::int64_t share, std::int64_t taken);
+
+// What this process admitted while Redis was away: for each sub-bucket its units.
+struct UnreportedPortions {
+    // A sub-bucket by its beginning; where the first request opens it, by that. The beginning of a
+    // day, week or month is by the wall clock, all else by the steady one.
+    struct Portion {
+        Micros began{0};
+        std::int64_t units = 0;
+    };
+
+    void take(const Limit& limit, std::int64_t units, const Now& at);
+    // Takes out what is still here of units that were taken at `at`, by the steady clock. Where the
+    // wall clock was set meanwhile, a day, week or month may keep them.
+    void give_back(const Limit& limit, std::int64_t units, Micros at, const Now& now);
+    void add_later(const Limit& limit, const UnreportedPortions& later);
+    Micros ends(const Limit& limit, Micros wall_ahead) const;
+    std::int64_t units() const;
+    std::size_t portions() const { return all.size(); }
+    void append_report(const Limit& limit, const Now& now, std::string& out) const;
+
+    std::vector<Portion> all;  // in order of time
+};
+
+// When units of a window come free, for people. With `units`, the next of which is free at
+// `next_free`, all at `all_free`; where one more does not pass it does at `passes_at`. The moments
+// are looked at only where they have a meaning.
+struct WindowTimes {
+    std::int64_t units = 0;
+    Micros next_free{0};
+    Micros all_free{0};
+    Micros passes_at{0};
+};
+LimitCount count_of_times(const WindowTimes& times, std::int64_t share, Micros now);
+
+// What the scripts say of windows, logs and periods: units and when the next one is free; and in
+// the answer to an inspection, when all are, and when one more passes.
+struct WindowVerbs : CommonVerbs {
+    using Standing = WindowStanding;
+    using Unreported = UnreportedPortions;
+
+    static bool passes(const Limit& limit, const Asked& asked, const WindowStanding& standing) {
+        return asked.charge.cost <= asked.share(limit) - standing.units;
+    }
+
+    static void pack_terms(const Limit& limit, Micros, Packer& out) {
+        out.put_double(limit.opens_itself() ? 0 : limit.precision.count());
+        out.put_double(span_of(limit).count());
+    }
+    static void append_refund(const Limit& limit, const Refund& refund, std::string& out);
+    static bool are_possible(const Limit&, const StateNumbers& numbers) {
+        return numbers.first <= kQuotaMax;
+    }
+    static ScriptAnswer answer(const ScriptQuestion& question, const StateNumbers& numbers);
+    static void take_units(const Limit& limit, Micros now, std::int64_t cost,
+                           StateNumbers& numbers);
+    static bool is_possible(const Limit&, const InspectedNumbers& numbers) {
+        return numbers[0] <= kQuotaMax;
+    }
+    static LimitCount count_of(const Limit& limit, const InspectedNumbers& numbers, Micros now);
+};
+
+// sliding_window, fixed_window; sliding_log with wide labels.
+template <class Label>
+class WindowCount : public WindowVerbs {
+  public:
+    WindowStanding look(const Limit& limit, const Asked& asked) const {
+        return standing_at(window_, ring(), limit, asked.now.steady);
+    }
+    Micros retry(const Limit& limit, const Asked& asked, const WindowStanding& standing) const;
+    static LimitVerdict verdict_of(const Limit& limit, const Asked& asked,
+                                   const WindowStanding& standing, std::int64_t taken) {
+        return limit::verdict_of(limit, standing, asked.now.steady, asked.share(limit), taken);
+    }
+    void reserve(const Limit& limit, const Asked&, const WindowStanding& standing) {
+        const std::size_t needed = marks_after_take(window_, ring(), limit, standing);
+        if (needed > window_.room) grow(limit, needed);
+    }
+    void take(const Limit& limit, const Asked& asked, const WindowStanding& standing) {
+        const std::int64_t units = std::min(asked.charge.cost, kQuotaMax - standing.units);
+        if (units > 0) limit::take(window_, ring(), limit, standing, units);
+    }
+    void give_back(const Limit& limit, const Asked& asked, Micros at) {
+        limit::give_back(window_, ring(), limit, at, asked.charge.cost, asked.now.steady);
+    }
+    LimitCount count(const Limit& limit, const Asked& asked) const;
+    std::int64_t ends_us(const Now&) const { return window_.ends_us; }
+    void save(CountsWriter& out) const;
+    void load(CountsReader& in);
+    double weight(const Limit& limit, const Asked& asked) const {
+        return weight_of(static_cast<std::uint32_t>(window_.total - window_.base),
+                         asked.share(limit), limit);
+    }
+
+  private:
+    std::span<MarkOf<Label>> ring() const { return {marks_.get(), window_.room}; }
+    void grow(const Limit& limit, std::size_t needed);
+
+    WindowOf<Label> window_;
+    std::unique_ptr<MarkOf<Label>[]> marks_;
+};
 
 }  // namespace tidegate::limit

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "limit/policy.hpp"
+#include "limit/limit.hpp"
 
 namespace tidegate::rls {
 

@@ -176,7 +176,7 @@ void SharedCharges::add(LentCharge& lent, SteadyTime now, List& due) {
     if (waiting_.size() >= kMixedMax || !is_busy()) take_all(due);
 }
 
-void SharedCharges::take_back(const ChargeInbox& inbox, SteadyTime time, List& out) {
+void SharedCharges::withdraw(const ChargeInbox& inbox, SteadyTime time, List& out) {
     const std::scoped_lock lock(mutex_);
     std::erase_if(waiting_, [&](LentCharge* lent) {
         const bool is_due = lent->inbox == &inbox && lent->asked < time;
@@ -312,7 +312,7 @@ class BatchQueue::Command final : public redis::Request {
         if (std::exchange(is_open_, false)) std::erase(queue_.open_, this);
         for (const Asker& asker : askers_) {
             if (asker.lent != nullptr && asker.lent->inbox == queue_.inbox_.get()) {
-                queue_.take_back(*asker.lent);
+                queue_.finish(*asker.lent);
             } else if (asker.lent != nullptr) {
                 asker.lent->inbox->give(*asker.lent);
             } else if (asker.decision->result != LimitDecision::Result::pending) {
@@ -422,12 +422,12 @@ void BatchQueue::return_due() {
 void BatchQueue::read_inbox() {
     turn_->run([this] {
         inbox_->take(returned_);
-        for (LentCharge* lent : returned_) take_back(*lent);
+        for (LentCharge* lent : returned_) finish(*lent);
         returned_.clear();
     });
 }
 
-void BatchQueue::take_back(LentCharge& lent) {
+void BatchQueue::finish(LentCharge& lent) {
     LimitDecision* const decision = std::exchange(lent.decision, nullptr);
     lent.keeps.reset();
     idle_lent_.push_back(&lent);
@@ -451,7 +451,7 @@ void BatchQueue::take_back(LentCharge& lent) {
 
 void BatchQueue::tend(SteadyTime now) {
     if (idle_lent_.size() == lent_.size()) return;
-    shared_->take_back(*inbox_, now - std::min(kLentMax, timeout_), due_);
+    shared_->withdraw(*inbox_, now - std::min(kLentMax, timeout_), due_);
     return_due();
     for (const auto& lent : lent_) {
         // The thread that sends it fails it in time, unless that thread is stuck.

@@ -151,7 +151,7 @@ class SharedCharges {
     // Lends a charge: appends to `due` what the caller sends now, perhaps this charge as well.
     void add(LentCharge& lent, SteadyTime now, List& due);
     // Appends to `out` the charges of `inbox` that were asked before `time` and still wait.
-    void take_back(const ChargeInbox& inbox, SteadyTime time, List& out);
+    void withdraw(const ChargeInbox& inbox, SteadyTime time, List& out);
 
   private:
     // Commands under way that keep further charges waiting: one that Redis works on, and one on its
@@ -214,7 +214,7 @@ class BatchQueue {
     void send_due();
     void return_due();
     void read_inbox();
-    void take_back(LentCharge& lent);
+    void finish(LentCharge& lent);
 
     bool join_open_command(const Entry& entry);
     std::optional<redis::Failure> send(const Entry& entry, bool stays_open);

@@ -1,5 +1,3 @@
-// Reads the reply of the charge script into verdicts. The reply says how every limit stood; what
-// clients see follows from that by the same functions as in process.
 #include "store/charge_script.hpp"
 
 #include <algorithm>
@@ -10,16 +8,12 @@
 #include <cstdint>
 #include <functional>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "base/text.hpp"
-#include "limit/gcra.hpp"
-#include "limit/period.hpp"
-#include "limit/schedule.hpp"
-#include "limit/window.hpp"
-#include "store/charge_reply_limit.hpp"
-#include "store/memory_store.hpp"
-#include "store/resp.hpp"
+#include "limit/kinds.hpp"
+#include "store/process_clock.hpp"
 #include "store/scripts.hpp"
 
 namespace tidegate::store {
@@ -27,8 +21,6 @@ namespace tidegate::store {
 namespace {
 
 using limit::ChargeItem;
-using limit::ExactTime;
-using limit::Flow;
 using limit::kNever;
 using limit::Limit;
 using limit::Micros;
@@ -93,42 +85,6 @@ void for_each_run(std::span<const ChargeItem> items, Visit visit) {
     }
 }
 
-// How the script counts: the letter that it gets.
-char kind_of(const Limit& limit) {
-    const char letter = limit.utc_day ? 'd' : limit.traits().letter;
-    return limit.count == limit::Count::all ? static_cast<char>(letter - 'a' + 'A') : letter;
-}
-
-std::uint8_t mark_bytes(const Limit& limit) {
-    if (!limit.is_window()) return 0;
-    return limit.state() == limit::StateKind::log ? 12 : 6;
-}
-
-// How long a full bucket takes to become empty; for leaky_bucket, how long the longest line takes.
-ExactTime fullest(const Limit& limit) {
-    const ExactTime burst = limit::time_for(Flow(limit), limit.burst);
-    const bool line_is_shorter = limit.traits().queues && limit.max_delay.count() <= burst.us;
-    return line_is_shorter ? ExactTime{limit.max_delay.count(), 0} : burst;
-}
-
-void pack_terms(const Limit& limit, std::optional<Micros> clock, Packer& out) {
-    out.put(static_cast<std::uint32_t>(limit.quota));
-    if (limit.is_window()) {
-        const bool needs_time = limit.zone != nullptr && !clock;
-        const ScriptWindow window =
-            window_for_script(limit, needs_time ? process_now().wall : clock.value_or(Micros{0}));
-        out.put_double(window.width);
-        out.put_double(window.span);
-    } else if (limit.is_bucket()) {
-        const ExactTime full = fullest(limit);
-        out.put_double(full.us);
-        out.put_double(full.parts);
-    } else {
-        out.put_double(limit.duration.count());
-        out.put_double(limit.forward_past ? 1 : 0);
-    }
-}
-
 // Names the records of a state and their order: 256 times a hash that is not zero, plus their
 // number.
 std::uint32_t layout_of(std::span<const Limit> limits) {
@@ -142,16 +98,26 @@ void append_run(std::span<const ChargeItem> run, std::optional<Micros> clock, st
     const std::span<const Limit> limits = run[0].limits();
     assert(!limits.empty() && limits.size() <= limit::kLimitsMax);
     std::array<char, kRunBytes + kLimitBytes * limit::kLimitsMax> bytes;
-    Packer packed(bytes.data());
+    limit::Packer packed(bytes.data());
     packed.put(static_cast<std::uint8_t>(run.size()));
     packed.put(static_cast<std::uint8_t>(run[0].policy->shadow ? 1 : 0));
     packed.put(layout_of(limits));
     packed.put(static_cast<std::uint8_t>(limits.size()));
-    for (const Limit& limit : limits) packed.put(static_cast<std::uint8_t>(kind_of(limit)));
-    for (const Limit& limit : limits) pack_terms(limit, clock, packed);
+    for (const Limit& limit : limits) {
+        packed.put(static_cast<std::uint8_t>(limit.script_letter()));
+    }
+    for (const Limit& limit : limits) {
+        // Only a time zone makes the wall clock matter.
+        const bool needs_time = limit.zone != nullptr && !clock;
+        const Micros wall = needs_time ? process_now().wall : clock.value_or(Micros{0});
+        packed.put(static_cast<std::uint32_t>(limit.quota));
+        limit::with_kind(limit.state(), [&]<class Kind>(std::type_identity<Kind>) {
+            Kind::pack_terms(limit, wall, packed);
+        });
+    }
     for (const Limit& limit : limits) {
         packed.put(limit.id);
-        packed.put(mark_bytes(limit));
+        packed.put(limit.traits().mark_bytes);
     }
     out.append(bytes.data(), packed.end());
 }
@@ -186,28 +152,11 @@ bool may_share_a_state(std::span<const limit::Charge> charges) {
     return false;
 }
 
-// The facts of the request that the script needs for this limit, besides the cost.
-void append_numbers(const Limit& limit, const limit::Charge& charge, std::string& out) {
-    if (limit.is_bucket()) {
-        // The script never denies because of the cost itself in a line: a negative time makes it.
-        const bool too_much = limit.traits().queues && charge.cost > limit.burst;
-        const ExactTime time =
-            too_much ? ExactTime{-1, 0} : limit::time_for(Flow(limit), charge.cost);
-        append_double(time.us, out);
-        append_double(time.parts, out);
-    } else if (limit.is_schedule()) {
-        append_double(charge.moment.count(), out);
-        append_double(0, out);
-    } else {
-        append_packed(charge.lease.holder, out);
-        append_packed(charge.lease.request, out);
-    }
-}
-
 void append_requests(std::span<const limit::Charge> charges, std::string& out) {
     std::size_t size = 0;
     for_each_run(charges[0].items, [&](std::span<const ChargeItem> run) {
-        for (const Limit& limit : run[0].limits()) size += limit.is_window() ? 0 : kNumbersBytes;
+        for (const Limit& limit : run[0].limits())
+            size += limit.traits().asks_more ? kNumbersBytes : 0;
     });
     append_length('$', (sizeof(double) + size) * charges.size(), out);
     for (const limit::Charge& charge : charges) {
@@ -215,7 +164,10 @@ void append_requests(std::span<const limit::Charge> charges, std::string& out) {
         append_double(std::min(charge.cost, limit::kQuotaMax + 1), out);
         for_each_run(charge.items, [&](std::span<const ChargeItem> run) {
             for (const Limit& limit : run[0].limits()) {
-                if (!limit.is_window()) append_numbers(limit, charge, out);
+                if (!limit.traits().asks_more) continue;
+                limit::with_kind(limit.state(), [&]<class Kind>(std::type_identity<Kind>) {
+                    Kind::append_request(limit, charge, out);
+                });
             }
         });
     }
@@ -248,6 +200,9 @@ void append_key(const ChargeItem& item, std::string_view prefix, std::string_vie
     out.append(":{").append(item.identifier).append(1, '}').append(suffix).append("\r\n");
 }
 
+// The reply says how every limit stood; what clients see follows from that by the same functions as
+// in process.
+
 // What has been read of a reply to requests of the same items.
 struct Answer {
     struct Decided {
@@ -257,7 +212,7 @@ struct Answer {
     };
     Micros now{0};
     std::vector<Decided> decided;
-    std::vector<LimitNumbers> numbers;  // items, limits
+    std::vector<limit::StateNumbers> numbers;  // items, limits
 };
 
 // One a thread, so that a decision allocates nothing once there was one as large.
@@ -266,7 +221,7 @@ Answer& answer_of_thread() {
     return answer;
 }
 
-bool read_answer(ReplyReader& reader, std::span<const limit::Charge> charges,
+bool read_answer(limit::PackedReader& reader, std::span<const limit::Charge> charges,
                  std::vector<std::uint64_t>& generations, Answer& answer) {
     answer.decided.clear();
     answer.numbers.clear();
@@ -287,6 +242,17 @@ bool read_answer(ReplyReader& reader, std::span<const limit::Charge> charges,
     return reader.ok() && answer.now >= Micros{0} && answer.now <= limit::kNowMax;
 }
 
+// False: the script cannot have sent these numbers.
+bool read_limit(const limit::ScriptQuestion& question, const limit::StateNumbers& numbers,
+                limit::ScriptAnswer& answer) {
+    if (numbers.first < 0 || numbers.second < 0) return false;
+    return limit::with_kind(question.limit.state(), [&]<class Kind>(std::type_identity<Kind>) {
+        if (!Kind::are_possible(question.limit, numbers)) return false;
+        answer = Kind::answer(question, numbers);
+        return true;
+    });
+}
+
 // The verdict on one request; false if the reply contradicts itself.
 bool tell(const limit::Charge& charge, const Answer& answer, const Answer::Decided& decided,
           limit::Verdict& verdict) {
@@ -300,13 +266,17 @@ bool tell(const limit::Charge& charge, const Answer& answer, const Answer::Decid
         const bool shadow = item.policy->shadow;
         const bool granted = decided.admitted && (!shadow || decided.shadow_admitted);
         for (const Limit& limit : item.limits()) {
-            const LimitNumbers& numbers = answer.numbers[position++];
-            if (!are_possible(numbers, limit)) return false;
+            const limit::StateNumbers& numbers = answer.numbers[position++];
             const bool counted = limit.count == limit::Count::all && !granted && charge.cost > 0;
-            const LimitAnswer one =
-                answer_of({limit, answer.now, charge.cost, charge.moment, granted ? charge.cost : 0,
-                           counted, Micros{decided.windows_admit_at}},
-                          numbers);
+            const limit::ScriptQuestion question{limit,
+                                                 answer.now,
+                                                 charge.cost,
+                                                 charge.moment,
+                                                 granted ? charge.cost : 0,
+                                                 counted,
+                                                 Micros{decided.windows_admit_at}};
+            limit::ScriptAnswer one;
+            if (!read_limit(question, numbers, one)) return false;
             verdict.limits.push_back(one.verdict);
             if (shadow) continue;
             verdict.wait = std::max(verdict.wait, one.wait);
@@ -327,7 +297,9 @@ void take(const limit::Charge& charge, Answer& answer) {
     std::size_t position = 0;
     for (const ChargeItem& item : charge.items) {
         for (const Limit& limit : item.limits()) {
-            take_units(limit, answer.now, charge.cost, answer.numbers[position++]);
+            limit::with_kind(limit.state(), [&]<class Kind>(std::type_identity<Kind>) {
+                Kind::take_units(limit, answer.now, charge.cost, answer.numbers[position++]);
+            });
         }
     }
 }
@@ -344,7 +316,7 @@ std::vector<const Limit*> schedules_asked(const limit::Charge& charge, Micros no
             ++end;
         }
         for (const Limit& limit : first.limits()) {
-            if (!limit.is_schedule() || first.policy->shadow) continue;
+            if (!limit.traits().has_moments || first.policy->shadow) continue;
             if (!limit::concerns_moment(limit, charge.moment, now)) continue;
             schedules.insert(schedules.end(), end - begin, &limit);
         }
@@ -354,18 +326,18 @@ std::vector<const Limit*> schedules_asked(const limit::Charge& charge, Micros no
 }
 
 // The first moment that all schedules would accept; false if the reply has none.
-bool read_schedules(ReplyReader& reader, const limit::Charge& charge, Micros now,
+bool read_schedules(limit::PackedReader& reader, const limit::Charge& charge, Micros now,
                     Micros& earliest) {
     struct Schedule {
         const Limit* limit;
-        ScheduleReply reply;
+        limit::ListedMoments reply;
     };
     std::vector<Schedule> schedules;
     bool have_all = true;
     Micros moment{0};
     for (const Limit* limit : schedules_asked(charge, now)) {
-        ScheduleReply& reply = schedules.emplace_back(Schedule{limit, {}}).reply;
-        if (!read_moments(reader, reply)) return false;
+        limit::ListedMoments& reply = schedules.emplace_back(Schedule{limit, {}}).reply;
+        if (!limit::read_moments(reader, reply)) return false;
         have_all = have_all && reply.are_all;
         moment = std::max(moment, reply.asked_for);
     }
@@ -398,33 +370,7 @@ void forget_what_took_nothing(const limit::Charge& charge, const Answer::Decided
     }
 }
 
-constexpr std::uint16_t kMembersMax = 4'000;  // the script lists no more
-
-// `moment:units`
-bool add_moments(std::string_view text, std::vector<std::int64_t>& moments) {
-    const std::size_t colon = text.find(':');
-    if (colon == std::string_view::npos) return false;
-    const auto moment = parse_number<std::int64_t>(text.substr(0, colon));
-    const auto units = parse_number<std::int64_t>(text.substr(colon + 1));
-    if (!moment || !units || *units < 1 || *units > limit::kMomentsMax) return false;
-    moments.insert(moments.end(), static_cast<std::size_t>(*units), *moment);
-    return moments.size() <= 2 * static_cast<std::size_t>(limit::kMomentsMax);
-}
-
 }  // namespace
-
-ScriptWindow window_for_script(const Limit& limit, Micros at) {
-    if (limit.zone != nullptr) return window_of_units(limit, at);
-    if (limit.anchor == limit::Anchor::utc_week) return {-1, 0};
-    if (limit.anchor == limit::Anchor::utc_month) return {-2, 0};
-    return {limit.opens_itself() ? 0 : limit.precision.count(), limit::span_of(limit).count()};
-}
-
-ScriptWindow window_of_units(const Limit& limit, Micros at) {
-    if (!is_named_by_end(limit)) return window_for_script(limit, at);
-    const Micros ends = limit::period_at(limit, at).ends;
-    return {-ends.count(), limit::period_at(limit, ends).ends.count()};
-}
 
 bool can_share_command(const limit::Charge& charge) {
     return std::all_of(charge.items.begin(), charge.items.end(), [](const ChargeItem& item) {
@@ -517,7 +463,7 @@ void append_mixed_command(std::span<const limit::Charge> charges, std::string_vi
 
 bool read_charge_reply(std::string_view reply, std::span<const limit::Charge> charges,
                        std::span<limit::Verdict* const> verdicts) {
-    ReplyReader reader(reply);
+    limit::PackedReader reader(reply);
     Answer& answer = answer_of_thread();
     limit::Receipt& receipt = verdicts[0]->receipt;
     if (!read_answer(reader, charges, receipt.generations, answer)) return false;
@@ -553,16 +499,6 @@ bool read_mixed_reply(std::string_view reply, std::span<const limit::Charge> cha
         reply.remove_prefix(size);
     }
     return reply.empty();
-}
-
-bool read_moments(ReplyReader& reader, ScheduleReply& reply) {
-    reply.asked_for = limit::Micros{reader.number()};
-    const auto members = reader.packed<std::uint16_t>();
-    for (std::uint16_t i = 0; i < members; ++i) {
-        if (!add_moments(reader.take(reader.byte()), reply.moments)) return false;
-    }
-    reply.are_all = members < kMembersMax;
-    return reader.ok();
 }
 
 }  // namespace tidegate::store

@@ -3,6 +3,7 @@
 // docs/scripts.md shows an example with its bytes.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,9 +11,25 @@
 #include <string_view>
 #include <vector>
 
+#include "limit/bytes.hpp"
 #include "limit/charge.hpp"
+#include "limit/window.hpp"
+#include "redis/resp.hpp"
 
 namespace tidegate::store {
+
+using limit::append_double;
+using limit::append_packed;
+using redis::append_length;
+using redis::append_number;
+using redis::append_string;
+
+// The last argument of a script: what time it is. None: Redis reads its own clock.
+inline void append_clock(std::optional<limit::Micros> clock, std::string& out) {
+    if (!clock) return;
+    assert(*clock >= limit::Micros{0} && *clock <= limit::kNowMax);
+    append_number(static_cast<std::uint64_t>(clock->count()), out);
+}
 
 // At most so many charges make one command.
 inline constexpr std::size_t kBatchMax = 64;
@@ -31,7 +48,7 @@ bool can_mix(const limit::Charge& charge);
 // The key of a state: `prefix`, a format version, the policy's name and `{identifier}` as hash tag.
 // Appends it as RESP.
 void append_state_key(const limit::ChargeItem& item, std::string_view prefix, std::string& out);
-// The key of the sorted set of a limit of schedule or concurrency.
+// The key of the sorted set of a limit that has one.
 void append_set_key(const limit::ChargeItem& item, const limit::Limit& limit,
                     std::string_view prefix, std::string& out);
 
@@ -59,23 +76,6 @@ void append_reading_keys(std::span<const limit::ChargeItem> items, std::string_v
 // ARGV[1] and ARGV[2] of lua/charge.lua.
 void append_charge_arguments(std::span<const limit::Charge> charges,
                              std::optional<limit::Micros> clock, std::string& out);
-
-// Whether a refund or a report names a period of the limit by its end. A day of UTC it does not:
-// that lies on the grid of its duration.
-inline bool is_named_by_end(const limit::Limit& limit) {
-    return limit.follows_calendar() && !limit.is_on_grid();
-}
-
-// A window, in microseconds.
-struct ScriptWindow {
-    std::int64_t width;
-    std::int64_t span;
-};
-// As lua/read_states.lua takes it. Only of a limit with a time zone `at` matters: when its period
-// of then ends, negative, and when the next one ends.
-ScriptWindow window_for_script(const limit::Limit& limit, limit::Micros at);
-// The window in which units were taken at `at`, as lua/give_back.lua takes it.
-ScriptWindow window_of_units(const limit::Limit& limit, limit::Micros at);
 
 // Reads the script's reply (one bulk string) into a verdict for each charge. False if it is no
 // reply to them; the verdicts are then unspecified.

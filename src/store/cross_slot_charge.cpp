@@ -42,7 +42,7 @@ bool schedule_denied(const CrossSlotVerdict::Part& part) {
     for (const ChargeItem& item : part.items) {
         for (const Limit& limit : item.limits()) {
             const bool denied = part.verdict.limits[next++].denied;
-            if (denied && limit.is_schedule() && !item.policy->shadow) {
+            if (denied && limit.traits().has_moments && !item.policy->shadow) {
                 return true;
             }
         }

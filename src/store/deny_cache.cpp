@@ -15,8 +15,8 @@ using limit::Micros;
 // A window of fixed_window that is full, for as long as the denial holds: what denied requests take
 // there ends with it, and changes nothing before.
 bool is_full_window(const limit::Limit& limit, const limit::LimitVerdict& one, Micros retry_after) {
-    return limit.count == limit::Count::all && limit.algorithm == limit::Algorithm::fixed_window &&
-           one.remaining == 0 && one.next_unit >= retry_after;
+    return limit.count == limit::Count::all && limit.frees_all_at_once() && one.remaining == 0 &&
+           one.next_unit >= retry_after;
 }
 
 bool may_be_remembered(const limit::Charge& charge, const limit::Verdict& verdict) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "store/process_clock.hpp"
+
 namespace tidegate::store {
 
 using limit::OnStoreFailure;

@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "limit/window.hpp"
+#include "limit/kinds.hpp"
 #include "net/deadline.hpp"
 #include "store/charge_script.hpp"
-#include "store/resp.hpp"
 #include "store/scripts.hpp"
 
 namespace tidegate::store {
@@ -22,46 +22,24 @@ namespace {
 using limit::ChargeItem;
 using limit::Limit;
 
-// The four numbers of a limit; see lua/inspect.lua.
-struct Stood {
-    std::int64_t first;
-    std::int64_t second;
-    std::int64_t third;
-    std::int64_t fourth;
-};
-
-bool is_possible(const Limit& limit, const Stood& stood) {
-    if (stood.first < 0 || stood.second < 0) return false;
-    if (limit.is_bucket()) return stood.first < limit.quota;
-    return limit.is_schedule() || stood.first <= limit::kQuotaMax;
+// False: the script cannot have sent these numbers.
+bool read_limit_count(const Limit& limit, const limit::InspectedNumbers& numbers, Micros now,
+                      LimitCount& count) {
+    if (numbers[0] < 0 || numbers[1] < 0) return false;
+    return limit::with_kind(limit.state(), [&]<class Kind>(std::type_identity<Kind>) {
+        if (!Kind::is_possible(limit, numbers)) return false;
+        count = Kind::count_of(limit, numbers, now);
+        return true;
+    });
 }
 
-LimitCount count_of(const Limit& limit, const Stood& stood, Micros now) {
-    if (limit.is_bucket()) {
-        const limit::Flow flow(limit);
-        limit::Bucket bucket;
-        bucket.parts_of = static_cast<std::uint32_t>(limit.quota);
-        bucket.parts = stood.first;
-        bucket.tat_us = stood.second;
-        return count_of_bucket(flow, limit::backlog_at(bucket, flow, now));
-    }
-    if (limit.is_concurrency()) {
-        return count_of_slots(stood.first, limit.quota);
-    }
-    return count_of_window(
-        {stood.first, Micros{stood.second}, Micros{stood.third}, Micros{stood.fourth}}, limit.quota,
-        now);
-}
-
-bool read_item(ReplyReader& reader, const ChargeItem& item, Micros now, ItemCounts& counts) {
+bool read_item(limit::PackedReader& reader, const ChargeItem& item, Micros now,
+               ItemCounts& counts) {
     for (const Limit& limit : item.limits()) {
-        Stood stood{};
-        for (std::int64_t* number : {&stood.first, &stood.second, &stood.third, &stood.fourth}) {
-            *number = reader.number();
-        }
-        if (!reader.ok() || !is_possible(limit, stood)) return false;
-        // That of a schedule is made of its moments, which come later.
-        counts.limits.push_back(limit.is_schedule() ? LimitCount{} : count_of(limit, stood, now));
+        limit::InspectedNumbers numbers{};
+        for (std::int64_t& number : numbers) number = reader.number();
+        if (!reader.ok()) return false;
+        if (!read_limit_count(limit, numbers, now, counts.limits.emplace_back())) return false;
     }
     const std::uint8_t others = reader.byte();
     for (std::uint8_t i = 0; i < others; ++i) {
@@ -73,19 +51,23 @@ bool read_item(ReplyReader& reader, const ChargeItem& item, Micros now, ItemCoun
 }
 
 // The moments of all schedules come behind everything else, in the order of items and limits.
-bool read_schedules(ReplyReader& reader, std::span<const ChargeItem> items, Micros now,
+bool read_schedules(limit::PackedReader& reader, std::span<const ChargeItem> items, Micros now,
                     std::span<ItemCounts> counts) {
     for (std::size_t i = 0; i < items.size(); ++i) {
         const auto limits = items[i].limits();
         for (std::size_t k = 0; k < limits.size(); ++k) {
-            if (!limits[k].is_schedule()) continue;
-            ScheduleReply reply;
-            if (!read_moments(reader, reply)) return false;
-            counts[i].limits[k] = count_of_schedule(reply.moments, reply.are_all, limits[k],
-                                                    limits[k].quota, reply.asked_for, now);
+            if (!limits[k].traits().has_moments) continue;
+            limit::ListedMoments list;
+            if (!limit::read_moments(reader, list)) return false;
+            counts[i].limits[k] = limit::count_of_moments(list, limits[k], now);
         }
     }
     return true;
+}
+
+// Whether the set of the limit is forgotten: what requests in flight hold stays.
+bool is_forgotten(const Limit& limit) {
+    return limit.has_set() && !limit.traits().has_leases;
 }
 
 // One for each policy, in the order in which they come.
@@ -97,13 +79,13 @@ std::vector<const ChargeItem*> states_of(std::span<const ChargeItem> items) {
     return states;
 }
 
-// Sorted sets of moments: the item, and the limit.
+// Sorted sets that a reset forgets, of moments: the item, and the limit.
 std::vector<std::pair<const ChargeItem*, const Limit*>> schedules_of(
     std::span<const ChargeItem> items) {
     std::vector<std::pair<const ChargeItem*, const Limit*>> schedules;
     for (const ChargeItem& item : items) {
         for (const Limit& limit : item.limits()) {
-            if (limit.is_schedule()) schedules.emplace_back(&item, &limit);
+            if (is_forgotten(limit)) schedules.emplace_back(&item, &limit);
         }
     }
     return schedules;
@@ -135,7 +117,7 @@ void append_counts_command(std::span<const ChargeItem> items, std::string_view p
 }
 
 bool read_counts_reply(std::string_view reply, std::span<const ChargeItem> items, Counts& counts) {
-    ReplyReader reader(reply);
+    limit::PackedReader reader(reply);
     const Micros now{reader.number()};
     if (!reader.ok() || now < Micros{0} || now > limit::kNowMax) return false;
     counts.now = now;
@@ -174,7 +156,7 @@ std::optional<std::vector<bool>> read_forget_reply(std::string_view reply,
         bool any = *of_states++ == '1';
         for (; i < items.size() && items[i].policy == policy; ++i) {
             for (const Limit& limit : items[i].limits()) {
-                if (limit.is_schedule() && *of_schedules++ == '1') any = true;
+                if (is_forgotten(limit) && *of_schedules++ == '1') any = true;
             }
         }
         forgotten.resize(i, any);

@@ -13,10 +13,15 @@
 
 #include "base/result.hpp"
 #include "limit/charge.hpp"
-#include "store/counts.hpp"
 #include "store/redis_store.hpp"
 
 namespace tidegate::store {
+
+using limit::Counts;
+using limit::ItemCounts;
+using limit::LimitCount;
+using limit::Micros;
+using limit::OtherCount;
 
 // Items that one command asks about at most.
 inline constexpr std::size_t kItemsCountedMax = 128;

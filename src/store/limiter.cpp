@@ -4,6 +4,8 @@
 #include <random>
 #include <utility>
 
+#include "store/process_clock.hpp"
+
 namespace tidegate::store {
 
 namespace {
@@ -150,7 +152,7 @@ void Limiter::note_status(LimitDecision& decision, limit::AnswerStatus status) {
     });
 }
 
-void Limiter::take_back(LimitDecision& decision) {
+void Limiter::give_back(LimitDecision& decision) {
     if (decision.result != LimitDecision::Result::admitted) return;
     for_each_admission(decision, [&](const Admission& admission) {
         refunds_.give_back(admission, limit::Refund::Of::all);

@@ -71,7 +71,7 @@ class Limiter {
 
     // What was admitted is not to hold after all: gives back all that it took. Does not wait.
     // Requires decision.is_alone.
-    void take_back(LimitDecision& decision);
+    void give_back(LimitDecision& decision);
 
     // The client left while leaky_bucket had the request held: gives up its place if it is the last
     // in line. Before settle().

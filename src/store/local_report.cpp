@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include <boost/unordered/unordered_flat_set.hpp>
 
 #include "base/secrets.hpp"
-#include "limit/gcra.hpp"
-#include "limit/period.hpp"
+#include "limit/bytes.hpp"
 #include "store/charge_script.hpp"
-#include "store/memory_store.hpp"
-#include "store/resp.hpp"
+#include "store/process_clock.hpp"
 #include "store/scripts.hpp"
 
 namespace tidegate::store {
@@ -21,7 +20,6 @@ namespace tidegate::store {
 namespace {
 
 using limit::ChargeItem;
-using limit::ExactTime;
 using limit::Limit;
 using limit::Micros;
 
@@ -40,44 +38,16 @@ bool is_copy_of(const limit::Policy& copy, const ChargeItem& item) {
                       });
 }
 
-void append_time(ExactTime time, std::string& out) {
-    append_double(time.us, out);
-    append_double(time.parts, out);
-}
-
-// By how much a bucket that held something before is fuller. Once a full one would have become
-// empty since the first unit came, all that it holds came later: then only units that have not
-// leaked yet are added.
-ExactTime added(const LocalTaken::OfLimit& taken, const Limit& limit, Micros now) {
-    const Micros full{limit::time_for(limit, limit.burst).us};
-    return now - taken.first <= full ? limit::time_for(limit, taken.units)
-                                     : limit::backlog_at(taken.bucket, limit, now);
-}
-
-void append_bucket(const LocalTaken::OfLimit& taken, const Limit& limit, Micros now,
-                   std::string& out) {
-    append_packed(static_cast<std::uint16_t>(taken.units > 0 ? 1 : 0), out);
-    if (taken.units == 0) return;
-    append_time(added(taken, limit, now), out);
-    append_time({taken.bucket.tat_us, taken.bucket.parts}, out);
-    append_time(limit::time_for(limit, 2 * limit.burst), out);
-    append_double(std::abs(taken.bucket.last_us), out);
-}
-
-// What names a sub-bucket to the script. It compares the steady clock with that of Redis, so that
-// it knows days of UTC, too, by when they began; other periods it knows by their end.
-Micros name_of(const LocalTaken::Portion& portion, const Limit& limit, const limit::Now& now) {
-    if (is_named_by_end(limit)) return limit::period_at(limit, portion.began).ends;
-    return limit.follows_calendar() ? now.steady_at(portion.began) : portion.began;
-}
-
-void append_window(const LocalTaken::OfLimit& taken, const Limit& limit, const limit::Now& now,
-                   std::string& out) {
-    append_packed(static_cast<std::uint16_t>(taken.portions.size()), out);
-    for (const LocalTaken::Portion& portion : taken.portions) {
-        append_double(name_of(portion, limit, now).count(), out);
-        append_packed(static_cast<std::uint32_t>(portion.units), out);
+// Nothing taken yet, as the algorithm of each limit notes it.
+std::vector<LocalTaken::OfLimit> nothing_taken(std::span<const Limit> limits) {
+    std::vector<LocalTaken::OfLimit> made;
+    for (const Limit& limit : limits) {
+        made.push_back(limit::with_kind(
+            limit.state(), []<class Kind>(std::type_identity<Kind>) -> LocalTaken::OfLimit {
+                return typename Kind::Unreported{};
+            }));
     }
+    return made;
 }
 
 // The pause after a failure.
@@ -86,6 +56,60 @@ constexpr std::chrono::seconds kQuiet{1};
 constexpr int kRefusalsMax = 3;
 
 }  // namespace
+
+void LocalTaken::take(std::size_t k, std::int64_t units, const limit::Now& at) {
+    const Limit& limit = policy->limits[k];
+    wall_ahead = at.wall - at.steady;
+    std::visit(
+        [&](auto& one) {
+            one.take(limit, units, at);
+            ends = std::max(ends, one.ends(limit, wall_ahead));
+        },
+        limits[k]);
+}
+
+void LocalTaken::give_back(std::size_t k, std::int64_t units, Micros at, const limit::Now& now) {
+    std::visit([&](auto& one) { one.give_back(policy->limits[k], units, at, now); }, limits[k]);
+}
+
+void LocalTaken::add_later(const LocalTaken& later) {
+    ends = Micros{0};
+    wall_ahead = later.wall_ahead;
+    for (std::size_t k = 0; k < limits.size(); ++k) {
+        const Limit& limit = policy->limits[k];
+        std::visit(
+            [&]<class One>(One& one) {
+                one.add_later(limit, std::get<One>(later.limits[k]));
+                ends = std::max(ends, one.ends(limit, wall_ahead));
+            },
+            limits[k]);
+    }
+}
+
+void LocalTaken::clear() {
+    for (OfLimit& one : limits) {
+        std::visit([]<class One>(One& of_limit) { of_limit = One{}; }, one);
+    }
+}
+
+double LocalTaken::weight() const {
+    double heaviest = 0;
+    for (std::size_t k = 0; k < limits.size(); ++k) {
+        const Limit& limit = policy->limits[k];
+        const auto units = std::visit([](const auto& one) { return one.units(); }, limits[k]);
+        heaviest = std::max(heaviest,
+                            limit::weight_of(units, std::max<std::int64_t>(1, limit.quota), limit));
+    }
+    return heaviest;
+}
+
+std::size_t LocalTaken::portions() const {
+    std::size_t count = 0;
+    for (const OfLimit& one : limits) {
+        count += std::visit([](const auto& of_limit) { return of_limit.portions(); }, one);
+    }
+    return count;
+}
 
 std::size_t LocalLedger::Hash::operator()(const Name& name) const {
     const auto policy = reinterpret_cast<std::uintptr_t>(name.policy);
@@ -199,7 +223,7 @@ LocalTaken& LocalLedger::made(const ChargeItem& item, std::size_t& forgotten) {
     LocalTaken taken;
     taken.policy = copy_of(item);
     taken.identifier = item.identifier;
-    taken.limits.resize(item.limits().size());
+    taken.limits = nothing_taken(item.limits());
     keep(std::move(taken));
     return *kept_.back();
 }
@@ -252,14 +276,11 @@ void append_report_command(const LocalTaken& taken, const limit::Now& now, std::
                            std::optional<Micros> clock, std::string& out) {
     const limit::ChargeItem item = taken.item();
     std::string report;
-    append_double(now.steady.count(), report);
+    limit::append_double(now.steady.count(), report);
     for (std::size_t k = 0; k < taken.limits.size(); ++k) {
-        const Limit& limit = taken.policy->limits[k];
-        if (limit.is_bucket()) {
-            append_bucket(taken.limits[k], limit, now.steady, report);
-        } else {
-            append_window(taken.limits[k], limit, now, report);
-        }
+        std::visit(
+            [&](const auto& one) { one.append_report(taken.policy->limits[k], now, report); },
+            taken.limits[k]);
     }
     const std::size_t keys = reading_keys({&item, 1});
     append_length('*', 5 + keys + (clock ? 1 : 0), out);
@@ -301,7 +322,7 @@ class LocalReport::Command final : public redis::Request {
     }
 
     // Redis did not take the command.
-    LocalTaken take_back() { return std::move(taken_); }
+    LocalTaken unsent() { return std::move(taken_); }
 
     // If it is about one of the items: is not kept for another time, and reports nothing if it has
     // not left yet.
@@ -311,7 +332,7 @@ class LocalReport::Command final : public redis::Request {
         });
         if (!is_about) return;
         is_forgotten_ = true;
-        for (LocalTaken::OfLimit& of_limit : taken_.limits) of_limit = {};
+        taken_.clear();
     }
 
   private:
@@ -375,7 +396,7 @@ void LocalReport::send_one(LocalTaken taken) {
     auto command = std::make_unique<Command>(*this, std::move(taken));
     if (redis_.servers.send(*command, slot)) {
         failed_ = true;
-        keep(command->take_back());
+        keep(command->unsent());
         return;
     }
     in_flight_.push_back(command.release());  // deletes itself

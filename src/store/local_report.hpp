@@ -1,9 +1,4 @@
-// What this process admitted by itself while Redis did not answer, until it is reported to Redis:
-// for each identifier and policy the units of each sub-bucket they were taken in.
-//
-// Bounded in identifiers and in what is noted of them; where it is full, of some looked at the
-// lightest goes, of equals the newest. Nothing here decides anything: what is forgotten or
-// lost only leaves Redis with less to count. Not thread-safe: one a worker.
+// Reports to Redis, once it is back, what this worker admitted by itself while Redis was away.
 #pragma once
 
 #include <chrono>
@@ -21,12 +16,44 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 
 #include "limit/charge.hpp"
-#include "store/local_taken.hpp"
+#include "limit/kinds.hpp"
 #include "store/metrics.hpp"
 #include "store/redis_store.hpp"
 
 namespace tidegate::store {
 
+// What this process admitted for one identifier under one policy while Redis was away.
+struct LocalTaken {
+    using OfLimit = limit::OneOfKinds<limit::UnreportedOf>;
+
+    // A copy of the limits that held, for a reload may change the configuration.
+    std::shared_ptr<const limit::Policy> policy;
+    std::string identifier;
+    std::vector<OfLimit> limits;  // as policy->limits, each what its algorithm notes
+    limit::Micros ends{0};        // from then on none of it makes a difference; by the steady clock
+    limit::Micros wall_ahead{0};  // by so much the wall clock was ahead at the latest request
+    int refusals = 0;             // by Redis, of the report
+
+    limit::ChargeItem item() const { return {policy.get(), identifier}; }
+    // Notes what limit number `k` took at `at`.
+    void take(std::size_t k, std::int64_t units, const limit::Now& at);
+    // Takes out what is still here of units that were taken at `at`, by the steady clock.
+    void give_back(std::size_t k, std::int64_t units, limit::Micros at, const limit::Now& now);
+    // Adds what was taken later, of the same identifier and policy.
+    void add_later(const LocalTaken& later);
+    // Nothing was taken after all.
+    void clear();
+    // Of the limit where it is largest: the share of the quota that it is, times the duration.
+    double weight() const;
+    std::size_t portions() const;
+};
+
+// What this process admitted by itself while Redis did not answer, until it is reported to Redis:
+// for each identifier and policy the units of each sub-bucket they were taken in.
+//
+// Bounded in identifiers and in what is noted of them; where it is full, of some looked at the
+// lightest goes, of equals the newest. Nothing here decides anything: what is forgotten or
+// lost only leaves Redis with less to count. Not thread-safe: one a worker.
 class LocalLedger {
   public:
     struct Options {

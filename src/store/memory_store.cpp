@@ -5,15 +5,21 @@
 #include <atomic>
 #include <bit>
 #include <cassert>
+#include <cstddef>
+#include <cstdint>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/secrets.hpp"
-#include "store/memory_store_charge.hpp"
-#include "store/memory_store_impl.hpp"
+#include "limit/bytes.hpp"
+#include "limit/kinds.hpp"
+#include "store/memory_store_shard.hpp"
 
 namespace tidegate::store {
 namespace {
@@ -22,6 +28,226 @@ using limit::Limit;
 using limit::Micros;
 
 constexpr std::size_t kKeysAShardMin = 64;
+constexpr std::size_t kShardsMax = 64;  // a set of shards is the bits of one word
+
+using Shards = std::array<Shard, kShardsMax>;
+
+// An item of the charge and what the store knows of it.
+struct Found {
+    const limit::ChargeItem* item;
+    StateName name;
+    std::size_t shard = 0;
+    State* state = nullptr;  // null: nothing is counted yet
+    bool made = false;       // by this charge
+    bool takes = false;      // some limit of it takes units
+    bool granted = false;    // they may be given back: its group of policies admitted
+
+    bool shadow() const { return item->policy->shadow; }
+};
+
+// A limit of an item: its record in the state and how it stands.
+struct Step {
+    static constexpr std::size_t kNone = static_cast<std::size_t>(-1);  // no record yet
+
+    Found* found;
+    const limit::Limit* limit;
+    std::size_t record = kNone;
+    bool passes = false;
+    bool takes = false;
+    AnyStanding standing{};
+};
+
+// One a thread, so that a charge allocates nothing once it has been as large before.
+struct Scratch {
+    std::vector<Found> found;
+    std::vector<Step> steps;  // items in their order, limits in their order
+};
+
+// What a limit counts that was never asked before.
+const Record& nothing_of(const limit::Limit& limit) {
+    static const auto kNothing = [] {
+        std::vector<Record> records;
+        for (std::size_t kind = 0; kind < limit::kStateKinds; ++kind) {
+            records.emplace_back(0, static_cast<limit::StateKind>(kind));
+        }
+        return records;
+    }();
+    return kNothing[static_cast<std::size_t>(limit.state())];
+}
+
+const Record& record_of(const Step& step) {
+    return step.record == Step::kNone ? nothing_of(*step.limit)
+                                      : step.found->state->records[step.record];
+}
+
+template <class Kind>
+const typename Kind::Standing& standing_of(const Kind&, const Step& step) {
+    return *std::get_if<typename Kind::Standing>(&step.standing);
+}
+
+void look(const limit::Asked& asked, Step& step) {
+    record_of(step).with([&](const auto& kind) {
+        const auto standing = kind.look(*step.limit, asked);
+        step.passes = kind.passes(*step.limit, asked, standing);
+        step.standing = standing;
+    });
+}
+
+// Looks at every limit of every item, changing nothing: the verdict as far as it hangs on what is
+// counted now.
+void begin_verdict(const limit::Asked& asked, Scratch& work, limit::Verdict& verdict) {
+    verdict.admitted = verdict.shadow_admitted = true;
+    verdict.retry_after = verdict.wait = verdict.earliest = limit::Micros{0};
+    verdict.limits.clear();
+    work.steps.clear();
+    for (Found& found : work.found) {
+        const auto limits = found.item->limits();
+        for (std::size_t i = 0; i < limits.size(); ++i) {
+            Step& step = work.steps.emplace_back(Step{&found, &limits[i]});
+            if (found.state != nullptr) {
+                const std::size_t record = found.state->find(limits[i], i);
+                if (record < found.state->records.size()) step.record = record;
+            }
+            look(asked, step);
+            bool& admitted = found.shadow() ? verdict.shadow_admitted : verdict.admitted;
+            admitted = admitted && step.passes;
+            verdict.limits.push_back({.denied = !step.passes});
+        }
+    }
+}
+
+// Who takes: all of a group that admits, else those of its limits that count the denied ones too.
+// The shadow group takes nothing where the other denies.
+bool choose_takers(const limit::Charge& charge, const limit::Verdict& verdict, Scratch& work) {
+    if (charge.cost == 0) return false;
+    for (Found& found : work.found) {
+        found.granted = verdict.admitted && (verdict.shadow_admitted || !found.shadow());
+    }
+    bool any = false;
+    for (Step& step : work.steps) {
+        step.takes = step.found->granted || step.limit->count == limit::Count::all;
+        step.found->takes = step.found->takes || step.takes;
+        any = any || step.takes;
+    }
+    return any;
+}
+
+// The answer does not hang on the shadow group: without room it takes nothing.
+void leave_out_shadow(Scratch& work) {
+    for (Step& step : work.steps) {
+        Found& found = *step.found;
+        if (found.shadow()) step.takes = found.takes = found.granted = false;
+    }
+}
+
+// Reuses a record that has expired and is none of the item's, so that reloads leave nothing behind.
+// Positions of other records stay.
+std::size_t add_record(State& state, std::span<const limit::Limit> limits,
+                       const limit::Limit& limit, const limit::Now& now) {
+    const auto stale =
+        std::find_if(state.records.begin(), state.records.end(), [&](const Record& record) {
+            return record.ends_us(now) <= now.steady.count() && !record.is_held() &&
+                   std::none_of(limits.begin(), limits.end(),
+                                [&](const limit::Limit& one) { return record.counts(one); });
+        });
+    const auto position = static_cast<std::size_t>(stale - state.records.begin());
+    if (stale == state.records.end()) {
+        if (state.records.empty()) state.records.reserve(limits.size());
+        state.records.emplace_back(limit);
+    } else {
+        state.records[position].reset(limit);
+    }
+    return position;
+}
+
+// Allocates all that take() needs, before the first unit is taken.
+void make_records(const limit::Asked& asked, Scratch& work) {
+    for (Step& step : work.steps) {
+        if (!step.takes) continue;
+        State& state = *step.found->state;
+        if (step.record == Step::kNone) {
+            step.record = add_record(state, step.found->item->limits(), *step.limit, asked.now);
+        }
+        state.records[step.record].with(
+            [&](auto& kind) { kind.reserve(*step.limit, asked, standing_of(kind, step)); });
+    }
+}
+
+void take(const limit::Asked& asked, Scratch& work) {
+    for (Step& step : work.steps) {
+        if (!step.takes) continue;
+        State& state = *step.found->state;
+        Record& record = state.records[step.record];
+        record.take(*step.limit, asked, step.standing);
+        state.expires_us = std::max(state.expires_us, record.ends_us(asked.now));
+        // A denial that took tells what is so now.
+        if (!step.found->granted) look(asked, step);
+    }
+}
+
+// The moment that a limit stands around which is enforced and about moments; else nothing.
+std::optional<limit::Micros> moment_of(const Step& step) {
+    if (step.found->shadow()) return std::nullopt;
+    return record_of(step).with(
+        [&](const auto& kind) { return kind.moment(standing_of(kind, step)); });
+}
+
+// The first moment that all schedules would accept; 0 for none.
+limit::Micros earliest_of_all(const limit::Asked& asked, const Scratch& work) {
+    limit::Micros moment{0};
+    for (const Step& step : work.steps) moment = std::max(moment, moment_of(step).value_or(moment));
+    for (limit::Micros before{-1}; before != moment && moment != limit::kNever;) {
+        before = moment;
+        for (const Step& step : work.steps) {
+            if (moment == limit::kNever || !moment_of(step)) continue;
+            moment = record_of(step).with(
+                [&](const auto& kind) { return kind.earliest(*step.limit, asked, moment); });
+        }
+    }
+    return moment == limit::kNever ? limit::Micros{0} : moment;
+}
+
+// When a denied request would pass: the latest of all limits that do not let it pass as they stand
+// now, be it because they deny or because they counted this very denial.
+void tell_retry(const limit::Asked& asked, const Scratch& work, limit::Verdict& verdict) {
+    bool by_moment = false;
+    for (const Step& step : work.steps) {
+        if (step.passes || step.found->shadow()) continue;
+        const limit::Micros retry = record_of(step).with([&](const auto& kind) {
+            return kind.retry(*step.limit, asked, standing_of(kind, step));
+        });
+        verdict.retry_after = std::max(verdict.retry_after, retry);
+        by_moment = by_moment || step.limit->traits().has_moments;
+    }
+    // A cost of 0 asks whether there is room, and nothing else.
+    if (by_moment && asked.charge.cost > 0) verdict.earliest = earliest_of_all(asked, work);
+}
+
+// What clients see, of a denial with the time to come back.
+void end_verdict(const limit::Asked& asked, const Scratch& work, limit::Verdict& verdict) {
+    if (!verdict.admitted) tell_retry(asked, work, verdict);
+    for (std::size_t i = 0; i < work.steps.size(); ++i) {
+        const Step& step = work.steps[i];
+        const std::int64_t taken = step.found->granted ? asked.charge.cost : 0;
+        limit::LimitVerdict& its_verdict = verdict.limits[i];
+        const bool denied = its_verdict.denied;
+        const limit::Micros wait = record_of(step).with([&](const auto& kind) {
+            const auto& standing = standing_of(kind, step);
+            its_verdict = kind.verdict_of(*step.limit, asked, standing, taken);
+            return kind.wait(*step.limit, standing);
+        });
+        its_verdict.denied = denied;
+        if (taken > 0 && !step.found->shadow()) verdict.wait = std::max(verdict.wait, wait);
+    }
+}
+
+void write_receipt(const limit::Asked& asked, const Scratch& work, limit::Receipt& receipt) {
+    receipt.at = asked.now.steady;
+    receipt.generations.clear();
+    for (const Found& found : work.found) {
+        receipt.generations.push_back(found.granted && found.takes ? found.state->generation : 0);
+    }
+}
 
 Scratch& scratch() {
     thread_local Scratch instance;
@@ -51,7 +277,7 @@ class ShardLocks {
     std::uint64_t set_ = 0;
 };
 
-ItemCounts count_item(const Found& found, const Asked& asked) {
+ItemCounts count_item(const Found& found, const limit::Asked& asked) {
     ItemCounts counts;
     const auto limits = found.item->limits();
     for (std::size_t i = 0; i < limits.size(); ++i) {
@@ -72,7 +298,37 @@ ItemCounts count_item(const Found& found, const Asked& asked) {
     return counts;
 }
 
+// Changes whenever the bytes mean something else.
+constexpr std::string_view kHead = "tidegate counts 1\n";
+
+constexpr std::size_t kBucketsAtOnce = 64;
+
+// Against damage, not against people: the file comes from a process of our own.
+std::uint64_t hash_of(std::string_view bytes) {
+    return hash_text(bytes, 0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f);
+}
+
 }  // namespace
+
+struct MemoryStore::Impl {
+    explicit Impl(const Options& options);
+
+    std::uint64_t hash_of_policy(std::string_view name) const {
+        return hash_text(name, secret[0], secret[1]);
+    }
+    const std::vector<Found>& locate(const limit::Charge& charge, std::vector<Found>& found) const;
+    bool make_states(const limit::Now& now, std::vector<Found>& found);
+    // Replaces what is counted for that identifier; false: there is no room.
+    bool put(std::string_view policy, std::string_view identifier, std::vector<Record>&& records,
+             std::int64_t expires_us, const limit::Now& now);
+
+    Shards shards;
+    std::size_t shard_count;
+    std::array<std::uint64_t, 2> secret{};
+    std::atomic<bool> evict;
+    std::atomic<std::int64_t> divisor;
+    bool stands_in;
+};
 
 // A charge whose states are all found, and locked until this ends. One a thread at a time.
 class MemoryStore::Call {
@@ -100,7 +356,7 @@ class MemoryStore::Call {
         }
     }
 
-    const Asked asked;
+    const limit::Asked asked;
     Scratch& work;
 
   private:
@@ -225,8 +481,8 @@ void MemoryStore::give_back(const limit::Refund& refund, const limit::Now& now) 
 void MemoryStore::release(const limit::Charge& charge, Micros until) {
     Call call(*impl_, charge, Micros{0});
     call.for_each_record([&](std::size_t, const Limit& limit, State& state, Record& record) {
-        if (!limit.is_concurrency()) return;
-        record.release(charge.lease, until);
+        if (!limit.traits().has_leases) return;
+        record.release(limit, call.asked, until);
         state.expires_us = std::max(state.expires_us, record.ends_us({}));
     });
 }
@@ -294,59 +550,68 @@ std::uint64_t MemoryStore::evictions() const {
     return evictions;
 }
 
-namespace {
-
-Micros steady_time() {
-    return std::chrono::duration_cast<Micros>(std::chrono::steady_clock::now().time_since_epoch());
-}
-
-Micros time_of(std::chrono::system_clock::time_point wall) {
-    return std::chrono::duration_cast<Micros>(wall.time_since_epoch());
-}
-
-// By how much the clocks of process_now() are ahead of the machine's monotonic one.
-struct ClockOffsets {
-    std::atomic<std::int64_t> steady_us;
-    std::atomic<std::int64_t> wall_us;
-    std::atomic<std::uint64_t> steps{0};
-
-    explicit ClockOffsets(Micros offset) : steady_us(offset.count()), wall_us(offset.count()) {}
-};
-
-ClockOffsets& clock_offsets() {
-    static ClockOffsets offsets(time_of(std::chrono::system_clock::now()) - steady_time());
-    return offsets;
-}
-
-}  // namespace
-
-limit::Micros process_clock_offset() {
-    return Micros{clock_offsets().steady_us.load(std::memory_order_relaxed)};
-}
-
-void set_process_clock_offset(limit::Micros offset) {
-    clock_offsets().steady_us.store(offset.count(), std::memory_order_relaxed);
-}
-
-void follow_wall_clock(std::chrono::system_clock::time_point wall) {
-    constexpr Micros kStep = std::chrono::seconds{1};
-    ClockOffsets& offsets = clock_offsets();
-    const Micros offset = time_of(wall) - steady_time();
-    const Micros before{offsets.wall_us.exchange(offset.count(), std::memory_order_relaxed)};
-    if (std::chrono::abs(offset - before) > kStep) {
-        offsets.steps.fetch_add(1, std::memory_order_relaxed);
+// Counts as bytes, for the process that takes the place of this one.
+//
+// The bytes are a head, then for each identifier a text of its name and its records, with a hash of
+// that text, and an empty text in the end. What has the right hash is as a store has written it, so
+// that records need no check of their own. They hold no secret of the store and no position in it.
+// A request in flight holds a slot in the process that serves it: that slot is left out.
+void MemoryStore::save(const std::function<void(std::string_view)>& put) const {
+    put(kHead);
+    limit::CountsWriter one;
+    limit::CountsWriter out;
+    for (std::size_t i = 0; i < impl_->shard_count; ++i) {
+        Shard& shard = impl_->shards[i];
+        bool goes_on = true;
+        for (std::size_t bucket = 0; goes_on; bucket += kBucketsAtOnce) {
+            out.clear();
+            {
+                const std::lock_guard lock(shard.mutex());
+                goes_on = shard.visit(bucket, kBucketsAtOnce, [&](const State& state) {
+                    one.clear();
+                    one.text(state.name);
+                    one.number(std::uint64_t{state.records.size()});
+                    for (const Record& record : state.records) record.save(one);
+                    out.text(one.bytes());
+                    out.number(hash_of(one.bytes()));
+                });
+            }
+            if (!out.bytes().empty()) put(out.bytes());
+        }
     }
+    out.clear();
+    out.text({});
+    put(out.bytes());
 }
 
-std::uint64_t wall_clock_steps() {
-    return clock_offsets().steps.load(std::memory_order_relaxed);
-}
-
-limit::Now process_now() {
-    const ClockOffsets& offsets = clock_offsets();
-    const Micros machine = steady_time();
-    return {machine + Micros{offsets.steady_us.load(std::memory_order_relaxed)},
-            machine + Micros{offsets.wall_us.load(std::memory_order_relaxed)}};
+std::optional<std::size_t> MemoryStore::load(std::string_view bytes, const limit::Now& now) {
+    if (!bytes.starts_with(kHead)) return std::nullopt;
+    limit::CountsReader all(bytes.substr(kHead.size()));
+    std::size_t loaded = 0;
+    for (;;) {
+        const std::string_view one = all.text();
+        if (one.empty()) break;
+        if (all.number() != hash_of(one) || all.is_broken()) return std::nullopt;
+        limit::CountsReader in(one);
+        const std::string_view whole = in.text();
+        const std::size_t middle = whole.find('\0');
+        std::vector<Record> records;
+        std::int64_t expires_us = 0;
+        for (std::size_t left = in.count(24); left > 0; --left) {
+            auto record = Record::load(in);
+            if (!record) return std::nullopt;
+            expires_us = std::max(expires_us, record->ends_us(now));
+            records.push_back(std::move(*record));
+        }
+        if (in.is_broken() || middle == std::string_view::npos) return std::nullopt;
+        if (expires_us <= now.steady.count()) continue;
+        if (impl_->put(whole.substr(0, middle), whole.substr(middle + 1), std::move(records),
+                       expires_us, now)) {
+            ++loaded;
+        }
+    }
+    if (all.is_broken() || !all.is_at_end()) return std::nullopt;
+    return loaded;
 }
 
 }  // namespace tidegate::store

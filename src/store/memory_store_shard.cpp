@@ -1,6 +1,7 @@
 #include "store/memory_store_shard.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -22,7 +23,57 @@ constexpr std::size_t kSweepStepsToGrow = 3;
 
 constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();  // any number of names
 
+// Of weights, which are microseconds or infinite.
+constexpr std::int64_t kInfinite = -1;
+
 }  // namespace
+
+void Record::save(limit::CountsWriter& out) const {
+    out.number(std::uint64_t{id_});
+    out.number(std::uint64_t{kept_.index()});
+    out.number(std::isfinite(weight_) ? static_cast<std::int64_t>(weight_) : kInfinite);
+    with([&](const auto& kind) { kind.save(out); });
+}
+
+std::optional<Record> Record::load(limit::CountsReader& in) {
+    const auto id = static_cast<std::uint32_t>(in.number());
+    const std::uint64_t kind = in.number();
+    if (kind >= limit::kStateKinds) return std::nullopt;
+    const std::int64_t weight = in.time_us();
+    Record record(id, static_cast<limit::StateKind>(kind));
+    record.with([&](auto& one) { one.load(in); });
+    record.weight_ =
+        weight == kInfinite ? std::numeric_limits<float>::infinity() : static_cast<float>(weight);
+    if (in.is_broken()) return std::nullopt;
+    return record;
+}
+
+void Record::reset(std::uint32_t id, limit::StateKind kind) {
+    id_ = id;
+    weight_ = 0;
+    limit::with_kind(kind, [&]<class Kind>(std::type_identity<Kind>) {
+        constexpr std::size_t kPlace = boost::mp11::mp_find<limit::Kinds, Kind>::value;
+        if constexpr (std::is_same_v<Kept<Kind>, Kind>) {
+            kept_.emplace<kPlace>();
+        } else {
+            kept_.emplace<kPlace>(std::make_unique<Kind>());
+        }
+    });
+}
+
+void Record::give_back(const limit::Limit& limit, const limit::Asked& asked, limit::Micros at) {
+    weight_ = static_cast<float>(with([&](auto& kind) {
+        kind.give_back(limit, asked, at);
+        return kind.weight(limit, asked);
+    }));
+}
+
+void Record::release(const limit::Limit& limit, const limit::Asked& asked, limit::Micros until) {
+    weight_ = static_cast<float>(with([&](auto& kind) {
+        kind.release(asked.charge.lease, until);
+        return kind.weight(limit, asked);
+    }));
+}
 
 std::size_t State::find(const limit::Limit& limit, std::size_t hint) const {
     if (hint < records.size() && records[hint].counts(limit)) return hint;
@@ -33,7 +84,7 @@ std::size_t State::find(const limit::Limit& limit, std::size_t hint) const {
 
 bool State::may_go() const {
     return !pinned && std::none_of(records.begin(), records.end(),
-                                   [](const Record& record) { return record.holds_slots(); });
+                                   [](const Record& record) { return record.is_held(); });
 }
 
 bool State::has_expired(const limit::Now& now) const {
@@ -221,11 +272,11 @@ bool Shard::forget(const StateName& name) {
     State* const state = find(name);
     if (state == nullptr) return false;
     const auto is_something = [](const Record& record) {
-        return !record.is_of_slots() && record.ends_us({}) > 0;
+        return !record.stays() && record.ends_us({}) > 0;
     };
     const bool any = std::any_of(state->records.begin(), state->records.end(), is_something);
     std::erase_if(state->records, [](const Record& record) {
-        return !record.is_of_slots() || (!record.holds_slots() && record.ends_us({}) == 0);
+        return !record.stays() || (!record.is_held() && record.ends_us({}) == 0);
     });
     if (state->records.empty()) {
         erase(*state);

@@ -1,4 +1,5 @@
-// What the in-process store counts for one identifier under one policy.
+// The in-process store from the inside: what it counts of a limit, of an identifier under one
+// policy, and a part of it, a bounded table of such states under one mutex.
 #pragma once
 
 #include <algorithm>
@@ -9,16 +10,127 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
+#include <boost/mp11/algorithm.hpp>
+
+#include "limit/kinds.hpp"
 #include "limit/limit.hpp"
-#include "store/memory_store_record.hpp"
 
 namespace tidegate::store {
 
-// Not thread-safe: the caller holds the mutex of the shard.
+// How a limit stands for a request, before anything is taken.
+using AnyStanding = limit::OneOfKinds<limit::StandingOf>;
+
+// What the store keeps of one limit for one identifier: an object of the limit's class. Small ones
+// are kept here; the others apart, so that they do not make every record as large as theirs.
+class Record {
+  public:
+    // Counts nothing yet.
+    explicit Record(const limit::Limit& limit) { reset(limit); }
+    Record(std::uint32_t id, limit::StateKind kind) { reset(id, kind); }
+    void reset(const limit::Limit& limit) { reset(limit.id, limit.state()); }
+
+    void save(limit::CountsWriter& out) const;
+    // What save() wrote; nothing: it did not.
+    static std::optional<Record> load(limit::CountsReader& in);
+
+    // Ids are hashes: two limits that differ in kind might share one.
+    bool counts(const limit::Limit& limit) const {
+        return id_ == limit.id && kept_.index() == static_cast<std::size_t>(limit.state());
+    }
+    std::uint32_t id() const { return id_; }
+    std::int64_t ends_us(const limit::Now& now) const;
+    // By requests in flight.
+    bool is_held() const;
+    // Requests may hold it: it stays when counts are reset.
+    bool stays() const;
+    // What it held when units last came or went; 0 once nothing is held any more. Units that leave
+    // one after the other weigh until the last has left.
+    double weight(const limit::Now& now) const {
+        return ends_us(now) > now.steady.count() ? weight_ : 0;
+    }
+    // Takes the cost. `standing` is how it stood.
+    void take(const limit::Limit& limit, const limit::Asked& asked, const AnyStanding& standing);
+    void give_back(const limit::Limit& limit, const limit::Asked& asked, limit::Micros at);
+    // The request has ended: what it holds is given up at `until`.
+    void release(const limit::Limit& limit, const limit::Asked& asked, limit::Micros until);
+
+    // Calls `use` with the object.
+    template <class Use>
+    decltype(auto) with(Use use) const {
+        return with_kept(*this, use);
+    }
+    template <class Use>
+    decltype(auto) with(Use use) {
+        return with_kept(*this, use);
+    }
+
+  private:
+    static constexpr std::size_t kSmall = 32;  // bytes
+
+    template <class Kind>
+    using Kept = std::conditional_t<sizeof(Kind) <= kSmall, Kind, std::unique_ptr<Kind>>;
+    using AnyKept =
+        boost::mp11::mp_rename<boost::mp11::mp_transform<Kept, limit::Kinds>, std::variant>;
+
+    template <class Kind>
+    static Kind& object(Kind& kept) {
+        return kept;
+    }
+    template <class Kind>
+    static Kind& object(std::unique_ptr<Kind>& kept) {
+        return *kept;
+    }
+    template <class Kind>
+    static const Kind& object(const std::unique_ptr<Kind>& kept) {
+        return *kept;
+    }
+
+    // Comparisons, for std::visit would go through a table of pointers, several times a charge.
+    template <std::size_t First = 0, class Self, class Use>
+    static decltype(auto) with_kept(Self& self, Use& use) {
+        if constexpr (First + 1 < limit::kKinds) {
+            if (self.kept_.index() != First) return with_kept<First + 1>(self, use);
+        }
+        return use(object(*std::get_if<First>(&self.kept_)));
+    }
+
+    void reset(std::uint32_t id, limit::StateKind kind);
+
+    AnyKept kept_;  // in the order of limit::StateKind
+    std::uint32_t id_ = 0;
+    float weight_ = 0;
+};
+static_assert(sizeof(Record) == 48);
+
+inline std::int64_t Record::ends_us(const limit::Now& now) const {
+    return with([&](const auto& kind) { return kind.ends_us(now); });
+}
+
+inline bool Record::is_held() const {
+    return with([](const auto& kind) { return kind.is_held(); });
+}
+
+inline bool Record::stays() const {
+    return with([](const auto& kind) { return kind.kStays; });
+}
+
+inline void Record::take(const limit::Limit& limit, const limit::Asked& asked,
+                         const AnyStanding& standing) {
+    weight_ = static_cast<float>(with([&]<class Kind>(Kind& kind) {
+        kind.take(limit, asked, *std::get_if<typename Kind::Standing>(&standing));
+        return kind.weight(limit, asked);
+    }));
+}
+
+// What is counted for one identifier under one policy. Not thread-safe: the caller holds the mutex
+// of the shard.
 struct State {
     std::string name;        // policy, a zero byte, identifier
     std::uint64_t hash = 0;  // of the name
@@ -154,8 +266,6 @@ class StateTable {
     std::size_t buckets_ = 0;
     std::size_t states_ = 0;
 };
-
-// A part of the in-process store: a bounded table of states under one mutex.
 
 // Not thread-safe but for mutex(), size() and evictions(): the caller holds the mutex. Whatever is
 // called takes some microseconds at most, however many states there are; insert() takes longer

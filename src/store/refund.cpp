@@ -6,12 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "limit/gcra.hpp"
-#include "limit/schedule.hpp"
-#include "limit/window.hpp"
+#include "limit/kinds.hpp"
 #include "store/charge_script.hpp"
 #include "store/cross_slot_charge.hpp"
-#include "store/resp.hpp"
+#include "store/process_clock.hpp"
 #include "store/scripts.hpp"
 
 namespace tidegate::store {
@@ -22,11 +20,10 @@ using limit::ChargeItem;
 using limit::Limit;
 using limit::Micros;
 
-// Whether `limit` is part of the refund. Slots are released, which is another command; a moment
-// that was past has been recorded nowhere.
+// Whether `limit` is part of the refund. What requests hold is released, which is another command;
+// a moment that was past has been recorded nowhere.
 bool is_refunded(const limit::Refund& refund, const Limit& limit) {
-    if (!refund.concerns(limit) || limit.is_concurrency()) return false;
-    return !limit.is_schedule() ||
+    return refund.concerns(limit) && !limit.traits().has_leases &&
            limit::concerns_moment(limit, refund.charge.moment, refund.receipt->at);
 }
 
@@ -48,24 +45,11 @@ void for_each_concerned(const limit::Refund& refund, Visit visit) {
 }
 
 void append_limit(const Limit& limit, const limit::Refund& refund, std::string& out) {
-    const std::int64_t cost = refund.charge.cost;
     append_packed(limit.id, out);
     out += limit.traits().letter;
-    if (limit.is_bucket()) {
-        const limit::ExactTime time = limit::time_for(limit::Flow(limit), cost);
-        append_double(limit.quota, out);
-        append_double(time.us, out);
-        append_double(time.parts, out);
-    } else if (limit.is_schedule()) {
-        append_double(std::max(refund.charge.moment, refund.receipt->at).count(), out);
-        append_double(cost, out);
-        append_double(0, out);
-    } else {
-        const ScriptWindow window = window_of_units(limit, refund.receipt->at);
-        append_double(window.width, out);
-        append_double(window.span, out);
-        append_double(cost, out);
-    }
+    limit::with_kind(limit.state(), [&]<class Kind>(std::type_identity<Kind>) {
+        Kind::append_refund(limit, refund, out);
+    });
     append_double(refund.receipt->at.count(), out);
 }
 
@@ -73,7 +57,7 @@ template <class Visit>
 void for_each_slot(const limit::Charge& charge, Visit visit) {
     for (const ChargeItem& item : charge.items) {
         for (const Limit& limit : item.limits()) {
-            if (limit.is_concurrency()) visit(item, limit);
+            if (limit.traits().has_leases) visit(item, limit);
         }
     }
 }
@@ -109,10 +93,10 @@ bool append_slots_command(const redis::Script& script, const limit::Charge& char
 
 constexpr std::size_t kReleasesMax = 1'000;  // beyond this, slots wait for their lease to end
 
-bool counts_concurrency(const limit::ChargeItem& item) {
+bool has_leases(const limit::ChargeItem& item) {
     const auto limits = item.limits();
     return std::any_of(limits.begin(), limits.end(),
-                       [](const limit::Limit& limit) { return limit.is_concurrency(); });
+                       [](const limit::Limit& limit) { return limit.traits().has_leases; });
 }
 
 }  // namespace
@@ -124,7 +108,7 @@ std::size_t refund_keys(const limit::Refund& refund) {
         const auto limits = item.limits();
         keys += 1 + static_cast<std::size_t>(
                         std::count_if(limits.begin(), limits.end(), [&](const Limit& limit) {
-                            return limit.is_schedule() && is_refunded(refund, limit);
+                            return limit.has_set() && is_refunded(refund, limit);
                         }));
     });
     return keys;
@@ -136,7 +120,7 @@ void append_refund_keys(const limit::Refund& refund, std::string_view prefix, st
     });
     for_each_concerned(refund, [&](const ChargeItem& item, std::uint64_t) {
         for (const Limit& limit : item.limits()) {
-            if (limit.is_schedule() && is_refunded(refund, limit)) {
+            if (limit.has_set() && is_refunded(refund, limit)) {
                 append_set_key(item, limit, prefix, out);
             }
         }
@@ -237,7 +221,7 @@ void Refunds::release_in_redis(const limit::Charge& charge, Micros hold) const {
 
 void LeaseRenewal::add(LimitDecision& decision) {
     if (!decision.needs_settling || decision.cost == 0 ||
-        std::none_of(decision.items.begin(), decision.items.end(), counts_concurrency)) {
+        std::none_of(decision.items.begin(), decision.items.end(), has_leases)) {
         return;
     }
     decision.store_state.renewed = decision.store_state.asked;

@@ -8,7 +8,6 @@
 #include <openssl/evp.h>
 
 #include "base/text.hpp"
-#include "store/lua_files.hpp"
 
 namespace tidegate::store {
 
@@ -130,10 +129,27 @@ class OwnedScript {
     redis::Script script_;
 };
 
+// What the algorithms do in `script`: of the file of each, the lines that are for it
+// (lua/algorithms.lua).
+std::string algorithms_for(std::string_view script) {
+    std::string text;
+    std::string_view before;
+    for (const limit::AlgorithmTraits& traits : limit::kAlgorithms) {
+        if (traits.lua != before) text += lines_for(lua_file(traits.lua), script);
+        before = traits.lua;
+    }
+    return text;
+}
+
+// What each script needs that counts by algorithms.
+std::string counting(std::string_view script) {
+    return std::string(lua_file("state"))
+        .append(lines_for(lua_file("algorithms"), script))
+        .append(algorithms_for(script));
+}
+
 OwnedScript charge_with(std::string_view front) {
-    return {"charge",
-            {front, lua::state, lua::window, lua::bucket, lua::schedule, lua::slots,
-             lua::read_states, lua::charge}};
+    return {"charge", {front, counting("charge"), lua_file("read_states"), lua_file("charge")}};
 }
 
 // Decides every charge.
@@ -145,18 +161,15 @@ const redis::Script& general_script() {
 // The same, with the fast path for plain windows in front.
 const redis::Script& windows_script() {
     static const OwnedScript script =
-        charge_with(unroll(lua::fast_path, lua::fast_path_window, kUnrolledMax));
+        charge_with(unroll(lua_file("fast_path"), lua_file("fast_path_window"), kUnrolledMax));
     return script.get();
-}
-
-bool is_plain_window(const Limit& limit) {
-    return limit.traits().state == limit::StateKind::windows &&
-           limit.count == limit::Count::admitted && limit.is_on_grid();
 }
 
 bool is_of_plain_windows(const limit::ChargeItem& item) {
     const auto limits = item.limits();
-    return !item.policy->shadow && std::all_of(limits.begin(), limits.end(), is_plain_window);
+    return !item.policy->shadow &&
+           std::all_of(limits.begin(), limits.end(),
+                       [](const Limit& limit) { return limit.has_fast_path(); });
 }
 
 bool has_fast_path(const limit::Charge& charge) {
@@ -185,58 +198,75 @@ std::string unroll(std::string_view text, std::string_view window, std::size_t m
     return out += with_lists(part.after, most);
 }
 
+std::string lines_for(std::string_view text, std::string_view script) {
+    constexpr std::string_view kFor = "--for ";
+    std::string out;
+    bool is_for_it = true;
+    while (!text.empty()) {
+        const std::string_view line =
+            text.substr(0, std::min(text.find('\n'), text.size() - 1) + 1);
+        text.remove_prefix(line.size());
+        if (line.starts_with(kFor)) {
+            const std::string names =
+                ' ' + std::string(line.substr(kFor.size(), line.size() - kFor.size() - 1)) + ' ';
+            is_for_it = names.find(' ' + std::string(script) + ' ') != std::string::npos;
+        } else if (is_for_it) {
+            out += line;
+        }
+    }
+    return without_comments(out);
+}
+
 const redis::Script& charge_script(const limit::Charge& charge) {
     return has_fast_path(charge) ? windows_script() : general_script();
 }
 
 const redis::Script& give_back_script() {
-    static const OwnedScript script{"give_back",
-                                    {lua::state, lua::window, lua::bucket, lua::give_back}};
+    static const OwnedScript script{"give_back", {counting("give_back"), lua_file("give_back")}};
     return script.get();
 }
 
 const redis::Script& settle_less_script() {
-    static const OwnedScript script{
-        "settle_less",
-        {lua::state, lua::window, lua::bucket, lua::claim, kCorrectBegins, lua::give_back,
-         kCorrectEnds, lua::settle_less}};
+    static const OwnedScript script{"settle_less",
+                                    {counting("give_back"), lua_file("claim"), kCorrectBegins,
+                                     lua_file("give_back"), kCorrectEnds, lua_file("settle_less")}};
     return script.get();
 }
 
 const redis::Script& settle_more_script() {
     static const OwnedScript script{
         "settle_more",
-        {lua::state, lua::window, lua::bucket, lua::schedule, lua::slots, lua::claim,
-         kCorrectBegins, lua::read_states, lua::charge, kCorrectEnds, lua::settle_more}};
+        {counting("charge"), lua_file("claim"), kCorrectBegins, lua_file("read_states"),
+         lua_file("charge"), kCorrectEnds, lua_file("settle_more")}};
     return script.get();
 }
 
 const redis::Script& renew_script() {
-    static const OwnedScript script{"renew", {lua::state, lua::slots, lua::renew}};
+    static const OwnedScript script{
+        "renew", {lua_file("state"), algorithms_for("renew"), lua_file("renew")}};
     return script.get();
 }
 
 const redis::Script& hold_script() {
-    static const OwnedScript script{"hold", {lua::state, lua::slots, lua::hold}};
+    static const OwnedScript script{"hold",
+                                    {lua_file("state"), algorithms_for("hold"), lua_file("hold")}};
     return script.get();
 }
 
 const redis::Script& report_script() {
     static const OwnedScript script{
-        "report",
-        {lua::state, lua::window, lua::bucket, lua::schedule, lua::read_states, lua::report}};
+        "report", {counting("report"), lua_file("read_states"), lua_file("report")}};
     return script.get();
 }
 
 const redis::Script& inspect_script() {
     static const OwnedScript script{
-        "inspect",
-        {lua::state, lua::window, lua::bucket, lua::schedule, lua::read_states, lua::inspect}};
+        "inspect", {counting("inspect"), lua_file("read_states"), lua_file("inspect")}};
     return script.get();
 }
 
 const redis::Script& forget_script() {
-    static const OwnedScript script{"forget", {lua::state, lua::forget}};
+    static const OwnedScript script{"forget", {lua_file("state"), lua_file("forget")}};
     return script.get();
 }
 

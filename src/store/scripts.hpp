@@ -28,10 +28,15 @@ const redis::Script& forget_script();
 // All scripts that the program may load into a Redis.
 std::vector<const redis::Script*> all_scripts();
 
-// Expands lua/fast_path.lua, which says how its template is written. Pure.
+// The text of lua/NAME.lua, which is built into the program.
+std::string_view lua_file(std::string_view name);
 
-// Writes the branch of `text` once for each number of limits from 1 to `most`, and `window` once
-// for each limit of a branch. Drops lines that are comments.
+// The lines of an algorithm's file that are for `script`, without comments (lua/algorithms.lua).
+std::string lines_for(std::string_view text, std::string_view script);
+
+// Expands lua/fast_path.lua, which says how its template is written: writes the branch of `text`
+// once for each number of limits from 1 to `most`, and `window` once for each limit of a branch.
+// Drops lines that are comments.
 std::string unroll(std::string_view text, std::string_view window, std::size_t most);
 
 }  // namespace tidegate::store

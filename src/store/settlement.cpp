@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "limit/kinds.hpp"
 #include "redis/client.hpp"
 #include "redis/cluster_map.hpp"
 #include "store/charge_script.hpp"
 #include "store/cross_slot_charge.hpp"
 #include "store/refund.hpp"
-#include "store/resp.hpp"
 #include "store/scripts.hpp"
 
 namespace tidegate::store {
@@ -200,9 +200,9 @@ Reservation reservation_of(const LimitDecision& decision) {
 ReservedItems items_to_give_back(const Reservation::Part& part, std::int64_t cost,
                                  const config::Config& config) {
     return items_of(part, config, [cost](Limit& limit, const Reservation::Taken& taken) {
-        if (!limit.is_bucket()) return;
-        limit.quota = taken.quota;
-        limit.burst = std::max(limit.burst, cost);
+        limit::with_kind(limit.state(), [&]<class Kind>(std::type_identity<Kind>) {
+            Kind::adapt_to_refund(limit, taken.quota, cost);
+        });
     });
 }
 

@@ -1,8 +1,11 @@
 // Days, weeks and months, over every store and by the clock of Redis.
+#include <array>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -12,9 +15,10 @@
 #include "store/calendar.hpp"
 #include "store/charge_script.hpp"
 #include "store/local_report.hpp"
-#include "store/lua_files.hpp"
 #include "store/memory_store.hpp"
+#include "store/process_clock.hpp"
 #include "store/redis_asking.hpp"
+#include "store/scripts.hpp"
 #include "tzif.hpp"
 
 namespace tidegate::test::periods_test {
@@ -228,21 +232,59 @@ TEST_CASE("periods: inspecting names what is left and when the period ends") {
     check(redis);
 }
 
+namespace {
+
+// What the scripts have of a window, in microseconds.
+struct ScriptWindow {
+    std::int64_t width;
+    std::int64_t span;
+};
+
+ScriptWindow window_in(std::string_view bytes) {
+    return {static_cast<std::int64_t>(limit::read_double(bytes)),
+            static_cast<std::int64_t>(limit::read_double(bytes.substr(8)))};
+}
+
+// As a command to charge has it at `at`.
+ScriptWindow terms_of(const Limit& limit, Micros at) {
+    std::array<char, 16> bytes;
+    limit::Packer packed(bytes.data());
+    limit::PeriodCount::pack_terms(limit, at, packed);
+    return window_in({bytes.data(), bytes.size()});
+}
+
+// As a command to give back units of `at` has it.
+ScriptWindow window_of_units(const Limit& limit, Micros at) {
+    const limit::Receipt receipt{at, {}};
+    std::string bytes;
+    limit::PeriodCount::append_refund(limit, {{}, &receipt}, bytes);
+    return window_in(bytes);
+}
+
+// The functions that a charge counts windows by.
+std::string window_functions() {
+    std::string script(store::lua_file("state"));
+    script.append(store::lua_file("algorithms"));
+    return script.append(store::lines_for(store::lua_file("window"), "charge"));
+}
+
+}  // namespace
+
 TEST_CASE("redis: the script and the program agree on each week and month of UTC until 2112") {
     RedisSubject redis;
-    // The functions, without the lines that read a command.
-    const std::string_view reading = store::lua::read_states;
-    const std::string_view functions = reading.substr(0, reading.find("local unbytes = "));
     for (const Anchor anchor : {Anchor::utc_week, Anchor::utc_month}) {
         const Limit limit = quota_of(1, anchor);
-        const std::string width = std::to_string(store::window_for_script(limit, 0us).width);
+        const std::string width = std::to_string(terms_of(limit, 0us).width);
         // Of the first microsecond of each day, and of the last.
-        std::string script(functions);
+        std::string script = window_functions();
         script.append(
             "local which, day, told = tonumber(ARGV[1]), 86400000000, {} "
+            "local begin = algorithm('w').begin "
             "for time = 0, 4503599627370495 - day, day do "
-            "local ends, next_ends = period_of_utc(time, which) "
-            "local last_ends, last_next = period_of_utc(time + day - 1, which) "
+            "now = time "
+            "local ends, next_ends = begin(which, 0) "
+            "now = time + day - 1 "
+            "local last_ends, last_next = begin(which, 0) "
             "told[#told + 1] = struct.pack('<dddd', ends, next_ends, last_ends, last_next) "
             "end return table.concat(told)");
         const std::string told = redis.text({"EVAL", script, "0", width});
@@ -253,7 +295,7 @@ TEST_CASE("redis: the script and the program agree on each week and month of UTC
             double numbers[4];
             std::memcpy(numbers, told.data() + 32 * day, sizeof(numbers));
             const Micros time = static_cast<std::int64_t>(day) * Micros{kDay};
-            const store::ScriptWindow window = store::window_of_units(limit, time);
+            const ScriptWindow window = window_of_units(limit, time);
             const bool same = numbers[0] == static_cast<double>(window.width) &&
                               numbers[1] == static_cast<double>(window.span) &&
                               numbers[2] == numbers[0] && numbers[3] == numbers[1] &&
@@ -267,13 +309,15 @@ TEST_CASE("redis: the script and the program agree on each week and month of UTC
 
 TEST_CASE("redis: units go to the zone's period that holds the time of Redis") {
     RedisSubject redis;
-    std::string script(store::lua::state);
-    script.append(store::lua::window)
-        .append(
-            "return decimal(end_of_new(tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])))");
+    std::string script = window_functions();
+    script.append(
+        "now = tonumber(ARGV[1]) "
+        "local limit = {second = tonumber(ARGV[2]), third = tonumber(ARGV[3])} "
+        "local record = {size = 6, units = 0, ends = 0, oldest = 0, base = 0, marks = ''} "
+        "algorithm('w').take(limit, record, 1, 1) return decimal(record.ends)");
     const Limit month = quota_in(3, Anchor::month, {.offsets = {0}, .rule = "UTC0"});
     const auto end_at = [&](Micros now, Micros told_at) {
-        const auto window = store::window_for_script(month, told_at);
+        const ScriptWindow window = terms_of(month, told_at);
         return Micros{
             std::stoll(redis.text({"EVAL", script, "0", std::to_string(now.count()),
                                    std::to_string(window.width), std::to_string(window.span)}))};

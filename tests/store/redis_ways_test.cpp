@@ -14,7 +14,6 @@
 #include <doctest/doctest.h>
 
 #include "store/charge_script.hpp"
-#include "store/lua_files.hpp"
 #include "store/redis_asking.hpp"
 #include "store/redis_store.hpp"
 #include "store/scripts.hpp"
@@ -273,8 +272,8 @@ class CountedFastPath {
         ++part.asked;
         if (!part.script) {
             part.script = std::make_unique<Altered>(
-                redis_, script, store::lua::state,
-                "redis.call('INCR', '" + part.key + "')\n" + std::string(store::lua::state));
+                redis_, script, store::lua_file("state"),
+                "redis.call('INCR', '" + part.key + "')\n" + std::string(store::lua_file("state")));
         }
         return part.script->script();
     }

@@ -14,7 +14,7 @@
 
 #include "limit/charge.hpp"
 #include "redis_server.hpp"
-#include "store/counts.hpp"
+#include "store/inspector.hpp"
 #include "store/memory_store.hpp"
 
 namespace tidegate::test {

@@ -12,6 +12,14 @@ using limit::Limit;
 using limit::LimitSpec;
 using limit::Policy;
 
+namespace {
+
+// Choices of limits that are written out here, and how many algorithms they are.
+constexpr std::int64_t kListed = 9;
+constexpr std::size_t kAlgorithmsListed = 7;
+
+}  // namespace
+
 Trace::Trace(std::uint64_t seed, Limits limits, Leases leases)
     : random_(seed), tag_(std::to_string(seed)), limits_(limits), leases_(leases) {
     clock_ = one_in(2) ? Clock::steady : Clock::stepping;
@@ -108,10 +116,21 @@ LimitSpec Trace::schedule() {
     return spec;
 }
 
+// Of an algorithm without choices of its own here, by its row.
+LimitSpec Trace::other(std::size_t position) {
+    LimitSpec spec;
+    spec.algorithm = static_cast<Algorithm>(kAlgorithmsListed + position);
+    const limit::AlgorithmTraits& traits = limit::traits_of(spec.algorithm);
+    spec.quota = std::clamp(quota(), traits.quota_min, traits.quota_max);
+    if (traits.has(limit::kPer)) spec.duration = duration();
+    return spec;
+}
+
 LimitSpec Trace::spec(std::int64_t choice) {
     if (choice <= 3) return window();
     if (choice > 4 && choice <= 7) return bucket();
     if (choice == 8) return schedule();
+    if (choice > kListed) return other(static_cast<std::size_t>(choice - kListed - 1));
     LimitSpec spec;
     if (choice == 4) {
         spec.algorithm = Algorithm::sliding_log;
@@ -126,9 +145,10 @@ LimitSpec Trace::spec(std::int64_t choice) {
 
 Limit Trace::limit() {
     const bool all = limits_ == Limits::all && !plain_;
-    const std::int64_t choice = all ? between(0, 9) : 0;
+    const auto others = static_cast<std::int64_t>(limit::kAlgorithms.size() - kAlgorithmsListed);
+    const std::int64_t choice = all ? between(0, kListed + others) : 0;
     LimitSpec one = spec(choice);
-    const bool counts = choice <= 7 && one.algorithm != Algorithm::leaky_bucket;
+    const bool counts = limit::traits_of(one.algorithm).has(limit::kCount);
     if (counts && all) {
         if (one_in(4)) {
             one.count = limit::Count::all;

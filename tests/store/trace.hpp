@@ -52,6 +52,7 @@ class Trace {
     limit::Limit limit();
     limit::LimitSpec window();
     limit::Anchor period();
+    limit::LimitSpec other(std::size_t position);
     limit::LimitSpec spec(std::int64_t choice);
     limit::LimitSpec bucket();
     limit::LimitSpec schedule();

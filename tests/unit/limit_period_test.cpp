@@ -37,10 +37,10 @@ struct Day {
     Limit limit = limit_of(Anchor::utc_day);
     PeriodUnits count{};
 
-    Standing standing(const Now& now) const { return standing_at(count, now); }
+    WindowStanding standing(const Now& now) const { return standing_at(count, now); }
     // The units that were taken: 0 or 1.
     int take(const Now& now) {
-        const Standing before = standing(now);
+        const WindowStanding before = standing(now);
         if (before.units >= limit.quota) return 0;
         limit::take(count, limit, before, now, 1);
         return 1;
@@ -62,7 +62,7 @@ TEST_CASE("period: a day ends at midnight by the wall clock, however that was se
     CHECK(day.standing(kNoon).next_free == kNoon + 12h);
     // Set forward, and back behind where it was, within the day.
     for (const Micros by : {2h, -9h}) {
-        const Standing standing = day.standing({kNoon + 1s, kNoon + 1s + by});
+        const WindowStanding standing = day.standing({kNoon + 1s, kNoon + 1s + by});
         CHECK(standing.units == 1);
         CHECK(standing.next_free == kNoon + 12h);
     }

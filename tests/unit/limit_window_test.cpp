@@ -25,9 +25,9 @@ constexpr Micros kBegin{1'700'000'000'000'000};
 struct Counter {
     explicit Counter(const Limit& counted) : limit(counted), ring(limit.blocks) {}
 
-    Standing at(Micros now) const { return standing_at(window, ring, limit, now); }
+    WindowStanding at(Micros now) const { return standing_at(window, ring, limit, now); }
     void take_at(Micros now, std::int64_t units) {
-        const Standing standing = at(now);
+        const WindowStanding standing = at(now);
         REQUIRE(marks_after_take(window, ring, limit, standing) < ring.size() + 1);
         take(window, ring, limit, standing, units);
     }
@@ -41,7 +41,7 @@ struct Counter {
 
 TEST_CASE("window: nothing is counted at first") {
     const Counter counter(sliding(5, 1s, 100ms));
-    const Standing standing = counter.at(kBegin);
+    const WindowStanding standing = counter.at(kBegin);
     CHECK(standing.units == 0);
     CHECK(standing.at == kBegin);
     CHECK(verdict_of(counter.limit, standing, kBegin, 5, 0).remaining == 5);
@@ -70,7 +70,7 @@ TEST_CASE("window: a look changes nothing, however late") {
 TEST_CASE("window: time never runs backwards") {
     Counter counter(sliding(5, 1s, 100ms));
     counter.take_at(kBegin + 500ms, 1);
-    const Standing standing = counter.at(kBegin);
+    const WindowStanding standing = counter.at(kBegin);
     CHECK(standing.at == kBegin + 500ms);
     CHECK(standing.units == 1);
     counter.take_at(kBegin, 1);
@@ -83,7 +83,7 @@ TEST_CASE("window: the time at which enough is free is that of the sub-bucket wh
     counter.take_at(kBegin, 1);
     counter.take_at(kBegin + 100ms, 3);
     counter.take_at(kBegin + 900ms, 2);
-    const Standing standing = counter.at(kBegin + 950ms);
+    const WindowStanding standing = counter.at(kBegin + 950ms);
     const auto frees = [&](std::int64_t needed) {
         return frees_at(counter.window, counter.ring, counter.limit, standing, needed) - kBegin;
     };
@@ -171,7 +171,7 @@ TEST_CASE("window: a log keeps each microsecond apart, and no more than deny by 
         take(log, ring, limit, at(now), 1);
     }
     CHECK(at(kBegin + 1'100min).units == kLogQuotaMax + 1);
-    const Standing later = at(kBegin + 240h + 1'096min);
+    const WindowStanding later = at(kBegin + 240h + 1'096min);
     CHECK(later.units == 3);
     CHECK(later.next_free == kBegin + 240h + 1'097min);
     CHECK(at(kBegin + 240h + 1'097min - 1us).units == 3);
@@ -182,7 +182,7 @@ TEST_CASE("window: a log keeps each microsecond apart, and no more than deny by 
 TEST_CASE("window: `remaining` is never below 0") {
     Counter counter(sliding(10, 1s, 100ms));
     counter.take_at(kBegin, 8);
-    const Standing standing = counter.at(kBegin);
+    const WindowStanding standing = counter.at(kBegin);
     CHECK(verdict_of(counter.limit, standing, kBegin, 5, 0).remaining == 0);
     CHECK(verdict_of(counter.limit, standing, kBegin, 10, 1).remaining == 1);
     CHECK(verdict_of(counter.limit, standing, kBegin, 10, 1).next_unit == 1s);

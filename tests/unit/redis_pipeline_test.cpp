@@ -165,8 +165,6 @@ TEST_CASE("breaker: a connection that is given up for its silence is not made ag
 
 namespace {
 
-const SteadyTime kStart{1h};
-
 // A queue, and requests that are never sent.
 struct Rig {
     Asker& push(SteadyTime deadline) {

@@ -8,8 +8,8 @@
 
 #include <doctest/doctest.h>
 
+#include "store/charge_script.hpp"
 #include "store/inspector.hpp"
-#include "store/resp.hpp"
 #include "store/scripts.hpp"
 #include "store_asking.hpp"
 #include "unit/store_asking.hpp"

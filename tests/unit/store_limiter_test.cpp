@@ -12,6 +12,7 @@
 
 #include "store/charge_script.hpp"
 #include "store/limiter.hpp"
+#include "store/process_clock.hpp"
 #include "unit/script_reply.hpp"
 #include "unit/store_asking.hpp"
 #include "unit/store_redis.hpp"

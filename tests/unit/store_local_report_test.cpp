@@ -3,12 +3,14 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "store/local_report.hpp"
 #include "store/memory_store.hpp"
+#include "store/process_clock.hpp"
 #include "unit/store_asking.hpp"
 #include "unit/store_redis.hpp"
 
@@ -54,10 +56,20 @@ struct LedgerRig {
     std::size_t forgotten = 0;
 };
 
+using Portions = std::vector<limit::UnreportedPortions::Portion>;
+
+// What is noted of a limit of windows, or of a bucket.
+const Portions& portions(const LocalTaken& taken, std::size_t limit) {
+    return std::get<limit::UnreportedPortions>(taken.limits[limit]).all;
+}
+const limit::UnreportedBucket& bucket(const LocalTaken& taken, std::size_t limit) {
+    return std::get<limit::UnreportedBucket>(taken.limits[limit]);
+}
+
 // `began:units` of each portion.
 std::string portions_of(const LocalTaken& taken, std::size_t limit) {
     std::string text;
-    for (const auto& portion : taken.limits[limit].portions) {
+    for (const auto& portion : portions(taken, limit)) {
         text += std::to_string((portion.began - kBegin).count()) + ":" +
                 std::to_string(portion.units) + " ";
     }
@@ -105,8 +117,8 @@ TEST_CASE("local_ledger: units are noted in the sub-bucket of each limit that th
     CHECK(taken.identifier == "a");
     CHECK(portions_of(taken, 0) == "0:3 2000000:5 ");
     CHECK(portions_of(taken, 1) == "100:1 200:2 2000001:5 ");
-    CHECK(taken.limits[2].portions.size() == 1);
-    CHECK(taken.limits[2].portions[0].units == 8);
+    CHECK(portions(taken, 2).size() == 1);
+    CHECK(portions(taken, 2)[0].units == 8);
     CHECK(rig.ledger.empty());
 }
 
@@ -123,8 +135,8 @@ TEST_CASE("local_ledger: a denial is noted only where the denied count, a cost o
     CHECK_FALSE(rig.charge(plain, "a", kBegin, 2));
     const auto all = rig.all();
     REQUIRE(all.size() == 1);
-    CHECK(all[0].limits[0].portions[0].units == 1);
-    CHECK(all[0].limits[1].portions[0].units == 2);
+    CHECK(portions(all[0], 0)[0].units == 1);
+    CHECK(portions(all[0], 1)[0].units == 2);
 }
 
 TEST_CASE("local_ledger: what Redis keeps in sets is left out") {
@@ -146,9 +158,9 @@ TEST_CASE("local_ledger: units that are given back are not reported") {
     rig.give_back(some, "b", kBegin + 2us);  // of which nothing is known
     auto all = rig.all();
     REQUIRE(all.size() == 1);
-    CHECK(all[0].limits[0].portions[0].units == 1);
-    CHECK(all[0].limits[1].units == 1);
-    CHECK(all[0].limits[1].bucket.tat_us < (kBegin + 1s + 3us).count());
+    CHECK(portions(all[0], 0)[0].units == 1);
+    CHECK(bucket(all[0], 1).taken == 1);
+    CHECK(bucket(all[0], 1).bucket.tat_us < (kBegin + 1s + 3us).count());
     CHECK(portions_of(all[0], 2) == "0:1 ");
     rig.give_back(some, "a", kBegin + 3us);  // it has been handed out
     CHECK(rig.ledger.empty());
@@ -163,8 +175,8 @@ TEST_CASE("local_ledger: sub-buckets that are over are not kept") {
     for (int i = 0; i < 5'000; ++i) CHECK(rig.charge(some, "a", kBegin + i * 7ms));
     const auto all = rig.all();
     REQUIRE(all.size() == 1);
-    CHECK(all[0].limits[0].portions.size() == 10);
-    CHECK(all[0].limits[1].portions.size() <= 144);
+    CHECK(portions(all[0], 0).size() == 10);
+    CHECK(portions(all[0], 1).size() <= 144);
     CHECK(all[0].ends > kBegin + 5'000 * 7ms);
 }
 
@@ -237,10 +249,10 @@ TEST_CASE("local_ledger: units that are put back join those that came since") {
     const auto expected = whole.all();
     REQUIRE(joined.size() == 1);
     CHECK(portions_of(joined[0], 0) == portions_of(expected[0], 0));
-    CHECK(joined[0].limits[1].units == expected[0].limits[1].units);
-    CHECK(joined[0].limits[1].first == expected[0].limits[1].first);
-    CHECK(joined[0].limits[1].bucket.tat_us == expected[0].limits[1].bucket.tat_us);
-    CHECK(joined[0].limits[1].bucket.parts == expected[0].limits[1].bucket.parts);
+    CHECK(bucket(joined[0], 1).taken == bucket(expected[0], 1).taken);
+    CHECK(bucket(joined[0], 1).first == bucket(expected[0], 1).first);
+    CHECK(bucket(joined[0], 1).bucket.tat_us == bucket(expected[0], 1).bucket.tat_us);
+    CHECK(bucket(joined[0], 1).bucket.parts == bucket(expected[0], 1).bucket.parts);
     CHECK(joined[0].ends == expected[0].ends);
 }
 

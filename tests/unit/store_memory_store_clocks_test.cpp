@@ -7,6 +7,7 @@
 
 #include "store/local_report.hpp"
 #include "store/memory_store.hpp"
+#include "store/process_clock.hpp"
 
 namespace tidegate::store::memory_store_clocks_test {
 namespace {
@@ -130,7 +131,8 @@ TEST_CASE("memory_store clocks: a quota that is used up is not forgotten while i
     const Now next_day{kNoon + 14h + 1s, kNoon + 30h};
     for (int i = 0; i < 6'000; ++i) REQUIRE(client.passes("m" + std::to_string(i), next_day));
     CHECK(store.evictions() < 6'000);
-    CHECK(before > 3'000);
+    // Names are not spread evenly: a shard may have been full before.
+    CHECK(before > 2'900);
 }
 
 TEST_CASE("memory_store clocks: the moments of a schedule are those of the wall clock") {
@@ -196,11 +198,14 @@ TEST_CASE("memory_store clocks: what was admitted without Redis is noted by the 
     const auto taken = ledger.hand_out(9, [](const auto&) { return true; });
     REQUIRE(taken.size() == 1);
     // Of days the newest is noted, as only one counts.
-    REQUIRE(taken[0].limits[0].portions.size() == 1);
-    CHECK(taken[0].limits[0].portions[0].began == kNoon - 12h);
-    CHECK(taken[0].limits[0].portions[0].units == 2);
-    REQUIRE(taken[0].limits[1].portions.size() == 1);
-    CHECK(taken[0].limits[1].portions[0].units == 3);
+    const auto portions = [&](std::size_t limit) {
+        return std::get<limit::UnreportedPortions>(taken[0].limits[limit]).all;
+    };
+    REQUIRE(portions(0).size() == 1);
+    CHECK(portions(0)[0].began == kNoon - 12h);
+    CHECK(portions(0)[0].units == 2);
+    REQUIRE(portions(1).size() == 1);
+    CHECK(portions(1)[0].units == 3);
     CHECK(taken[0].ends > steady + 14 * 24h);
     CHECK(taken[0].ends < steady + 31 * 24h);
 }

@@ -6,7 +6,6 @@
 
 #include <doctest/doctest.h>
 
-#include "store/lua_files.hpp"
 #include "store/scripts.hpp"
 #include "store_asking.hpp"
 
@@ -170,18 +169,28 @@ TEST_CASE("scripts: each is known by its own digest, and stays where it is") {
 
 TEST_CASE("scripts: a charge that the fast path leaves alone finds the general way behind it") {
     for (const redis::Script* script : all_scripts()) {
-        CHECK(script->text.find(lua::state) != std::string_view::npos);
-        if (script->name == "charge") CHECK(script->text.ends_with(lua::charge));
+        CHECK(script->text.find(lua_file("state")) != std::string_view::npos);
+        if (script->name == "charge") CHECK(script->text.ends_with(lua_file("charge")));
     }
 }
 
 TEST_CASE("scripts: no directive of a template is left") {
     for (const redis::Script* script : all_scripts()) {
-        for (const char* mark : {"--window", "--each", "--end", "LIMITS"}) {
+        for (const char* mark : {"--window", "--each", "--end", "--for", "LIMITS"}) {
             CAPTURE(mark);
             CHECK(script->text.find(mark) == std::string_view::npos);
         }
     }
+}
+
+TEST_CASE("scripts: a file of an algorithm gives each script the lines that are for it") {
+    const std::string file =
+        "-- What it is.\na\n--for charge report\nb\n    -- why\n--for inspect\nc\n--for report\nd";
+    CHECK(lines_for(file, "charge") == "a\nb\n");
+    CHECK(lines_for(file, "report") == "a\nb\nd");
+    CHECK(lines_for(file, "inspect") == "a\nc\n");
+    CHECK(lines_for(file, "harge") == "a\n");
+    CHECK(lines_for("", "charge").empty());
 }
 
 namespace {
@@ -240,7 +249,7 @@ TEST_CASE("unroll: text without directives, and directives without an end, stay 
 
 TEST_CASE("unroll: the fast path has no directive left, and a window for each limit of a branch") {
     for (std::size_t most = 1; most <= 8; ++most) {
-        const std::string text = unroll(lua::fast_path, lua::fast_path_window, most);
+        const std::string text = unroll(lua_file("fast_path"), lua_file("fast_path_window"), most);
         for (const char* mark :
              {"{{", "}}", "$", "--each", "--end", "--window", "LIMITS", "    -- "}) {
             CAPTURE(mark);

@@ -1,37 +1,19 @@
-// Writing Redis commands and the packed numbers that scripts read. Pure; inline, as every decision
-// writes a command.
+// Numbers as bytes: as the scripts in Redis pack and unpack them, and as a process writes its
+// counts for the one that takes its place. Pure; inline, as every decision writes and reads some.
 #pragma once
 
 #include <array>
 #include <bit>
-#include <cassert>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <boost/endian/conversion.hpp>
 
-#include "limit/limit.hpp"
-#include "limit/window.hpp"
-#include "redis/resp.hpp"
-
-namespace tidegate::store {
-
-using redis::append_length;
-using redis::append_number;
-using redis::append_string;
-
-inline void append_decimal(std::uint64_t number, std::string& out) {
-    char digits[20];
-    const auto end = std::to_chars(digits, digits + sizeof(digits), number).ptr;
-    out.append(digits, end);
-}
+namespace tidegate::limit {
 
 // Little endian, as the scripts pack and unpack.
 template <class Unsigned>
@@ -45,13 +27,6 @@ void append_packed(Unsigned number, std::string& out) {
 // Doubles are what Lua counts in; a whole number below 2^53 is exact in one.
 inline void append_double(std::int64_t number, std::string& out) {
     append_packed(std::bit_cast<std::uint64_t>(static_cast<double>(number)), out);
-}
-
-// The last argument of a script: what time it is. None: Redis reads its own clock.
-inline void append_clock(std::optional<limit::Micros> clock, std::string& out) {
-    if (!clock) return;
-    assert(*clock >= limit::Micros{0} && *clock <= limit::kNowMax);
-    append_number(static_cast<std::uint64_t>(clock->count()), out);
 }
 
 // Writes what append_packed() would, side by side into room that is large enough.
@@ -87,12 +62,10 @@ inline double read_double(std::string_view bytes) {
     return std::bit_cast<double>(read_packed<std::uint64_t>(bytes));
 }
 
-// Reading the packed numbers that scripts answer with. Pure; inline, as every decision reads some.
-
 // Reads one thing after the other; once something is wrong everything is 0.
-class ReplyReader {
+class PackedReader {
   public:
-    explicit ReplyReader(std::string_view bytes) : bytes_(bytes) {}
+    explicit PackedReader(std::string_view bytes) : bytes_(bytes) {}
 
     std::uint8_t byte() {
         const std::string_view one = take(1);
@@ -137,15 +110,76 @@ class ReplyReader {
     bool ok_ = true;
 };
 
-// The moments of a schedule as scripts tell them (lua/schedule.lua). Pure.
+// Writes counts for another process. Each number takes eight bytes, the lowest first; a text its
+// length, then its bytes.
+class CountsWriter {
+  public:
+    void number(std::int64_t value) { number(static_cast<std::uint64_t>(value)); }
+    void number(std::uint64_t value) {
+        for (int byte = 0; byte < 8; ++byte) {
+            bytes_ += static_cast<char>(value >> (8 * byte) & 255);
+        }
+    }
+    void text(std::string_view value) {
+        number(std::uint64_t{value.size()});
+        bytes_ += value;
+    }
 
-struct ScheduleReply {
-    limit::Micros asked_for{0};           // those that cannot matter from then on are left out
-    std::vector<std::int64_t> moments{};  // in order, several may be equal
-    bool are_all = true;                  // else there are later ones
+    const std::string& bytes() const { return bytes_; }
+    void clear() { bytes_.clear(); }
+
+  private:
+    std::string bytes_;
 };
 
-// False if this is no list of moments; `reply` is then unspecified.
-bool read_moments(ReplyReader& reader, ScheduleReply& reply);
+// Reads what a CountsWriter wrote. Past the end, or after a text longer than what is left, it
+// yields zeros and empty texts, and is broken from then on.
+class CountsReader {
+  public:
+    explicit CountsReader(std::string_view bytes) : left_(bytes) {}
 
-}  // namespace tidegate::store
+    std::uint64_t number() {
+        std::uint64_t value = 0;
+        const std::string_view bytes = take(8);
+        for (std::size_t i = bytes.size(); i > 0; --i) {
+            value = value << 8 | static_cast<unsigned char>(bytes[i - 1]);
+        }
+        return value;
+    }
+    // A number that all arithmetic with times has room for.
+    std::int64_t time_us() {
+        const auto value = static_cast<std::int64_t>(number());
+        constexpr std::int64_t kMost = std::int64_t{1} << 53;
+        if (value < -kMost || value > kMost) is_broken_ = true;
+        return is_broken_ ? 0 : value;
+    }
+    std::string_view text() { return take(number()); }
+    // How many items follow, each of at least `bytes_each`: never more than there is room for.
+    std::size_t count(std::size_t bytes_each) {
+        const std::uint64_t value = number();
+        if (value <= left_.size() / bytes_each) return static_cast<std::size_t>(value);
+        is_broken_ = true;
+        return 0;
+    }
+
+    // What was read is none of a CountsWriter's.
+    void refuse() { is_broken_ = true; }
+    bool is_broken() const { return is_broken_; }
+    bool is_at_end() const { return left_.empty(); }
+
+  private:
+    std::string_view take(std::uint64_t size) {
+        if (is_broken_ || size > left_.size()) {
+            is_broken_ = true;
+            return {};
+        }
+        const std::string_view taken = left_.substr(0, static_cast<std::size_t>(size));
+        left_.remove_prefix(taken.size());
+        return taken;
+    }
+
+    std::string_view left_;
+    bool is_broken_ = false;
+};
+
+}  // namespace tidegate::limit
