@@ -22,7 +22,6 @@
 #include "net/transfer.hpp"
 #include "store/charge_script.hpp"
 #include "store/redis_store.hpp"
-#include "store/charge_script.hpp"
 #include "store/scripts.hpp"
 #include "telemetry/log.hpp"
 
