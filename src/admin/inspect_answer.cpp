@@ -9,7 +9,7 @@
 
 #include "admin/questions.hpp"
 #include "ask/identifiers.hpp"
-#include "ask/policy_texts.hpp"
+#include "ask/ruleset.hpp"
 #include "base/doc.hpp"
 #include "base/ip.hpp"
 #include "base/text.hpp"

@@ -1,16 +1,20 @@
 // How the engine checks a credential that it has not seen before: each is a guess until it is
 // proved, and an address has an allowance of guesses (`identity.failed_credentials`).
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string_view>
+#include <utility>
 
 #include "ask/charge_list.hpp"
 #include "ask/engine.hpp"
 #include "ask/identify.hpp"
-#include "ask/key_wait.hpp"
 #include "ask/verdict.hpp"
 #include "identity/credentials.hpp"
 #include "identity/key_source.hpp"
+#include "net/asio.hpp"
+#include "net/wakeup.hpp"
 
 namespace tidegate::ask {
 
@@ -31,6 +35,78 @@ std::uint64_t share_of(const std::optional<IpAddress>& address, const void* clie
     const IpAddress network = masked(*address, kOneNetwork);
     const auto* const bytes = reinterpret_cast<const char*>(network.bytes.data());
     return std::hash<std::string_view>{}({bytes, network.bytes.size()});
+}
+
+// A request's wait for keys of tokens that are being fetched. The fetcher runs on another thread;
+// the wait ends on the request's own.
+//
+// Belongs to a coroutine and to the thread of `executor`; must be destroyed before that event loop.
+class KeyWait {
+  public:
+    // Wakes `wakeup` when a fetch of `source` has ended that had not ended in `seen`, at the latest
+    // at `until`. `client` stands for the client, whose waits are counted. Both outlive this.
+    KeyWait(Executor executor, Wakeup& wakeup, identity::KeySource& source,
+            const identity::KeyFetches& seen, std::uint64_t client,
+            std::chrono::steady_clock::time_point until);
+    ~KeyWait();
+    KeyWait(const KeyWait&) = delete;
+    KeyWait& operator=(const KeyWait&) = delete;
+
+    // Too many requests wait: this one does not.
+    bool is_refused() const { return is_refused_; }
+    // There is nothing to wait for any more.
+    bool is_over() const;
+
+  private:
+    struct State;
+
+    identity::KeySource& source_;
+    Timer timer_;
+    std::shared_ptr<State> state_;
+    std::uint64_t number_ = 0;  // 0: the source does not wake this
+    bool is_refused_ = false;
+};
+
+// Only the executor's thread touches the members; any thread may drop the last reference.
+struct KeyWait::State {
+    Wakeup* wakeup;  // null: its KeyWait is gone
+    bool is_over = false;
+
+    void end() {
+        is_over = true;
+        if (wakeup != nullptr) wakeup->wake_later();
+    }
+};
+
+KeyWait::KeyWait(Executor executor, Wakeup& wakeup, identity::KeySource& source,
+                 const identity::KeyFetches& seen, std::uint64_t client,
+                 std::chrono::steady_clock::time_point until)
+    : source_(source), timer_(executor), state_(std::make_shared<State>(State{&wakeup})) {
+    using Refusal = identity::KeySource::WaitRefusal;
+    const auto waiting = source_.wait(seen, client, [executor, state = state_] {
+        asio::post(executor, [state] { state->end(); });
+    });
+    number_ = waiting.number;
+    if (number_ == 0) {
+        state_->is_over = true;
+        is_refused_ = waiting.refusal == Refusal::too_many_waiters;
+        return;
+    }
+    timer_.expires_at(until);
+    timer_.async_wait([state = state_](const error_code& ec) {
+        if (!ec) state->end();
+    });
+}
+
+KeyWait::~KeyWait() {
+    state_->wakeup = nullptr;
+    // Also when this was woken: the thread that posted may still hold the lock, and the event loop
+    // it posted to must not end before it lets go.
+    if (number_ != 0) source_.leave(number_);
+}
+
+bool KeyWait::is_over() const {
+    return state_->is_over;
 }
 
 bool has_left(const Question& question) {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "ask/decision.hpp"
-#include "ask/facts.hpp"
 #include "limit/limit.hpp"
 
 namespace tidegate::ask {

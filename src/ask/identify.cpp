@@ -1,10 +1,14 @@
 #include "ask/identify.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <string>
+#include <string_view>
 #include <variant>
 
 #include "ask/challenges.hpp"
 #include "identity/client_list.hpp"
+#include "telemetry/log.hpp"
 
 namespace tidegate::ask {
 
@@ -55,6 +59,73 @@ void conclude_identity(const config::Config& config, Decision& decision) {
             decision.refuse(Fault::credentials_unchecked);
             break;
     }
+}
+
+namespace {
+
+constexpr int kPrefixV4 = 24;
+constexpr int kPrefixV6 = 64;
+
+using telemetry::Level;
+
+std::string_view field_of(const Facts& facts) {
+    for (const http::Field& field : facts.head.fields) {
+        if (field.id == http::FieldName::x_forwarded_for) return "X-Forwarded-For";
+    }
+    return "Forwarded";
+}
+
+}  // namespace
+
+IpNetwork noticed_network(const IpAddress& address) {
+    if (!address.v4) return {masked(address, kPrefixV6), kPrefixV6};
+    IpNetwork network{address, kPrefixV4};
+    network.address.bytes[3] = 0;
+    return network;
+}
+
+bool NetworkNotices::is_due(const std::optional<IpAddress>& peer, Time now) {
+    std::optional<IpAddress> network;
+    if (peer) network = noticed_network(*peer).address;
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return false;
+    auto* const end = notices_.begin() + size_;
+    auto* notice = std::find_if(notices_.begin(), end,
+                                [&](const Notice& one) { return one.network == network; });
+    if (notice != end) {
+        if (now < notice->next) return false;
+    } else if (size_ < notices_.size()) {
+        ++size_;
+    } else {
+        notice =
+            std::find_if(notices_.begin(), end, [&](const Notice& one) { return one.next <= now; });
+        if (notice == end) return false;
+    }
+    *notice = {network, now + kEvery};
+    return true;
+}
+
+void log_ignored_forwarding(const Facts& facts) {
+    static NetworkNotices notices;
+    const auto& peer = facts.peer.address;
+    if (!notices.is_due(peer, std::chrono::steady_clock::now())) return;
+    if (!peer) {
+        telemetry::log(Level::warn,
+                       "a peer on a Unix socket sends {}, and Tidegate ignores it: if the peer is "
+                       "your proxy, write `trusted: on` beside the address of the listener. "
+                       "Counted in tidegate_forwarding_ignored_total; logged once an hour",
+                       field_of(facts));
+        return;
+    }
+    const IpNetwork network = noticed_network(*peer);
+    const std::string address = peer->to_string();
+    telemetry::log(Level::warn,
+                   "{} sends {}, and Tidegate ignores it, as {} is not in trusted_proxies: all its "
+                   "requests count as the client {}. If it is your proxy, write `identity: "
+                   "{{client_ip: {{trusted_proxies: [{}]}}}}`; if it is a client, do nothing. "
+                   "Counted in tidegate_forwarding_ignored_total; logged once an hour for {}/{}",
+                   address, field_of(facts), address, address, address, network.address.to_string(),
+                   network.prefix);
 }
 
 }  // namespace tidegate::ask

@@ -1,6 +1,8 @@
 #include "ask/route.hpp"
 
-#include "ask/preflight.hpp"
+#include <algorithm>
+
+#include "base/utf8.hpp"
 #include "http/request_value.hpp"
 #include "http/websocket.hpp"
 #include "routing/path_pattern.hpp"
@@ -9,6 +11,7 @@ namespace tidegate::ask {
 
 namespace {
 
+using http::Field;
 using http::FieldName;
 using http::FramingFault;
 using routing::MatchOutcome;
@@ -105,6 +108,10 @@ void check_overrides(const config::Config& config, const http::RequestHead& head
     }
 }
 
+bool is_named(const Field& field, std::string_view name) {
+    return field.id == FieldName::other && http::equal_ignoring_case(field.name, name);
+}
+
 }  // namespace
 
 void check_framing(Facts& facts, http::Framing& framing, Decision& decision) {
@@ -143,6 +150,28 @@ void match_route(const config::Config& config, const Facts& facts, Decision& dec
     if (facts.keeps_fields) check_overrides(config, head, decision);
     if (!decision.goes_on()) return;
     if (!route.strip_prefix.empty()) check_strip_prefix(config, route, head.path, decision);
+}
+
+bool is_preflight(const Facts& facts, std::span<const std::string> credential_fields) {
+    if (facts.head.method != "OPTIONS" || facts.has_body) return false;
+    bool has_origin = false;
+    bool has_method = false;
+    for (const Field& field : facts.head.fields) {
+        if (is_named(field, "origin")) {
+            if (without_outer_blanks(field.value).empty()) return false;
+            has_origin = true;
+        } else if (is_named(field, "access-control-request-method")) {
+            if (!http::is_token(field.value)) return false;
+            has_method = true;
+        } else if (http::override_of(field.name) != http::RequestOverride::none ||
+                   std::any_of(credential_fields.begin(), credential_fields.end(),
+                               [&](const std::string& name) {
+                                   return http::equal_as_variable(name, field.name);
+                               })) {
+            return false;
+        }
+    }
+    return has_origin && has_method;
 }
 
 }  // namespace tidegate::ask

@@ -2,10 +2,11 @@
 // sets decision.fault when the request goes no further.
 #pragma once
 
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "ask/decision.hpp"
-#include "ask/facts.hpp"
 #include "http/framing.hpp"
 
 namespace tidegate::ask {
@@ -24,5 +25,15 @@ void check_method(std::string_view method, Decision& decision);
 // (facts.keeps_fields, Config::removed_overrides); and a path of which the route's `strip_prefix`
 // cannot be removed without a doubt about the rest.
 void match_route(const config::Config& config, const Facts& facts, Decision& decision);
+
+// Preflights: a browser asks whether a page of another origin may send a request (Fetch standard,
+// section "CORS-preflight request").
+
+// Whether the request is a preflight: OPTIONS with Origin and Access-Control-Request-Method. Each
+// of these fields has a value, and Connection names neither, so that the upstream gets both. Not
+// with a body, nor with one of `credential_fields` (lower case) or a field that overrides the
+// method or the target, in any spelling that servers read as it: no browser sends these in a
+// preflight, and an upstream may act upon them. Requires facts that check_framing() has accepted.
+bool is_preflight(const Facts& facts, std::span<const std::string> credential_fields);
 
 }  // namespace tidegate::ask

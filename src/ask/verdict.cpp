@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "ask/decided_limits.hpp"
-
 namespace tidegate::ask {
 
 namespace {

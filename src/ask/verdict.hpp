@@ -1,10 +1,12 @@
 // What the store's verdict means for a request and its client.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "ask/decision.hpp"
 #include "ask/ruleset.hpp"
+#include "store/limit_decision.hpp"
 
 namespace tidegate::ask {
 
@@ -19,5 +21,18 @@ void note_given_back(const Ruleset& rules, Decision& decision);
 // Seconds for Retry-After of a denial: whole, rounded up, at least 1, never earlier than a denying
 // limit's next unit. 0: the request would never pass, or the store knows no time.
 std::int64_t retry_after_seconds(const store::LimitDecision& charge);
+
+// Visits the verdict of each limit of a decision: calls `each` with the item, the position of the
+// limit among the item's, and its verdict; in the order of the verdict.
+template <class F>
+void for_each_limit(const store::LimitDecision& decision, F each) {
+    std::size_t position = 0;
+    for (const limit::ChargeItem& item : decision.decided()) {
+        const std::size_t count = item.limits().size();
+        for (std::size_t i = 0; i < count; ++i, ++position) {
+            each(item, i, decision.verdict.limits[position]);
+        }
+    }
+}
 
 }  // namespace tidegate::ask

@@ -12,12 +12,9 @@
 #include <vector>
 
 #include "ask/charge_list.hpp"
-#include "ask/charge_notes.hpp"
 #include "ask/decision.hpp"
-#include "ask/facts.hpp"
 #include "ask/identifiers.hpp"
 #include "ask/identify.hpp"
-#include "ask/policy_texts.hpp"
 #include "ask/route.hpp"
 #include "ask/ruleset.hpp"
 #include "base/text.hpp"

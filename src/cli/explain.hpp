@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ask/charge_notes.hpp"
+#include "ask/charge_list.hpp"
 #include "base/described_enum.hpp"
 #include "base/ip.hpp"
 #include "base/shared_enums.hpp"

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "ask/charge_list.hpp"
-#include "ask/decided_limits.hpp"
 #include "ask/identifiers.hpp"
 #include "ask/route.hpp"
+#include "ask/verdict.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"

@@ -6,9 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "ask/charge_notes.hpp"
+#include "ask/charge_list.hpp"
 #include "ask/decision.hpp"
-#include "ask/facts.hpp"
 #include "ask/ruleset.hpp"
 #include "config/config.hpp"
 #include "faces/check_call.hpp"

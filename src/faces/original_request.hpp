@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "ask/facts.hpp"
+#include "ask/decision.hpp"
 #include "config/config.hpp"
 
 namespace tidegate::faces {

@@ -7,7 +7,6 @@
 #include <set>
 #include <utility>
 
-#include "ask/decided_limits.hpp"
 #include "ask/verdict.hpp"
 #include "base/utf8.hpp"
 #include "http/problem.hpp"

@@ -16,7 +16,6 @@
 #include <boost/smart_ptr/intrusive_ref_counter.hpp>
 
 #include "ask/decision.hpp"
-#include "ask/facts.hpp"
 #include "ask/ruleset.hpp"
 #include "client/stream.hpp"
 #include "net/buffer.hpp"

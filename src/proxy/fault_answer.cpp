@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "ask/challenges.hpp"
-#include "ask/decided_limits.hpp"
-#include "ask/policy_texts.hpp"
+#include "ask/ruleset.hpp"
 #include "ask/verdict.hpp"
 #include "base/timestamp.hpp"
 #include "http/field.hpp"

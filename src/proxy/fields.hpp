@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ask/facts.hpp"
+#include "ask/decision.hpp"
 #include "config/config.hpp"
 #include "tls/client_auth.hpp"
 

@@ -8,7 +8,6 @@
 
 #include <boost/container/static_vector.hpp>
 
-#include "ask/decided_limits.hpp"
 #include "ask/verdict.hpp"
 #include "http/field.hpp"
 #include "proxy/request_trace.hpp"

@@ -6,14 +6,18 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "ask/engine.hpp"
+#include "ask/fault.hpp"
 #include "identity/key_source.hpp"
+#include "net/asio.hpp"
 #include "unit/ask_world.hpp"
 
 namespace tidegate::ask::engine_test {
@@ -443,6 +447,99 @@ TEST_CASE("engine: leaky_bucket lets a request go on when its turn has come") {
     Client second(world, get());
     CHECK(second.decide() == Fault::none);
     CHECK(second.request.decision.charge.verdict.wait > limit::Micros{0});
+}
+
+namespace {
+
+constexpr CredentialQueue::Key kOne{1};
+constexpr CredentialQueue::Key kOther{2};
+
+struct QueueWorld {
+    asio::io_context io{1};
+    Wakeup first{io.get_executor()};
+    Wakeup second{io.get_executor()};
+    Wakeup third{io.get_executor()};
+    CredentialQueue line;
+};
+
+TEST_CASE("credential_queue: of those with one credential the first goes on, then the next") {
+    QueueWorld world;
+    auto first = std::make_unique<CredentialQueue::Place>(world.line, kOne, world.first);
+    auto second = std::make_unique<CredentialQueue::Place>(world.line, kOne, world.second);
+    auto third = std::make_unique<CredentialQueue::Place>(world.line, kOne, world.third);
+    CHECK(first->is_first());
+    CHECK_FALSE(second->is_first());
+    first.reset();
+    CHECK(second->is_first());
+    CHECK_FALSE(third->is_first());
+    second.reset();
+    CHECK(third->is_first());
+}
+
+TEST_CASE("credential_queue: credentials do not wait for one another") {
+    QueueWorld world;
+    const CredentialQueue::Place first(world.line, kOne, world.first);
+    const CredentialQueue::Place second(world.line, kOther, world.second);
+    CHECK(first.is_first());
+    CHECK(second.is_first());
+}
+
+TEST_CASE("credential_queue: a request that leaves moves up those behind it, no other") {
+    QueueWorld world;
+    auto first = std::make_unique<CredentialQueue::Place>(world.line, kOne, world.first);
+    auto second = std::make_unique<CredentialQueue::Place>(world.line, kOne, world.second);
+    const CredentialQueue::Place third(world.line, kOne, world.third);
+    second.reset();
+    CHECK(first->is_first());
+    CHECK_FALSE(third.is_first());
+    first.reset();
+    CHECK(third.is_first());
+}
+
+}  // namespace
+
+TEST_CASE("fault: each error has a name of its own") {
+    std::set<std::string_view> names;
+    for (std::size_t i = 0; i < kFaults; ++i) {
+        const auto fault = static_cast<Fault>(i);
+        const std::string_view name = traits(fault).name;
+        CAPTURE(name);
+        if (fault == Fault::none || fault == Fault::limited) {
+            CHECK(name.empty());
+        } else {
+            CHECK_FALSE(name.empty());
+            CHECK(names.insert(name).second);
+        }
+    }
+}
+
+TEST_CASE("fault: an answer says why, and a fault without an answer closes the connection") {
+    for (std::size_t i = 1; i < kFaults; ++i) {
+        const FaultTraits& fault = traits(static_cast<Fault>(i));
+        CAPTURE(fault.name);
+        CHECK(fault.detail.empty() == (fault.status == 0));
+        if (fault.status == 0) CHECK(fault.close);
+    }
+}
+
+TEST_CASE("fault: each bound and each time that runs out has its status") {
+    CHECK(traits(Fault::head_timeout).status == 408);
+    CHECK(traits(Fault::body_timeout).status == 408);
+    CHECK(traits(Fault::body_made_room).status == 408);
+    CHECK(traits(Fault::body_too_large).status == 413);
+    CHECK(traits(Fault::uri_too_long).status == 414);
+    CHECK(traits(Fault::head_too_large).status == 431);
+    CHECK(traits(Fault::too_many_fields).status == 431);
+    CHECK(traits(Fault::bad_upgrade).status == 400);
+    CHECK(traits(Fault::upgrade_version).status == 426);
+    CHECK(traits(Fault::upstream_unreachable).status == 502);
+    CHECK(traits(Fault::upstream_tls).status == 502);
+    CHECK(traits(Fault::upstream_no_http2).status == 502);
+    CHECK(traits(Fault::upstream_refused).status == 503);
+    CHECK(traits(Fault::upgrade_ignored).status == 502);
+    CHECK(traits(Fault::upstream_exhausted).status == 503);
+    CHECK(traits(Fault::connect_timeout).status == 504);
+    CHECK(traits(Fault::upstream_timeout).status == 504);
 }
 
 }  // namespace tidegate::ask::engine_test

@@ -1,4 +1,4 @@
-#include "ask/policy_texts.hpp"
+#include "ask/ruleset.hpp"
 
 #include "base/json.hpp"
 #include "base/text.hpp"
