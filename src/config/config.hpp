@@ -21,6 +21,7 @@
 #include "base/shared_enums.hpp"
 #include "base/units.hpp"
 #include "config/address.hpp"
+#include "http/ratelimit_fields.hpp"
 #include "http/request_value.hpp"
 #include "identity/client_ip.hpp"
 #include "identity/client_list.hpp"
@@ -393,9 +394,7 @@ struct LimitList {
 
 struct Response {
     int status = 429;
-    bool ratelimit_fields = true;  // RateLimit-Policy and RateLimit
-    bool retry_after_field = true;
-    bool x_ratelimit_fields = false;
+    http::LimitFieldsChoice limit_fields;  // `headers`
     AnswerBody body;
     const Cors* cors = nullptr;  // of requests without a route. Null: off. Points into Config::cors
     bool request_id = false;     // X-Request-Id in forwarded answers, too

@@ -17,23 +17,24 @@ namespace {
 
 constexpr std::size_t kBodyBytesMax = 65'536;
 
-enum class AnswerField : std::uint8_t { ratelimit, retry_after, x_ratelimit };
+// What `headers` may name.
+std::vector<std::string_view> limit_field_words() {
+    std::vector<std::string_view> words;
+    for (const http::LimitFieldsTraits& group : http::kLimitFields) words.push_back(group.word);
+    return words;
+}
 
-void read_answer_fields(const Value& value, Response& response) {
-    std::vector<AnswerField> fields;
-    constexpr ListRule kFields{"a list: `[ratelimit, retry-after]`", "fields", 16};
-    for (const Value& item : value.one_or_more(kFields)) {
-        const auto field = item.choice<AnswerField>({{"ratelimit", AnswerField::ratelimit},
-                                                     {"retry-after", AnswerField::retry_after},
-                                                     {"x-ratelimit", AnswerField::x_ratelimit}});
-        if (field) fields.push_back(*field);
+void read_limit_fields(const Value& value, Response& response) {
+    std::vector<std::pair<std::string_view, http::LimitFields>> groups;
+    for (const http::LimitFieldsTraits& group : http::kLimitFields) {
+        groups.emplace_back(group.word, static_cast<http::LimitFields>(groups.size()));
     }
-    const auto has = [&](AnswerField field) {
-        return std::find(fields.begin(), fields.end(), field) != fields.end();
-    };
-    response.ratelimit_fields = has(AnswerField::ratelimit);
-    response.retry_after_field = has(AnswerField::retry_after);
-    response.x_ratelimit_fields = has(AnswerField::x_ratelimit);
+    constexpr ListRule kFields{"a list: `[ratelimit, retry-after]`", "fields", 16};
+    auto chosen = http::LimitFieldsChoice::none();
+    for (const Value& item : value.one_or_more(kFields)) {
+        if (const auto group = item.choice<http::LimitFields>(groups)) chosen.add(*group);
+    }
+    response.limit_fields = chosen;
 }
 
 // Browsers heed the first of two such fields.
@@ -144,11 +145,10 @@ const Keys<Response>& response_keys() {
     static const auto keys =
         Keys<Response>()
             .integer("status", &Response::status, {400, 599}, {"of a request that is over a limit"})
-            .own(
-                "headers",
-                kind::one_or_more(kind::word({"ratelimit", "x-ratelimit", "retry-after"}), {0, 16}),
-                read_answer_fields,
-                {"`ratelimit`, `x-ratelimit`, `retry-after`", "`[ratelimit, retry-after]`"})
+            .own("headers", kind::one_or_more(kind::word(limit_field_words()), {0, 16}),
+                 read_limit_fields,
+                 {"fields of answers about limits", "`[ratelimit, retry-after]`",
+                  "`ratelimit`, `retry-after`, `x-ratelimit`"})
             .own("body", answer_body_kind(), read_body,
                  {"`problem` (RFC 9457), or `{content_type, text}` with `{retry_after}`, "
                   "`{limit}`, `{policy}`",
@@ -296,10 +296,13 @@ const Policy* default_preflight(Config& config) {
 // them.
 std::string exposed_fields(const Response& response) {
     std::string out;
-    if (response.ratelimit_fields) out += "RateLimit, RateLimit-Policy, ";
-    out += "Retry-After, ";
-    if (response.x_ratelimit_fields) {
-        out += "X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, ";
+    for (std::size_t i = 0; i < http::kLimitFields.size(); ++i) {
+        const http::LimitFieldsTraits& group = http::kLimitFields[i];
+        if (!group.is_always_exposed &&
+            !response.limit_fields.has(static_cast<http::LimitFields>(i))) {
+            continue;
+        }
+        out.append(group.names).append(", ");
     }
     return out += "X-Request-Id";
 }

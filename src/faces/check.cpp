@@ -438,7 +438,8 @@ class CheckServing {
         answer_->status = status;
         answer_->content_type = kJsonType;
         answer_->body = std::move(body);
-        if (x_.decision.fault == Fault::limited && x_.config().response.retry_after_field) {
+        if (x_.decision.fault == Fault::limited &&
+            x_.config().response.limit_fields.has(http::LimitFields::retry_after)) {
             answer_->retry_after = ask::retry_after_seconds(x_.decision.charge);
         }
         constexpr int kUnavailable = 503;

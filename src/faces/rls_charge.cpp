@@ -19,6 +19,18 @@ namespace tidegate::faces {
 
 namespace {
 
+// Whole lines, as fields of the answer.
+void add_fields(std::string_view lines, RlsAnswer& answer) {
+    constexpr std::string_view kColon = ": ";
+    constexpr std::string_view kLineEnd = "\r\n";
+    while (!lines.empty()) {
+        const std::string_view line = lines.substr(0, lines.find(kLineEnd));
+        const std::size_t colon = line.find(kColon);
+        answer.fields.emplace_back(line.substr(0, colon), line.substr(colon + kColon.size()));
+        lines.remove_prefix(line.size() + kLineEnd.size());
+    }
+}
+
 // `descriptor:remote_address=203.0.113.7`; several pairs joined.
 std::string identifier_of(const std::vector<std::pair<std::string, std::string>>& entries,
                           const std::vector<std::string_view>& values) {
@@ -397,17 +409,14 @@ void RlsCharge::finish(RlsAnswer& answer) {
     if (has_charged_) look(x_.decision);
     for (const auto& decision : decisions_) look(*decision);
     note_activity();
-    if (response.ratelimit_fields && !items.empty()) {
-        std::string policy;
-        std::string state;
-        http::append_ratelimit_policy(items, policy);
-        http::append_ratelimit(items, state);
-        answer.fields.emplace_back("RateLimit-Policy", std::move(policy));
-        if (!state.empty()) answer.fields.emplace_back("RateLimit", std::move(state));
+    if (!items.empty()) {
+        std::string lines;
+        response.limit_fields.append(items, lines);
+        add_fields(lines, answer);
     }
     x_.decision.fault = answer.is_over ? ask::Fault::limited : ask::Fault::none;
     if (!answer.is_over) return;
-    if (response.retry_after_field && retry_after > 0) {
+    if (response.limit_fields.has(http::LimitFields::retry_after) && retry_after > 0) {
         answer.fields.emplace_back("Retry-After", std::to_string(retry_after));
     }
     http::Problem problem;

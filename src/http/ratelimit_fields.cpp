@@ -93,4 +93,19 @@ void append_x_ratelimit_fields(std::span<const RateLimitItem> items, std::string
     if (item->reset_seconds) append_line("X-RateLimit-Reset", *item->reset_seconds, out);
 }
 
+void append_ratelimit_fields(std::span<const RateLimitItem> items, std::string& out) {
+    out += "RateLimit-Policy: ";
+    append_ratelimit_policy(items, out);
+    out += "\r\n";
+    const std::size_t line = out.size();
+    out += "RateLimit: ";
+    const std::size_t value = out.size();
+    append_ratelimit(items, out);
+    if (out.size() == value) {
+        out.resize(line);
+    } else {
+        out += "\r\n";
+    }
+}
+
 }  // namespace tidegate::http

@@ -6,11 +6,15 @@
 // bring their texts.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "http/field.hpp"
 
 namespace tidegate::http {
 
@@ -67,5 +71,98 @@ const RateLimitItem* most_restrictive(std::span<const RateLimitItem> items);
 // Appends three whole lines, `X-RateLimit-Limit: 10\r\n` with -Remaining and -Reset (seconds from
 // now; only if that is known), for the most restrictive item. Nothing for no items.
 void append_x_ratelimit_fields(std::span<const RateLimitItem> items, std::string& out);
+
+// Appends RateLimit-Policy and, unless there is nothing to tell, RateLimit, as whole lines.
+// Requires at least one item.
+void append_ratelimit_fields(std::span<const RateLimitItem> items, std::string& out);
+
+// The groups of fields that `response.headers` names.
+enum class LimitFields : std::uint8_t { ratelimit, retry_after, x_ratelimit };
+
+// What Tidegate knows of a group. The reader of the configuration, the answers of every face, the
+// choice of the upstream's fields that make way, and the list of fields that scripts of other
+// origins may read go over these rows.
+struct LimitFieldsTraits {
+    std::string_view word;   // in `response.headers`
+    std::string_view names;  // of the fields, as in Access-Control-Expose-Headers
+    bool is_default;
+    bool is_always_exposed;  // also while the group is off, as faults have the field, too
+    // Appends whole lines. Null: only a refusal has the field, and its writer knows the time.
+    void (*append)(std::span<const RateLimitItem> items, std::string& out);
+    std::array<FieldName, 5> replaces;  // in answers of upstreams; `other` stands for none
+};
+
+inline constexpr std::array<LimitFieldsTraits, 3> kLimitFields{{
+    {"ratelimit",
+     "RateLimit, RateLimit-Policy",
+     true,
+     false,
+     append_ratelimit_fields,
+     {FieldName::ratelimit, FieldName::ratelimit_policy, FieldName::ratelimit_limit,
+      FieldName::ratelimit_remaining, FieldName::ratelimit_reset}},
+    {"retry-after", "Retry-After", true, true, nullptr, {}},
+    {"x-ratelimit",
+     "X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset",
+     false,
+     false,
+     append_x_ratelimit_fields,
+     {FieldName::x_ratelimit_limit, FieldName::x_ratelimit_remaining,
+      FieldName::x_ratelimit_reset}},
+}};
+
+// The groups that answers have.
+class LimitFieldsChoice {
+  public:
+    // Those of the default.
+    constexpr LimitFieldsChoice() {
+        for (std::size_t i = 0; i < kLimitFields.size(); ++i) {
+            if (kLimitFields[i].is_default) add(static_cast<LimitFields>(i));
+        }
+    }
+    static constexpr LimitFieldsChoice none() {
+        LimitFieldsChoice choice;
+        choice.bits_ = 0;
+        return choice;
+    }
+
+    constexpr void add(LimitFields group) { bits_ |= bit(group); }
+    constexpr bool has(LimitFields group) const { return (bits_ & bit(group)) != 0; }
+
+    // Appends the lines of all groups. Requires at least one item.
+    void append(std::span<const RateLimitItem> items, std::string& out) const {
+        for (std::size_t i = 0; i < kLimitFields.size(); ++i) {
+            const auto append_group = kLimitFields[i].append;
+            if (append_group != nullptr && has(static_cast<LimitFields>(i))) {
+                append_group(items, out);
+            }
+        }
+    }
+    // Whether such a field of the upstream's answer makes way for one of the groups.
+    bool replaces(FieldName field) const {
+        return (bits_ & kReplacing[static_cast<std::size_t>(field)]) != 0;
+    }
+
+    bool operator==(const LimitFieldsChoice&) const = default;
+
+  private:
+    static constexpr std::uint8_t bit(LimitFields group) {
+        return static_cast<std::uint8_t>(1u << static_cast<unsigned>(group));
+    }
+
+    // The bits of the groups that replace a field, by its name.
+    static constexpr std::array<std::uint8_t, 256> kReplacing = [] {
+        std::array<std::uint8_t, 256> bits{};
+        for (std::size_t i = 0; i < kLimitFields.size(); ++i) {
+            for (const FieldName field : kLimitFields[i].replaces) {
+                if (field == FieldName::other) continue;
+                bits[static_cast<std::size_t>(field)] |=
+                    static_cast<std::uint8_t>(1u << static_cast<unsigned>(i));
+            }
+        }
+        return bits;
+    }();
+
+    std::uint8_t bits_ = 0;
+};
 
 }  // namespace tidegate::http

@@ -120,7 +120,7 @@ FaultAnswer limited_answer(const Exchange& exchange, Content content) {
     FaultAnswer answer;
     answer.status = policy != nullptr && policy->status != 0 ? policy->status : response.status;
     const std::int64_t retry_after = ask::retry_after_seconds(exchange.decision.charge);
-    if (response.retry_after_field) answer.retry_after = retry_after;
+    if (response.limit_fields.has(http::LimitFields::retry_after)) answer.retry_after = retry_after;
     if (content == Content::none) return answer;
     if (!body.content_type.empty()) {
         answer.content_type = body.content_type;
@@ -188,7 +188,7 @@ FaultAnswer make_grpc_fault_answer(const Exchange& exchange) {
     answer.more_fields += "grpc-message: ";
     http::append_grpc_message(message, answer.more_fields);
     answer.more_fields += "\r\n";
-    if (is_limited && exchange.config().response.retry_after_field) {
+    if (is_limited && exchange.config().response.limit_fields.has(http::LimitFields::retry_after)) {
         append_retry_fields(exchange, message, answer.more_fields);
     }
     return answer;

@@ -66,37 +66,11 @@ bool had_content_length(const http::Fields& fields) {
     return false;
 }
 
-void append_ratelimit_line(const std::vector<http::RateLimitItem>& items, std::string& out) {
-    const std::size_t line = out.size();
-    out += "RateLimit: ";
-    const std::size_t value = out.size();
-    http::append_ratelimit(items, out);
-    if (out.size() == value) {
-        out.resize(line);
-    } else {
-        out += "\r\n";
-    }
-}
-
 // Whether the proxy's own field takes the place of this one of the upstream's, about limits or the
 // name of the request.
 bool is_replaced(const config::Response& response, const Exchange& exchange, const Field& field) {
-    switch (field.id) {
-        case FieldName::ratelimit:
-        case FieldName::ratelimit_policy:
-        case FieldName::ratelimit_limit:
-        case FieldName::ratelimit_remaining:
-        case FieldName::ratelimit_reset:
-            return response.ratelimit_fields && !exchange.decision.ratelimit.empty();
-        case FieldName::x_ratelimit_limit:
-        case FieldName::x_ratelimit_remaining:
-        case FieldName::x_ratelimit_reset:
-            return response.x_ratelimit_fields && !exchange.decision.ratelimit.empty();
-        case FieldName::x_request_id:
-            return response.request_id;
-        default:
-            return false;
-    }
+    if (field.id == FieldName::x_request_id) return response.request_id;
+    return response.limit_fields.replaces(field.id) && !exchange.decision.ratelimit.empty();
 }
 
 // Strict-Transport-Security: the upstream's is dropped where the listener has its own. A browser
@@ -209,16 +183,8 @@ void append_forwarded_cors_fields(const Exchange& exchange, const Fields& fields
 }  // namespace
 
 void append_limit_fields(const Exchange& exchange, std::string& out) {
-    const config::Response& response = exchange.config().response;
     const auto& items = exchange.decision.ratelimit;
-    if (items.empty()) return;
-    if (response.ratelimit_fields) {
-        out += "RateLimit-Policy: ";
-        http::append_ratelimit_policy(items, out);
-        out += "\r\n";
-        append_ratelimit_line(items, out);
-    }
-    if (response.x_ratelimit_fields) http::append_x_ratelimit_fields(items, out);
+    if (!items.empty()) exchange.config().response.limit_fields.append(items, out);
 }
 
 const std::string& write_request_head(Exchange& exchange, const std::string& authority,

@@ -407,9 +407,9 @@ telemetry: {top: off}
     CHECK(config->client_ip.prefixes.ipv6 == std::vector<int>{48, 64});
     CHECK(std::get<identity::HeaderMethod>(config->user_methods.at(0).how).field == "x-user");
     CHECK(config->response.status == 503);
-    CHECK_FALSE(config->response.ratelimit_fields);
-    CHECK_FALSE(config->response.retry_after_field);
-    CHECK(config->response.x_ratelimit_fields);
+    auto only_x_ratelimit = http::LimitFieldsChoice::none();
+    only_x_ratelimit.add(http::LimitFields::x_ratelimit);
+    CHECK(config->response.limit_fields == only_x_ratelimit);
     CHECK(config->response.body.text == "Wait {retry_after}");
     CHECK(config->limits_on_requests.header_bytes == 8'192);
     CHECK(config->limits_on_requests.body_bytes == 0);

@@ -126,6 +126,34 @@ struct Prepared {
     std::vector<RateLimitTexts> texts;
 };
 
+TEST_CASE("ratelimit_fields: each group that is chosen has its lines, in the order of the rows") {
+    const Items items{{.name = "default", .quota = 10, .remaining = 7, .reset_seconds = 3}};
+    std::string out;
+    LimitFieldsChoice().append(items, out);
+    CHECK(out == "RateLimit-Policy: \"default\";q=10\r\nRateLimit: \"default\";r=7;t=3\r\n");
+
+    auto choice = LimitFieldsChoice::none();
+    out.clear();
+    choice.append(items, out);
+    CHECK(out.empty());
+    choice.add(LimitFields::x_ratelimit);
+    choice.append(items, out);
+    CHECK(out == "X-RateLimit-Limit: 10\r\nX-RateLimit-Remaining: 7\r\nX-RateLimit-Reset: 3\r\n");
+}
+
+TEST_CASE("ratelimit_fields: a group takes the place of the upstream's fields that say the same") {
+    auto choice = LimitFieldsChoice::none();
+    CHECK_FALSE(choice.replaces(FieldName::ratelimit));
+    choice.add(LimitFields::ratelimit);
+    CHECK(choice.replaces(FieldName::ratelimit));
+    CHECK(choice.replaces(FieldName::ratelimit_policy));
+    CHECK_FALSE(choice.replaces(FieldName::x_ratelimit_limit));
+    choice.add(LimitFields::x_ratelimit);
+    CHECK(choice.replaces(FieldName::x_ratelimit_reset));
+    CHECK_FALSE(choice.replaces(FieldName::other));
+    CHECK_FALSE(choice.replaces(FieldName::retry_after));
+}
+
 TEST_CASE("ratelimit_fields: texts made beforehand say the same") {
     using Kind = RateLimitItem::Kind;
     const Items items = {{"slots", 5, 0, 3, 0, Kind::in_flight},
