@@ -132,7 +132,10 @@ std::string missing_value(const CLI::App& command, std::string_view error) {
 // About the first argument that the command needs and that is not there.
 std::optional<std::string> missing_argument(const CLI::App& command) {
     const auto example_of = [](const std::string& name) {
-        return name == "IDENTIFIER" ? "user:alice" : name == "SHELL" ? "bash" : "alice";
+        return name == "IDENTIFIER" ? "user:alice"
+               : name == "SHELL"    ? "bash"
+               : name == "TABLE"    ? "metrics"
+                                    : "alice";
     };
     for (const CLI::Option* const option : command.get_options()) {
         if (!option->get_positional() || !option->get_required() || option->count() != 0) continue;

@@ -214,7 +214,7 @@ bool leads_to(const Address& server, const Address& listener) {
     return reached == listener || (names_this_machine(reached.host) && listener.overlaps(reached));
 }
 
-// URLs of servers, of keys, of collectors and of Redis; address.hpp declares their readers.
+// URLs of servers, of keys, of collectors and of Redis.
 
 namespace {
 

@@ -45,7 +45,7 @@ struct Count {
 
 // Takes a JSON Schema as it is, for values that no other kind describes.
 KeyKind written(std::string_view schema);
-// A type that key_documents.cpp defines for the schema, such as `rate`.
+// A type that keys.cpp defines for the schema, such as `rate`.
 KeyKind type(std::string_view name);
 KeyKind toggle();
 KeyKind integer(IntegerRange range);

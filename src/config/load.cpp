@@ -245,12 +245,6 @@ void merge_included(const std::vector<IncludedFile>& files, TreeNode& document, 
     merger.finish();
 }
 
-}  // namespace
-
-// Reads a whole file: the text, what it includes, all sections, and what is wrong.
-
-namespace {
-
 constexpr std::string_view kTooLarge = "the file is larger than 1 MiB";
 static_assert(kFileBytesMax == 1'048'576);
 

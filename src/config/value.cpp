@@ -543,15 +543,13 @@ std::optional<Value> Section::need(std::string_view key, std::string_view hint) 
     return found;
 }
 
-void Section::not_available(std::initializer_list<std::string_view> keys, std::string_view advice) {
+void Section::not_available(std::initializer_list<std::string_view> keys) {
     for (const std::string_view key : keys) {
         later_.push_back(key);
         for (const Entry& entry : value_.node_->entries) {
-            if (entry.key == key) {
-                std::string message = value_.child(entry).name() + ": not available yet";
-                if (!advice.empty()) message.append(": ").append(advice);
-                value_.context().faults.push_back({entry.place, message});
-            }
+            if (entry.key != key) continue;
+            value_.context().faults.push_back(
+                {entry.place, value_.child(entry).name() + ": not available yet"});
         }
     }
 }
@@ -570,9 +568,7 @@ void Section::refuse_others() const {
 }
 
 void Section::toggle(std::string_view key, bool& out) {
-    if (const auto value = find(key)) {
-        if (const auto set = value->toggle()) out = *set;
-    }
+    if (const auto value = find(key)) out = value->toggle().value_or(out);
 }
 
 namespace {

@@ -41,9 +41,6 @@ struct Expanded {
 // error is a sentence that never shows a value.
 Result<Expanded, std::string> expand(std::string_view text, Environment environment);
 
-// A value of a parsed configuration, which knows its place and its name. A fault does not end the
-// reading: the context collects all of them.
-
 struct IdleRule;
 
 // What reading one file needs and collects. Outlives every Value.
@@ -231,17 +228,14 @@ class Section {
     // The same, where that depends on other keys.
     std::optional<Value> need(std::string_view key, std::string_view hint);
     // Refuses documented keys that a later version supports.
-    void not_available(std::initializer_list<std::string_view> keys, std::string_view advice = {});
+    void not_available(std::initializer_list<std::string_view> keys);
     void refuse_others() const;
 
     // Each sets `out` if the key is there and valid.
     void toggle(std::string_view key, bool& out);
     template <class T, class Choices = std::initializer_list<std::pair<std::string_view, T>>>
-    void choice(std::string_view key, T& out, const Choices& choices,
-                std::initializer_list<std::string_view> later = {}) {
-        if (const auto value = find(key)) {
-            if (const auto chosen = value->choice<T>(choices, later)) out = *chosen;
-        }
+    void choice(std::string_view key, T& out, const Choices& choices) {
+        if (const auto value = find(key)) out = value->choice<T>(choices).value_or(out);
     }
 
   private:
