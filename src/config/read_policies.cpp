@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -586,6 +587,48 @@ std::vector<std::string> read_default_policies(const Value& value, Declared& dec
         add_once(item, "the policy " + quote(*name), *name, names);
     }
     return names;
+}
+
+// Clients, the log and reports know a limit by one name: no two may share it.
+
+namespace {
+
+struct NameOwner {
+    const limit::Policy* policy;
+    const limit::Limit* limit;
+};
+
+// `first` was read before `second`. One of them at least is an entry of `policies`: names of the
+// others do not lead to the same name.
+void report_same_name(const NameOwner& first, const NameOwner& second, const std::string& name,
+                      const Declared& declared, Context& context) {
+    const bool second_is_declared = declared.policies.contains(second.policy->name);
+    const NameOwner& here = second_is_declared ? second : first;
+    const NameOwner& other = second_is_declared ? first : second;
+    const auto place = declared.policies.find(here.policy->name);
+    context.faults.push_back({place == declared.policies.end() ? Place{} : place->second.place,
+                              "policies." + here.policy->name + ": its limit " +
+                                  quote(here.limit->name) + " would be called " + quote(name) +
+                                  ", as the limit " + quote(other.limit->name) + " of the policy " +
+                                  quote(other.policy->name) +
+                                  ": give one of the two limits or policies another name"});
+}
+
+}  // namespace
+
+void check_limit_names(const Config& config, const Declared& declared, Context& context) {
+    std::unordered_map<std::string, NameOwner> owners;
+    for (const LimitList& list : config.limit_lists) {
+        for (const limit::Limit& limit : list.limits()) {
+            const NameOwner owner{list.policy, &limit};
+            const auto [entry, is_new] =
+                owners.emplace(limit::full_name(*list.policy, limit), owner);
+            // The tiers of a policy have the same limits with other quotas.
+            if (is_new || entry->second.policy == list.policy) continue;
+            report_same_name(entry->second, owner, entry->first, declared, context);
+            entry->second = owner;  // its tiers are not reported again
+        }
+    }
 }
 
 }  // namespace tidegate::config
