@@ -74,7 +74,7 @@ void remembered(benchmark::State& state, std::string_view algorithm) {
     identity::Authenticator authenticator(methods);
     identity::Authentication authentication;
     authenticator.look({}, nullptr, fields, kNow, authentication);
-    authenticator.check_token(authentication, kNow);
+    authenticator.check(authentication, kNow);
     for (auto _ : state) {
         authenticator.look({}, nullptr, fields, kNow, authentication);
         if (authentication.result != identity::Authentication::Result::user)

@@ -13,7 +13,7 @@
 
 #include "base/result.hpp"
 #include "config/config.hpp"
-#include "identity/credential_cache.hpp"
+#include "identity/authenticator.hpp"
 #include "net/deadline.hpp"
 #include "telemetry/access_log.hpp"
 #include "telemetry/metric.hpp"

@@ -366,9 +366,7 @@ void JwksFetcher::Impl::take(FetchedPlace& place, Keys keys) {
 JwksFetcher::Sources key_sources(const config::Config& config) {
     JwksFetcher::Sources sources;
     for (const identity::UserMethod& method : config.user_methods) {
-        if (const auto* jwt = std::get_if<identity::JwtMethod>(&method.how)) {
-            sources.push_back(jwt->keys);
-        }
+        if (const auto& keys = method.how->key_source()) sources.push_back(keys);
     }
     return sources;
 }

@@ -27,13 +27,13 @@ using Made = IdentifierMaker::Made;
 
 // What a request costs: the route's cost, or the number that a header field states, where the route
 // lets it.
-struct Cost {
+struct RequestCost {
     std::int64_t units;
     bool stated = false;                 // the request has the field
     std::optional<CostFault> ignored{};  // why it does not count
 };
 
-Cost cost_of(const config::Route& route, const Facts& facts) {
+RequestCost cost_of(const config::Route& route, const Facts& facts) {
     if (!route.header_cost) return {route.cost};
     const config::HeaderCost& source = *route.header_cost;
     const RequestValue stated = http::value_in_fields(facts.head.fields, source.field);
@@ -52,12 +52,12 @@ Cost cost_of(const config::Route& route, const Facts& facts) {
 }
 
 // The moment a request is meant for, which limits of `schedule` count.
-struct Moment {
+struct RequestMoment {
     std::optional<limit::Micros> at;
     std::string_view fault;  // why there is none, for the client
 };
 
-Moment moment_of(const config::Route& route, const Facts& facts) {
+RequestMoment moment_of(const config::Route& route, const Facts& facts) {
     const config::MomentSource& source = *route.moment;
     const RequestValue stated = source.in == config::MomentSource::In::header
                                     ? http::value_in_fields(facts.head.fields, source.name)
@@ -113,8 +113,8 @@ bool wants_user(const limit::Key& key) {
     });
 }
 
-// Of a request that has none of the `keys` of a policy. Credentials help an anonymous client where
-// some method of the configuration takes them.
+// The outcome for a request that has none of the `keys` of a policy. Credentials help an anonymous
+// client where some method of the configuration takes them.
 PolicyOutcome outcome_without(std::span<const limit::Key> keys, const config::Config& config,
                               const Decision& decision) {
     const bool would_help = !decision.user && !config.user_methods.empty() &&
@@ -235,7 +235,7 @@ void apply_moment(const config::Config& config, const Facts& facts, Decision& de
         return lists[list_of(item)].schedules;
     };
     if (std::none_of(items.begin(), items.end(), schedules)) return;
-    const Moment moment = moment_of(*decision.route, facts);
+    const RequestMoment moment = moment_of(*decision.route, facts);
     const auto now = std::chrono::duration_cast<Micros>(facts.began_at.time_since_epoch());
     const auto will_not_do = [&](const limit::ChargeItem& item) {
         return schedules(item) && (!moment.at || *moment.at > now + lists[list_of(item)].horizon);
@@ -321,7 +321,7 @@ void list_preflight(const config::Config& config, const Facts& facts, Decision& 
 }
 
 void apply_cost(const Facts& facts, Decision& decision, ChargeNotes* notes) {
-    const Cost cost = cost_of(*decision.route, facts);
+    const RequestCost cost = cost_of(*decision.route, facts);
     decision.charge.cost = cost.units;
     decision.cost_ignored = cost.ignored;
     if (notes != nullptr) notes->cost_stated = cost.stated;

@@ -11,6 +11,7 @@
 #include "ask/engine.hpp"
 #include "ask/identify.hpp"
 #include "ask/verdict.hpp"
+#include "identity/basic.hpp"
 #include "identity/credentials.hpp"
 #include "identity/key_source.hpp"
 #include "net/asio.hpp"
@@ -133,7 +134,7 @@ Task<> Engine::check_credential(const Question& question) {
     if (decision.goes_on()) conclude_identity(*question.rules.config, decision);
 }
 
-// Of several requests with the same credential, one has it checked.
+// Where several requests have the same credential, one of them has it checked.
 Task<> Engine::check_in_turn(const Question& question) {
     Decision& decision = question.decision;
     const CredentialQueue::Place place(checks_, decision.authentication->key, question.wakeup);
@@ -155,7 +156,7 @@ Task<> Engine::wait_for_key(const Question& question) {
     using std::chrono::steady_clock;
     Decision& decision = question.decision;
     Authentication& authentication = *decision.authentication;
-    identity::KeySource& source = question.rules.authenticator->key_source(authentication);
+    identity::KeySource& source = *question.rules.authenticator->key_source(authentication);
     const MissingKey missing(authentication.fetches, steady_clock::now());
     while (decision.goes_on() && authentication.result == Authentication::Result::key_missing) {
         const auto now = steady_clock::now();
@@ -226,8 +227,8 @@ Task<> Engine::check_guess(const Question& question) {
     if (!decision.goes_on()) co_return;
     identity::Authenticator& authenticator = *question.rules.authenticator;
     if (authentication.result == Authentication::Result::unchecked) {
-        if (authenticator.is_token(authentication)) {
-            authenticator.check_token(authentication, system_clock::now());
+        if (authenticator.passwords(authentication) == nullptr) {
+            authenticator.check(authentication, system_clock::now());
         } else {
             co_await check_password(question);
         }
@@ -253,7 +254,7 @@ Task<> Engine::check_password(const Question& question) {
     identity::Authenticator& authenticator = *question.rules.authenticator;
     Check check(executor_, question.wakeup);
     const auto submitted =
-        passwords_.submit(check, authenticator.password_method(authentication).users, login.user(),
+        passwords_.submit(check, authenticator.passwords(authentication), login.user(),
                           login.password(), share_of(decision.client, question.client));
     if (submitted == PasswordPool::Submitted::yes) {
         while (check.state() == Check::State::waiting && !has_left(question)) {

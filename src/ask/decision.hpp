@@ -40,7 +40,7 @@ struct Facts {
     // A gateway or program passes the request on, and no answer of ours takes a field off it.
     bool keeps_fields = false;
     std::string_view protocol;  // of an extended CONNECT (RFC 8441), whose head says GET
-    // That the client has shown over TLS; null: none. The connection owns it.
+    // The certificate that the client has shown over TLS; null: none. The connection owns it.
     const ClientCertificate* certificate = nullptr;
     std::chrono::system_clock::time_point began_at;
 

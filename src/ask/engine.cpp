@@ -101,26 +101,26 @@ Task<> Engine::await_charge(const Question& question) {
 // leaky_bucket has the request wait in line, by a timer of its own: the deadline wheel is too
 // coarse.
 Task<> Engine::await_turn(const Question& question) {
-    struct Place {
-        explicit Place(const Executor& executor) : timer(executor) {}
+    struct Turn {
+        explicit Turn(const Executor& executor) : timer(executor) {}
         Timer timer;
         bool has_come = false;
         bool is_over = false;
     };
     // Shared: the timer may have fired already when the client leaves, and its handler runs later.
-    const auto place = std::make_shared<Place>(executor_);
-    place->timer.expires_after(question.decision.charge.verdict.wait);
-    place->timer.async_wait([place, &wakeup = question.wakeup](const error_code& ec) {
-        if (ec || place->is_over) return;
-        place->has_come = true;
+    const auto turn = std::make_shared<Turn>(executor_);
+    turn->timer.expires_after(question.decision.charge.verdict.wait);
+    turn->timer.async_wait([turn, &wakeup = question.wakeup](const error_code& ec) {
+        if (ec || turn->is_over) return;
+        turn->has_come = true;
         wakeup.wake_later();
     });
-    while (!place->has_come && !question.has_left(question.client)) {
+    while (!turn->has_come && !question.has_left(question.client)) {
         co_await question.wakeup.wait();
     }
-    if (place->has_come) co_return;
-    place->is_over = true;
-    place->timer.cancel();
+    if (turn->has_come) co_return;
+    turn->is_over = true;
+    turn->timer.cancel();
     limiter_.leave_line(question.decision.charge);
     question.decision.refuse(Fault::client_left);
 }

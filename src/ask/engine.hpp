@@ -13,7 +13,7 @@
 #include "ask/metrics.hpp"
 #include "ask/password_pool.hpp"
 #include "ask/ruleset.hpp"
-#include "identity/credential_cache.hpp"
+#include "identity/authenticator.hpp"
 #include "net/asio.hpp"
 #include "net/task.hpp"
 #include "net/wakeup.hpp"
@@ -120,7 +120,7 @@ class Engine {
     Task<> await_charge(const Question& question);
     Task<> await_turn(const Question& question);
     Task<> prove_and_charge(const Question& question);
-    // Of a credential that is not known to be valid; credential_check.cpp.
+    // Check a credential that is not known to be valid; in credential_check.cpp.
     Task<> check_credential(const Question& question);
     Task<> look_at_address(const Question& question);
     Task<> look_at_guesses(const Question& question);

@@ -6,7 +6,6 @@
 
 #include "base/utf8.hpp"
 #include "http/request_value.hpp"
-#include "identity/counted_claims.hpp"
 #include "identity/credentials.hpp"
 #include "identity/identifier.hpp"
 #include "routing/router.hpp"

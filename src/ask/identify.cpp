@@ -4,10 +4,8 @@
 #include <chrono>
 #include <string>
 #include <string_view>
-#include <variant>
 
-#include "ask/challenges.hpp"
-#include "identity/client_list.hpp"
+#include "identity/client_ip.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::ask {
@@ -28,8 +26,8 @@ void identify(const Ruleset& rules, const Facts& facts, Decision& decision) {
 identity::ClientIdentity client_of(const config::Config& config, const Decision& decision) {
     bool is_authenticated = false;
     if (decision.authentication->result == identity::Authentication::Result::user) {
-        const auto& how = config.user_methods[decision.authentication->method].how;
-        is_authenticated = !std::holds_alternative<identity::CookieMethod>(how);
+        const auto& method = config.user_methods[decision.authentication->method];
+        is_authenticated = method.how->traits().authenticates;
     }
     return {decision.client, decision.user, decision.tier, is_authenticated};
 }
@@ -48,7 +46,7 @@ void conclude_identity(const config::Config& config, Decision& decision) {
             break;
         case Result::refused:
             if (config.anonymous_on_invalid) break;
-            decision.refuse(Fault::bad_credentials, public_reason(authentication.fault));
+            decision.refuse(Fault::bad_credentials, identity::public_reason(authentication.fault));
             break;
         case Result::ambiguous:
             decision.refuse(Fault::ambiguous_credentials);

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "identity/htpasswd.hpp"
+#include "identity/basic.hpp"
 #include "net/asio.hpp"
 #include "net/wakeup.hpp"
 

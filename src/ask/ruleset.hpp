@@ -38,7 +38,7 @@ class PolicyTexts {
 
     explicit PolicyTexts(const config::Config& config);
 
-    // Of a limit, by its position among item.limits().
+    // The texts of a limit, by its position among item.limits().
     const LimitTexts& of(const limit::ChargeItem& item, std::size_t limit) const {
         return lists_[list_of(item)][limit];
     }

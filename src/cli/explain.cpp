@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "ask/charge_list.hpp"
@@ -24,10 +23,9 @@
 #include "http/field.hpp"
 #include "http/head.hpp"
 #include "identity/authenticator.hpp"
+#include "identity/basic.hpp"
 #include "identity/client_ip.hpp"
-#include "identity/client_list.hpp"
 #include "identity/credentials.hpp"
-#include "identity/htpasswd.hpp"
 #include "routing/path_pattern.hpp"
 
 namespace tidegate::cli {
@@ -72,26 +70,6 @@ void explain_client(const ExplainedRequest& request, Explanation& out) {
     if (client) out.client = client->to_string();
 }
 
-// A method in the words of the configuration, with the place of its credential.
-struct Text {
-    std::string operator()(const identity::JwtMethod& method) const {
-        return method.cookie.empty() ? "jwt in " + method.field : "jwt in cookie " + method.cookie;
-    }
-    std::string operator()(const identity::ApiKeyMethod& method) const {
-        return "api_key in " + method.field;
-    }
-    std::string operator()(const identity::BasicMethod&) const { return "basic in authorization"; }
-    std::string operator()(const identity::CookieMethod& method) const {
-        return "cookie " + method.name;
-    }
-    std::string operator()(const identity::HeaderMethod& method) const {
-        return "header " + method.field;
-    }
-    std::string operator()(const identity::CertificateMethod& method) const {
-        return "client_certificate " + std::string(identity::to_string(method.subject));
-    }
-};
-
 Method::Outcome outcome_of(const Authentication& authentication) {
     switch (authentication.result) {
         case Authentication::Result::user:
@@ -115,15 +93,14 @@ void explain_methods(const ExplainedRequest& request, Explanation& out) {
     const Authentication& authentication = *request.decision.authentication;
     const auto& methods = request.config().user_methods;
     for (std::size_t i = 0; i < methods.size(); ++i) {
-        Method method{std::visit(Text{}, methods[i].how)};
+        Method method{methods[i].how->to_string()};
         const bool decided = authentication.result != Authentication::Result::anonymous;
         if (decided && i == authentication.method) {
             method.outcome = outcome_of(authentication);
             method.fault = identity::to_string(authentication.fault);
         } else if (decided && i > authentication.method) {
             method.outcome = Method::Outcome::not_tried;
-        } else if (std::holds_alternative<identity::HeaderMethod>(methods[i].how) &&
-                   !request.facts.peer.trusted) {
+        } else if (methods[i].how->traits().believes_peers && !request.facts.peer.trusted) {
             method.outcome = Method::Outcome::disbelieved;
         }
         out.methods.push_back(std::move(method));
@@ -148,13 +125,12 @@ void explain_guess(ExplainedRequest& request, Explanation& out) {
     ask::clear_charge(decision);
 }
 
-void check_token(ExplainedRequest& request, const FetchKeys& fetch_keys) {
+void check_credential(ExplainedRequest& request, const FetchKeys& fetch_keys) {
     identity::Authenticator& authenticator = *request.rules.authenticator;
     Authentication& authentication = *request.decision.authentication;
-    const auto& how = authenticator.methods()[authentication.method].how;
-    const auto& source = std::get<identity::JwtMethod>(how).keys;
-    if (source->keys() == nullptr) fetch_keys(source);
-    authenticator.check_token(authentication, request.facts.began_at);
+    const auto& source = authenticator.key_source(authentication);
+    if (source != nullptr && source->keys() == nullptr) fetch_keys(source);
+    authenticator.check(authentication, request.facts.began_at);
     // Keys were fetched just now: there is no such key.
     if (authentication.result == Authentication::Result::key_missing && source->keys() != nullptr) {
         identity::Authenticator::refuse_missing_key(authentication);
@@ -171,7 +147,7 @@ void check_password(ExplainedRequest& request) {
         return;
     }
     const bool is_right =
-        authenticator.password_method(authentication).users->verify(login.user(), login.password());
+        authenticator.passwords(authentication)->verify(login.user(), login.password());
     authenticator.conclude_password(authentication, login.user(), is_right, request.facts.began_at);
 }
 
@@ -185,8 +161,8 @@ void explain_identity(ExplainedRequest& request, const FetchKeys& fetch_keys, Ex
     if (ask::needs_proof(decision)) {
         explain_guess(request, out);
         if (decision.authentication->result == Authentication::Result::unchecked) {
-            if (request.rules.authenticator->is_token(*decision.authentication)) {
-                check_token(request, fetch_keys);
+            if (request.rules.authenticator->passwords(*decision.authentication) == nullptr) {
+                check_credential(request, fetch_keys);
             } else {
                 check_password(request);
             }

@@ -24,7 +24,6 @@
 #include "http/ratelimit_fields.hpp"
 #include "http/request_value.hpp"
 #include "identity/client_ip.hpp"
-#include "identity/client_list.hpp"
 #include "identity/user_methods.hpp"
 #include "limit/limit.hpp"
 #include "rls/rules.hpp"

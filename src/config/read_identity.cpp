@@ -7,6 +7,7 @@
 #include "config/files.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
+#include "config/user_method.hpp"
 #include "config/value.hpp"
 #include "identity/identifier.hpp"
 
@@ -115,12 +116,11 @@ void read_failed_credentials(const Value& value, Config& config) {
 // Where checking a made-up credential costs a computation. An API key costs a look-up, less
 // than the answer to it, and has too many bits to be guessed.
 void limit_failed_credentials_by_default(Config& config) {
-    const auto costs_a_computation = [](const identity::UserMethod& method) {
-        return std::holds_alternative<identity::JwtMethod>(method.how) ||
-               std::holds_alternative<identity::BasicMethod>(method.how);
+    const auto costs_effort = [](const identity::UserMethod& method) {
+        return method.how->traits().costs_effort;
     };
     const auto& methods = config.user_methods;
-    if (std::none_of(methods.begin(), methods.end(), costs_a_computation)) return;
+    if (std::none_of(methods.begin(), methods.end(), costs_effort)) return;
     limit_failed_credentials({default_failure_limit()}, limit::OnStoreFailure::local_or_alone,
                              config);
 }
@@ -146,11 +146,8 @@ std::string fault_of_forwarded_field(const std::string& name, bool is_address,
     if (taken)
         return "HTTP gives this field a meaning of its own; choose one such as `x-auth-user`";
     for (const identity::UserMethod& method : config.user_methods) {
-        const auto* jwt = std::get_if<identity::JwtMethod>(&method.how);
-        const auto* key = std::get_if<identity::ApiKeyMethod>(&method.how);
-        if ((jwt != nullptr && jwt->cookie.empty() &&
-             http::equal_as_variable(dashed, jwt->field)) ||
-            (key != nullptr && http::equal_as_variable(dashed, key->field))) {
+        if (!method.how->traits().believes_peers &&
+            http::equal_as_variable(dashed, method.how->place().field())) {
             return "clients send a credential in this field; choose one such as `x-auth-user`";
         }
     }
@@ -203,19 +200,10 @@ void read_forward_as(const Value& value, Config& config) {
     section.refuse_others();
 }
 
-constexpr const char* kNoCredentials =
-    "no method of identity.user checks credentials; add `jwt`, `api_key`, `basic` or "
-    "`client_certificate`, or remove this key";
-
 // Methods whose credentials can be wrong.
 bool checks_credentials(const Config& config) {
     return std::any_of(config.user_methods.begin(), config.user_methods.end(),
-                       [](const auto& method) {
-                           return std::holds_alternative<identity::JwtMethod>(method.how) ||
-                                  std::holds_alternative<identity::ApiKeyMethod>(method.how) ||
-                                  std::holds_alternative<identity::BasicMethod>(method.how) ||
-                                  std::holds_alternative<identity::CertificateMethod>(method.how);
-                       });
+                       [](const auto& method) { return method.how->traits().checks_credentials; });
 }
 
 void read_on_invalid(Section& section, Config& config) {
@@ -259,6 +247,11 @@ bool has_trusted_peers(const Config& config) {
 }
 
 const Rows& identity_keys() {
+    static const std::string limited =
+        "`60/min` with " + methods_with(&identity::MethodTraits::costs_effort) + ", else none";
+    static const std::string no_credentials =
+        "no method of identity.user checks credentials; add " +
+        methods_with(&identity::MethodTraits::checks_credentials) + ", or remove this key";
     static const auto keys =
         Rows()
             .key("client_ip", kind::map(client_ip_keys()),
@@ -272,16 +265,16 @@ const Rows& identity_keys() {
                   "none", "16 MiB"})
             .key("on_invalid_credentials", kind::word({"reject", "anonymous"}),
                  {"`reject` (401), or `anonymous`: as if there were none", "`reject`"})
-            .idle_unless(checks_credentials, kNoCredentials)
+            .idle_unless(checks_credentials, no_credentials)
             .key("failed_credentials", kind::off_or(single_or_limits_kind()),
                  {"limits of credentials that are not valid, by address, or `off`: [invalid "
                   "credentials](identity.md#invalid-credentials)",
-                  "`60/min` with `jwt` or `basic`, else none", "a quota of 1 or more"})
+                  limited, "a quota of 1 or more"})
             .idle_unless(
                 [](const Config& config) {
                     return checks_credentials(config) || config.failed_credentials == nullptr;
                 },
-                kNoCredentials)
+                no_credentials)
             .key("require", kind::toggle(),
                  {"`on`: a request without a user gets 401; needs a method", "`off`"})
             .key("forward_as", kind::map(forward_as_keys()),

@@ -1,8 +1,15 @@
 // `jwt` of `identity.user`: where a token is, and what must hold for it.
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/utf8.hpp"
 #include "config/address.hpp"
+#include "config/files.hpp"
 #include "config/keys.hpp"
 #include "config/user_method.hpp"
 #include "identity/jwk.hpp"
@@ -12,7 +19,10 @@ namespace tidegate::config {
 
 namespace {
 
+using identity::CredentialPlace;
+using identity::JwkSet;
 using identity::JwsAlgorithm;
+using identity::KeySource;
 
 constexpr DurationRange kLeeway{milliseconds{0}, std::chrono::minutes{5}};
 
@@ -72,14 +82,14 @@ std::optional<CredentialPlace> read_place_of_token(Section& section, identity::J
         auto name = read_cookie_name(*cookie);
         if (!name) return std::nullopt;
         jwt.cookie = std::move(*name);
-        return CredentialPlace{CredentialPlace::In::cookie, jwt.cookie};
+        return jwt.place();
     }
     if (header) {
         auto field = read_credential_field(*header, true);
         if (!field) return std::nullopt;
         jwt.field = std::move(*field);
     }
-    return place_of_secret(jwt.field);
+    return jwt.place();
 }
 
 void read_claims(Section& section, identity::JwtMethod& jwt) {
@@ -122,6 +132,85 @@ void check_place_of_keys(Section& section) {
         section.need("jwks",
                      "`jwks: keys.json`, or an https:// URL, or `discovery: https://issuer`");
     }
+}
+
+bool is_secret(JwsAlgorithm algorithm) {
+    return identity::key_kind_of(algorithm) == identity::KeyKind::secret;
+}
+
+std::shared_ptr<KeySource> source_at(const Value& value, identity::KeyLocation location,
+                                     std::span<const JwsAlgorithm> algorithms, Declared& declared) {
+    const auto parsed =
+        location.is_issuer ? parse_issuer_url(location.url) : parse_key_url(location.url);
+    if (!parsed) {
+        value.fault(parsed.error());
+        return nullptr;
+    }
+    if (std::any_of(algorithms.begin(), algorithms.end(), is_secret)) {
+        value.fault("name a file: a URL would show the shared secret (HS) to others");
+        return nullptr;
+    }
+    // None of the parts has a line end, but the last one.
+    std::string name = (location.is_issuer ? "issuer\n" : "url\n") + location.url;
+    name.append("\n").append(location.ca);
+    std::shared_ptr<void>& source = declared.credentials["jwt\n" + name];
+    if (source == nullptr) source = std::make_shared<KeySource>(std::move(location));
+    return std::static_pointer_cast<KeySource>(source);
+}
+
+// Null when it is broken, which has been reported.
+std::shared_ptr<KeySource> source_of_file(const Value& value, Declared& declared) {
+    const auto file = read_referenced_file(value, "keys.json");
+    if (!file) return nullptr;
+    const auto [known, is_new] = declared.credentials.try_emplace("jwt\nfile\n" + file->path);
+    if (!is_new) return std::static_pointer_cast<KeySource>(known->second);
+    warn_if_world_writable(value, *file);
+    const auto keys = JwkSet::parse(file->text, JwkSet::Origin::file);
+    if (!keys) {
+        value.context().other_errors.push_back({file->path, 0, 0, keys.error()});
+        return nullptr;
+    }
+    for (const std::string& warning : (*keys)->warnings()) value.warn(warning);
+    auto source = std::make_shared<KeySource>(*keys);
+    known->second = source;
+    return source;
+}
+
+bool has_key_for(const JwkSet& keys, JwsAlgorithm algorithm) {
+    return !keys.candidates(std::nullopt, algorithm).keys().empty();
+}
+
+std::shared_ptr<KeySource> read_discovery(const Value& value, const std::string& ca,
+                                          std::span<const JwsAlgorithm> algorithms,
+                                          Declared& declared) {
+    const auto issuer = value.text("the URL of an issuer such as `https://idp.example`");
+    if (!issuer) return nullptr;
+    return source_at(value, {*issuer, true, ca}, algorithms, declared);
+}
+
+std::shared_ptr<KeySource> read_jwks(const Value& value, const std::string& ca,
+                                     std::span<const JwsAlgorithm> algorithms, Declared& declared) {
+    const auto text = value.text("a file such as `keys.json`, or an https:// URL");
+    if (!text) return nullptr;
+    if (text->find("://") != text->npos) {
+        return source_at(value, {*text, false, ca}, algorithms, declared);
+    }
+    std::shared_ptr<KeySource> source = source_of_file(value, declared);
+    if (source == nullptr || algorithms.empty()) return source;
+    const auto keys = source->keys();
+    std::string unused;
+    for (const JwsAlgorithm algorithm : algorithms) {
+        if (has_key_for(*keys, algorithm)) continue;
+        unused += unused.empty() ? "" : ", ";
+        unused += to_string(algorithm);
+    }
+    if (std::none_of(algorithms.begin(), algorithms.end(),
+                     [&](JwsAlgorithm algorithm) { return has_key_for(*keys, algorithm); })) {
+        value.fault("the file has no key for " + unused + ": Tidegate would refuse every token");
+        return nullptr;
+    }
+    if (!unused.empty()) value.warn("the file has no key for " + unused);
+    return source;
 }
 
 // The keys of a file, a URL or an issuer. Requires that `algorithms` have been read.
@@ -208,8 +297,24 @@ FoundMethod read_jwt(Section& section, Declared& declared) {
     read_keys(section, jwt, declared);
     read_claims(section, jwt);
     found.complete = jwt.keys != nullptr && !jwt.algorithms.empty();
-    found.how = std::move(jwt);
+    found.how = std::make_shared<const identity::JwtMethod>(std::move(jwt));
     return found;
+}
+
+void warn_about_jwt(const identity::IdentityMethod& method, const Config&,
+                    const MethodRow::Say& say) {
+    const auto& jwt = static_cast<const identity::JwtMethod&>(method);
+    const auto secrets = std::count_if(jwt.algorithms.begin(), jwt.algorithms.end(), is_secret);
+    if (secrets != 0 && secrets != std::ssize(jwt.algorithms)) {
+        say("this method takes shared secrets (HS) and public keys: every service that can check "
+            "an HS token can sign one; use two methods");
+    }
+    if (jwt.issuer.empty()) {
+        say("without `issuer`, Tidegate accepts tokens of every issuer that these keys signed");
+    }
+    if (jwt.audience.empty()) {
+        say("without `audience`, Tidegate accepts tokens that were meant for other services");
+    }
 }
 
 }  // namespace tidegate::config

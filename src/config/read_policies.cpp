@@ -15,7 +15,6 @@
 #include "config/value.hpp"
 #include "http/forwarding_fields.hpp"
 #include "http/framing.hpp"
-#include "identity/counted_claims.hpp"
 #include "identity/identifier.hpp"
 
 namespace tidegate::config {
@@ -55,10 +54,8 @@ bool looks_secret(std::string_view name) {
 bool holds_credential(std::string_view name, const Config& config) {
     return std::any_of(config.user_methods.begin(), config.user_methods.end(),
                        [&](const identity::UserMethod& method) {
-                           const auto* jwt = std::get_if<identity::JwtMethod>(&method.how);
-                           const auto* key = std::get_if<identity::ApiKeyMethod>(&method.how);
-                           return (jwt != nullptr && jwt->cookie.empty() && jwt->field == name) ||
-                                  (key != nullptr && key->field == name);
+                           return !method.how->traits().believes_peers &&
+                                  method.how->place().field() == name;
                        });
 }
 
@@ -71,9 +68,8 @@ bool names_user(std::string_view name, const Config& config) {
     return same(forwarded.user) || same(forwarded.tier) || same(forwarded.client_ip) ||
            std::any_of(config.user_methods.begin(), config.user_methods.end(),
                        [&](const identity::UserMethod& method) {
-                           const auto* header = std::get_if<identity::HeaderMethod>(&method.how);
-                           return header != nullptr &&
-                                  (same(header->field) || same(header->tier_field));
+                           const auto fields = method.how->trusted_fields();
+                           return std::any_of(fields.begin(), fields.end(), same);
                        });
 }
 
@@ -288,9 +284,7 @@ bool counts_by(const limit::Policy& policy, Kind kind) {
 
 bool clients_choose_users(const Config& config) {
     return std::any_of(config.user_methods.begin(), config.user_methods.end(),
-                       [](const auto& method) {
-                           return std::holds_alternative<identity::CookieMethod>(method.how);
-                       });
+                       [](const auto& method) { return !method.how->traits().authenticates; });
 }
 
 bool counts_only_what_clients_choose(const limit::Policy& policy, const Config& config,

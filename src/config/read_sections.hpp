@@ -113,10 +113,9 @@ struct Declared {
         std::string name;  // `identity.user[0].jwt`
     };
     std::vector<Method> user_methods;  // as Config::user_methods
-    // Files and URLs that several methods name are read once, and known to be the same. By path.
-    std::map<std::string, std::shared_ptr<identity::KeySource>> key_sources;
-    std::map<std::string, std::shared_ptr<const identity::ApiKeys>> api_keys;
-    std::map<std::string, std::shared_ptr<const identity::Htpasswd>> htpasswds;
+    // Files and URLs that several methods name are read once, and known to be the same. By the name
+    // of the method, a line end, and path or URL; null: broken.
+    std::map<std::string, std::shared_ptr<void>> credentials;
     limit::OnStoreFailure on_store_failure = limit::OnStoreFailure::local;
     Place rls;  // `rls`
 };
@@ -292,16 +291,6 @@ void check_cost(const Value& value, const Route& route);
 void read_users(const Value& value, Config& config, Declared& declared);
 // `user` of `identity`: the methods that name a user.
 void read_user_methods(const Value& value, Config& config, Declared& declared);
-// What these ways compare credentials with: a file, of keys of tokens also a URL or an issuer. Null
-// when that is broken. `ca` of keys that are fetched: PEM; empty: the authorities of the system.
-std::shared_ptr<identity::KeySource> read_jwks(const Value& value, const std::string& ca,
-                                               std::span<const identity::JwsAlgorithm> algorithms,
-                                               Declared& declared);
-std::shared_ptr<identity::KeySource> read_discovery(
-    const Value& value, const std::string& ca, std::span<const identity::JwsAlgorithm> algorithms,
-    Declared& declared);
-std::shared_ptr<const identity::ApiKeys> read_api_keys(const Value& value, Declared& declared);
-std::shared_ptr<const identity::Htpasswd> read_htpasswd(const Value& value, Declared& declared);
 // Whether any peer is trusted to name clients and users.
 bool has_trusted_peers(const Config& config);
 

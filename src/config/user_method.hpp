@@ -1,8 +1,11 @@
-// One method of `identity.user` as it is read: where in a request it looks, and what it is then.
+// One method of `identity.user` as it is read: its keys, and what of the configuration concerns it.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
@@ -11,20 +14,6 @@
 
 namespace tidegate::config {
 
-// The part of a request that a method looks at.
-struct CredentialPlace {
-    enum class In : std::uint8_t { bearer, basic, field, cookie, certificate };
-    In in = In::field;
-    std::string name{};  // of the field, in lower case, or of the cookie
-
-    // Whether both are the same to some reader of fields: `x_user` is `x-user`.
-    bool operator==(const CredentialPlace& other) const;
-    std::string to_string() const;  // "the field `x-user`"
-};
-
-// Where a token or a key is in that field: in Authorization it has its scheme before it.
-CredentialPlace place_of_secret(const std::string& field);
-
 // The name of a field that may hold what names a user, in lower case. Authorization only
 // `if_secret`.
 std::optional<std::string> read_credential_field(const Value& value, bool if_secret);
@@ -32,10 +21,11 @@ std::optional<std::string> read_cookie_name(const Value& value);
 
 // What a method's settings come to. Where they are broken, that has been reported.
 struct FoundMethod {
-    std::optional<CredentialPlace> place{};  // nothing: broken
-    decltype(identity::UserMethod::how) how{};
+    std::optional<identity::CredentialPlace> place{};  // nothing: broken
+    std::shared_ptr<const identity::IdentityMethod> how{};
     bool complete = false;               // nothing else is broken, either
-    std::optional<Value> tier_header{};  // where HeaderMethod::tier_field is written
+    std::optional<Value> tier_header{};  // where the field `tier_field` of the tier is written
+    std::string tier_field{};
 };
 
 // What every method has beside its own keys.
@@ -44,7 +34,30 @@ inline constexpr std::string_view kNamespace = "namespace";
 inline constexpr KeyText kNamespaceText{"is put before the user: `key:alice`", "none",
                                         "letters, digits, `-`, `_`, `.`"};
 
+// A method: its keys, how they are read, and what is legal but hardly meant. `warn` calls `say`
+// with each warning, without the name of the method.
+struct MethodRow {
+    using Say = std::function<void(const std::string& warning)>;
+
+    const identity::MethodTraits& traits;
+    const KeyRows& keys;
+    std::string_view what;  // for the reference
+    FoundMethod (*read)(Section&, Declared&);
+    void (*warn)(const identity::IdentityMethod& method, const Config& config,
+                 const Say& say) = nullptr;
+};
+
+// The row of `jwt`.
 const Rows& jwt_keys();
 FoundMethod read_jwt(Section& section, Declared& declared);
+void warn_about_jwt(const identity::IdentityMethod& method, const Config& config,
+                    const MethodRow::Say& say);
+
+// Warns about what is legal but hardly meant.
+void warn_about_identity(const Config& config, const Declared& declared, Context& context);
+// Whether some method takes the tier from the credential or a field, so that any tier may come.
+bool takes_any_tier(const Config& config);
+// The names of the methods that have the trait: "`NAME`, `NAME` or `NAME`".
+std::string methods_with(bool identity::MethodTraits::*trait);
 
 }  // namespace tidegate::config

@@ -11,8 +11,8 @@
 
 #include "base/utf8.hpp"
 #include "config/read_sections.hpp"
+#include "config/user_method.hpp"
 #include "config/value.hpp"
-#include "identity/jwk.hpp"
 
 namespace tidegate::config {
 
@@ -227,123 +227,6 @@ void warn_about_rls(const Config& config, const Declared& declared, Context& con
 
 }  // namespace
 
-// Settings of `identity` that are valid but probably a mistake.
-
-namespace {
-
-using identity::JwtMethod;
-using identity::UserMethod;
-
-void warn_at(const Declared::Method& method, const std::string& what, Context& context) {
-    context.warnings.push_back({method.place, method.name + ": " + what});
-}
-
-void warn_about_token(const JwtMethod& jwt, const Declared::Method& method, Context& context) {
-    const auto is_secret = [](identity::JwsAlgorithm algorithm) {
-        return identity::key_kind_of(algorithm) == identity::KeyKind::secret;
-    };
-    const auto secrets = std::count_if(jwt.algorithms.begin(), jwt.algorithms.end(), is_secret);
-    if (secrets != 0 && secrets != std::ssize(jwt.algorithms)) {
-        warn_at(method,
-                "this method takes shared secrets (HS) and public keys: every service that can "
-                "check an HS token can sign one; use two methods",
-                context);
-    }
-    if (jwt.issuer.empty()) {
-        warn_at(method,
-                "without `issuer`, Tidegate accepts tokens of every issuer that these keys signed",
-                context);
-    }
-    if (jwt.audience.empty()) {
-        warn_at(method,
-                "without `audience`, Tidegate accepts tokens that were meant for other services",
-                context);
-    }
-}
-
-// Whether a user that both name is intended to be the same: the same keys or passwords show it.
-bool is_same_authority(const UserMethod& a, const UserMethod& b) {
-    if (a.how.index() != b.how.index()) return false;
-    if (const auto* jwt = std::get_if<JwtMethod>(&a.how)) {
-        const auto& other = std::get<JwtMethod>(b.how);
-        return jwt->keys == other.keys && jwt->issuer == other.issuer && jwt->claim == other.claim;
-    }
-    if (const auto* key = std::get_if<identity::ApiKeyMethod>(&a.how)) {
-        return key->keys == std::get<identity::ApiKeyMethod>(b.how).keys;
-    }
-    // A trusted peer may name the user in any field.
-    return std::holds_alternative<identity::HeaderMethod>(a.how);
-}
-
-void warn_about_names(const Config& config, const Declared& declared, Context& context) {
-    const auto& methods = config.user_methods;
-    for (std::size_t i = 1; i < methods.size(); ++i) {
-        for (std::size_t earlier = 0; earlier < i; ++earlier) {
-            if (methods[i].space != methods[earlier].space ||
-                is_same_authority(methods[i], methods[earlier])) {
-                continue;
-            }
-            warn_at(declared.user_methods[i],
-                    "can name the same user as " + declared.user_methods[earlier].name +
-                        ", and Tidegate cannot tell them apart: give one method a `namespace`",
-                    context);
-            break;
-        }
-    }
-}
-
-bool gives_tier(const UserMethod& method) {
-    if (const auto* jwt = std::get_if<JwtMethod>(&method.how)) return !jwt->tier_claim.empty();
-    const auto* header = std::get_if<identity::HeaderMethod>(&method.how);
-    return header != nullptr && !header->tier_field.empty();
-}
-
-// Whether some method takes the tier from the credential or a field, so that any tier may come.
-bool takes_any_tier(const Config& config) {
-    return std::any_of(config.user_methods.begin(), config.user_methods.end(), gives_tier);
-}
-
-}  // namespace
-
-bool gives_tiers(const Config& config, const Declared& declared) {
-    return !declared.user_tiers.empty() || takes_any_tier(config);
-}
-
-namespace {
-
-void warn_about_identity(const Config& config, const Declared& declared, Context& context) {
-    for (std::size_t i = 0; i < config.user_methods.size(); ++i) {
-        const auto& how = config.user_methods[i].how;
-        const Declared::Method& method = declared.user_methods[i];
-        if (std::holds_alternative<identity::HeaderMethod>(how) && !has_trusted_peers(config)) {
-            warn_at(method,
-                    "has no effect: only trusted peers may name a user, and there are none; see "
-                    "identity.client_ip.trusted_proxies",
-                    context);
-        }
-        if (std::holds_alternative<identity::CertificateMethod>(how) &&
-            !config.asks_for_certificates()) {
-            warn_at(method,
-                    "has no effect: no listener asks clients for a certificate; see "
-                    "`tls.client_auth` of `listen`",
-                    context);
-        }
-        if (std::holds_alternative<identity::BasicMethod>(how) &&
-            config.failed_credentials == nullptr) {
-            warn_at(method,
-                    "clients can try passwords without a limit, as `failed_credentials` is `off`: "
-                    "remove it (the default is 60/min), or write a limit such as `20/min`",
-                    context);
-        }
-        if (const auto* jwt = std::get_if<JwtMethod>(&how)) {
-            warn_about_token(*jwt, method, context);
-        }
-    }
-    warn_about_names(config, declared, context);
-}
-
-}  // namespace
-
 // Policies and routes that distinguish users, tiers and anonymous clients: which clients meet no
 // limit, and what no client can be.
 
@@ -352,12 +235,12 @@ namespace {
 using limit::Key;
 using Kind = KeyPart::Kind;
 
-bool is_cookie(const identity::UserMethod& method) {
-    return std::holds_alternative<identity::CookieMethod>(method.how);
+bool is_made_up(const identity::UserMethod& method) {
+    return !method.how->traits().authenticates;
 }
 
-bool is_token(const identity::UserMethod& method) {
-    return std::holds_alternative<identity::JwtMethod>(method.how);
+bool has_claims(const identity::UserMethod& method) {
+    return method.how->traits().reads_claims;
 }
 
 bool any_method(const Config& config, bool (*is_such)(const identity::UserMethod&)) {
@@ -434,8 +317,8 @@ const Policy* policy_passed_by(const Route& route, const Sender& sender) {
 
 bool can_come(const Sender& sender, const Route& route, const Config& config) {
     if (!sender.has_user) return !route.needs_user;
-    if (!sender.authenticated) return any_method(config, is_cookie);
-    return !std::all_of(config.user_methods.begin(), config.user_methods.end(), is_cookie);
+    if (!sender.authenticated) return any_method(config, is_made_up);
+    return !std::all_of(config.user_methods.begin(), config.user_methods.end(), is_made_up);
 }
 
 // A route where a request can meet no limit at all.
@@ -523,7 +406,7 @@ void warn_about_lists_of(const Policy& policy, const Config& config, const Decla
             {place, subject + ": `exempt` lists `authenticated` and `anonymous`: the policy counts "
                               "no request"});
     }
-    if (asks && any_method(config, is_cookie)) {
+    if (asks && any_method(config, is_made_up)) {
         context.warnings.push_back(
             {place, subject + ": users by `cookie` are `anonymous` in `exempt` and `deny`, as "
                               "clients can make up cookies"});
@@ -538,7 +421,7 @@ std::string_view what_is_missing_for(const Key& key, const Config& config) {
         std::string_view lacks;
         for (const KeyPart& part : choice) {
             if (part.kind == Kind::user && config.user_methods.empty()) lacks = kNoMethod;
-            if (part.kind == Kind::claim && !any_method(config, is_token)) lacks = "no `jwt`";
+            if (part.kind == Kind::claim && !any_method(config, has_claims)) lacks = "no `jwt`";
         }
         if (lacks.empty()) return {};
         missing = lacks;

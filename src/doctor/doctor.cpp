@@ -358,13 +358,13 @@ void check_chain_field(const config::Listen& listen, const config::Config& confi
                   advice);
 }
 
-// Only if `trusted_proxies` lists a gateway as well, a method `header` trusts it to name users.
+// Only if `trusted_proxies` lists a gateway as well, a method that believes peers, such as
+// `header`, trusts it to name users.
 void check_trust(const config::Listen& listen, const config::Config& config, Findings& findings) {
     const auto& trusted = config.client_ip.trusted_proxies;
     const bool reads_users =
-        std::any_of(config.user_methods.begin(), config.user_methods.end(), [](const auto& method) {
-            return std::holds_alternative<identity::HeaderMethod>(method.how);
-        });
+        std::any_of(config.user_methods.begin(), config.user_methods.end(),
+                    [](const auto& method) { return method.how->traits().believes_peers; });
     if (!reads_users || (listen.address.is_unix() && listen.trusted)) return;
     const IpNetworks loopback{*parse_network("127.0.0.0/8"), *parse_network("::1")};
     const IpNetworks& from = listen.from.empty() ? loopback : listen.from;

@@ -17,7 +17,7 @@
 #include "http/field.hpp"
 #include "http/head.hpp"
 #include "http/problem.hpp"
-#include "identity/client_list.hpp"
+#include "identity/client_ip.hpp"
 #include "identity/identifier.hpp"
 
 namespace tidegate::faces {

@@ -1,16 +1,10 @@
 #include "identity/authenticator.hpp"
 
 #include <algorithm>
-#include <type_traits>
+#include <cstring>
 #include <utility>
 
-#include "base/text.hpp"
-#include "identity/api_keys.hpp"
-#include "identity/counted_claims.hpp"
 #include "identity/credentials.hpp"
-#include "identity/digest.hpp"
-#include "identity/identifier.hpp"
-#include "identity/jwt.hpp"
 
 namespace tidegate::identity {
 namespace {
@@ -23,46 +17,15 @@ constexpr std::chrono::seconds kPasswordRemembered{60};
 // is looked at again soon.
 constexpr std::chrono::seconds kRefusalRemembered{60};
 constexpr std::chrono::seconds kNotYetRemembered{1};
-// Keys of a password file never change under a configuration.
-constexpr std::uint64_t kFixedVersion = 1;
 
 bool reads_authorization(const UserMethod& method) {
-    constexpr std::string_view kAuthorization = "authorization";
-    if (const auto* jwt = std::get_if<JwtMethod>(&method.how)) {
-        return jwt->cookie.empty() && jwt->field == kAuthorization;
-    }
-    if (const auto* key = std::get_if<ApiKeyMethod>(&method.how)) {
-        return key->field == kAuthorization;
-    }
-    return std::holds_alternative<BasicMethod>(method.how);
-}
-
-void refuse(CredentialFault fault, Authentication& authentication) {
-    authentication.result = Authentication::Result::refused;
-    authentication.fault = fault;
+    return method.how->place().field() == "authorization";
 }
 
 bool has_two_authorizations(const http::Fields& fields) {
     return std::count_if(fields.begin(), fields.end(), [](const http::Field& field) {
                return http::equal_ignoring_case(field.name, "authorization");
            }) > 1;
-}
-
-// False when there is nothing to go on with: no credential, or the authentication has the reason.
-bool is_present(const Credential& credential, Authentication& authentication) {
-    switch (credential.state) {
-        case Credential::State::absent:
-            return false;
-        case Credential::State::present:
-            return true;
-        case Credential::State::malformed:
-            refuse(CredentialFault::malformed, authentication);
-            return false;
-        case Credential::State::twice:
-            authentication.result = Authentication::Result::ambiguous;
-            return false;
-    }
-    return false;
 }
 
 }  // namespace
@@ -75,6 +38,38 @@ void Authentication::reset() {
     tier.clear();
     claims.clear();
     credential = {};
+}
+
+bool Authentication::take(const Credential& read) {
+    switch (read.state) {
+        case Credential::State::absent:
+            return false;
+        case Credential::State::present:
+            return true;
+        case Credential::State::malformed:
+            refuse(CredentialFault::malformed);
+            return false;
+        case Credential::State::twice:
+            result = Result::ambiguous;
+            return false;
+    }
+    return false;
+}
+
+void Authentication::name(std::string_view of_user, std::string_view of_tier) {
+    result = Result::user;
+    user = of_user;
+    tier = of_tier;
+}
+
+void Authentication::refuse(CredentialFault why) {
+    result = Result::refused;
+    fault = why;
+}
+
+void Authentication::present(std::string_view text) {
+    result = Result::unchecked;
+    credential = text;
 }
 
 Authenticator::Authenticator(const std::vector<UserMethod>& methods,
@@ -95,22 +90,22 @@ void Authenticator::look(const Peer& peer, const ClientCertificate* certificate,
         authentication.result = Authentication::Result::ambiguous;
         return;
     }
+    const Presented request{peer, certificate, fields};
     for (const UserMethod& method : *methods_) {
-        std::visit(
-            [&](const auto& how) {
-                using How = std::decay_t<decltype(how)>;
-                if constexpr (std::is_same_v<How, HeaderMethod>) {
-                    look_with(how, peer, fields, authentication);
-                } else if constexpr (std::is_same_v<How, CertificateMethod>) {
-                    look_with(how, peer, certificate, authentication);
-                } else {
-                    look_with(how, fields, now, authentication);
-                }
-            },
-            method.how);
-        if (authentication.result != Authentication::Result::anonymous) return;
+        method.how->look(request, authentication);
+        if (authentication.result != Authentication::Result::anonymous) break;
         ++authentication.method;
     }
+    if (authentication.result == Authentication::Result::user) {
+        add_namespace(authentication);
+    } else if (authentication.result == Authentication::Result::unchecked) {
+        authentication.key = remembered_.key_of(authentication.method, authentication.credential);
+        recall(authentication, now);
+    }
+}
+
+const IdentityMethod& Authenticator::method_of(const Authentication& authentication) const {
+    return *(*methods_)[authentication.method].how;
 }
 
 bool Authenticator::recall(Authentication& authentication, Time now) {
@@ -121,7 +116,7 @@ bool Authenticator::recall(Authentication& authentication, Time now) {
     }
     if (!known) return false;
     if (known->fault != CredentialFault::none) {
-        refuse(known->fault, authentication);
+        authentication.refuse(known->fault);
         return true;
     }
     authentication.result = Authentication::Result::user;
@@ -129,147 +124,46 @@ bool Authenticator::recall(Authentication& authentication, Time now) {
     authentication.tier = known->tier;
     if (!known->claims.empty()) authentication.claims = known->claims;
     // Else another client at the same address could lock this user out by guessing.
-    if (known->expires - now < kPasswordRemembered / 2 &&
-        std::holds_alternative<BasicMethod>((*methods_)[authentication.method].how)) {
-        remember(authentication, now + kPasswordRemembered, kFixedVersion);
+    if (known->expires - now < kPasswordRemembered / 2 && passwords(authentication) != nullptr) {
+        remember(authentication, now + kPasswordRemembered, IdentityMethod::kFixedVersion);
     }
     return true;
 }
 
-void Authenticator::look_with(const JwtMethod& method, const http::Fields& fields, Time now,
-                              Authentication& authentication) {
-    const Credential token = method.cookie.empty() ? find_secret(fields, method.field)
-                                                   : find_cookie(fields, method.cookie);
-    if (!is_present(token, authentication)) return;
-    remembered_or_unchecked(token.text, now, authentication);
-}
-
-void Authenticator::look_with(const ApiKeyMethod& method, const http::Fields& fields, Time,
-                              Authentication& authentication) {
-    const Credential key = find_secret(fields, method.field);
-    if (!is_present(key, authentication)) return;
-    const auto owner = method.keys->find(key.text);
-    if (owner) {
-        name(owner->user, owner->tier, authentication);
-    } else {
-        refuse(CredentialFault::unknown_secret, authentication);
-    }
-}
-
-void Authenticator::look_with(const BasicMethod&, const http::Fields& fields, Time now,
-                              Authentication& authentication) {
-    const Credential login = find_basic(fields);
-    if (is_present(login, authentication)) remembered_or_unchecked(login.text, now, authentication);
-}
-
-void Authenticator::look_with(const CookieMethod& method, const http::Fields& fields, Time,
-                              Authentication& authentication) {
-    const Credential cookie = find_cookie(fields, method.name);
-    if (cookie.state == Credential::State::malformed) {
-        refuse(CredentialFault::unclear_cookie, authentication);
-    }
-    if (cookie.state != Credential::State::present) return;
-    // The cookie itself is a secret. Its digest is the same in every process, so that all proxies
-    // in front of one store count it as one.
-    std::string room;
-    const std::string_view value = counted_cookie_value(cookie.text, room);
-    if (value.empty()) return;
-    const auto hex = hex_of(sha256(value));
-    name({hex.data(), hex.size()}, {}, authentication);
-}
-
-// A field from a peer that is not trusted is ignored; a field that is there twice names no user.
-void Authenticator::look_with(const HeaderMethod& method, const Peer& peer,
-                              const http::Fields& fields, Authentication& authentication) const {
-    if (!peer.trusted) return;
-    // A field that Connection names does not reach the upstream, which would see another user.
-    const auto stated = [&](std::string_view name) {
-        const bool is_named = std::any_of(fields.begin(), fields.end(), [&](const auto& field) {
-            return field.id == http::FieldName::named_by_connection &&
-                   http::equal_ignoring_case(field.name, name);
-        });
-        return is_named ? std::string_view{} : http::single_value(fields, name);
-    };
-    const std::string_view user = stated(method.field);
-    if (user.empty()) return;
-    const std::string_view tier =
-        method.tier_field.empty() ? std::string_view{} : stated(method.tier_field);
-    if (!is_safe_user(user)) {
-        refuse(CredentialFault::unsafe_user, authentication);
-    } else {
-        name(user, is_tier_name(tier) ? tier : std::string_view{}, authentication);
-    }
-}
-
-void Authenticator::look_with(const CertificateMethod& method, const Peer& peer,
-                              const ClientCertificate* certificate,
-                              Authentication& authentication) const {
-    if (certificate == nullptr || peer.is_gateway) return;
-    const CertificateUser user = user_of(method, *certificate);
-    if (user.fault != CredentialFault::none) {
-        refuse(user.fault, authentication);
-    } else {
-        name(user.name, {}, authentication);
-    }
-}
-
-void Authenticator::remembered_or_unchecked(std::string_view credential, Time now,
-                                            Authentication& authentication) {
-    authentication.credential = credential;
-    authentication.key = remembered_.key_of(authentication.method, credential);
-    if (!recall(authentication, now)) authentication.result = Authentication::Result::unchecked;
-}
-
 std::uint64_t Authenticator::version_of(const Authentication& authentication) const {
-    const auto* jwt = std::get_if<JwtMethod>(&(*methods_)[authentication.method].how);
-    return jwt != nullptr ? jwt->keys->version() : kFixedVersion;
+    const auto& keys = key_source(authentication);
+    return keys != nullptr ? keys->version() : IdentityMethod::kFixedVersion;
 }
 
-bool Authenticator::is_token(const Authentication& authentication) const {
-    return std::holds_alternative<JwtMethod>((*methods_)[authentication.method].how);
+const std::shared_ptr<const Htpasswd>& Authenticator::passwords(
+    const Authentication& authentication) const {
+    return method_of(authentication).passwords();
 }
 
-void Authenticator::check_token(Authentication& authentication, Time now) {
-    const auto& method = std::get<JwtMethod>((*methods_)[authentication.method].how);
-    // Both come before the keys: keys that come in between are newer than the remembered ones.
-    if (method.keys->is_fetched()) authentication.fetches = method.keys->fetches();
-    const std::uint64_t version = method.keys->version();
-    const auto keys = method.keys->keys();
-    const TokenVerdict verdict = verify_token(authentication.credential, method, keys.get(), now);
-    if (verdict.keys_missing && method.keys->is_fetched()) {
-        authentication.result = Authentication::Result::key_missing;
-        return;
-    }
-    if (verdict.fault != CredentialFault::none) {
-        refuse(verdict.fault, authentication);
-    } else {
-        name_bearer(verdict.claims, authentication);
-    }
+void Authenticator::check(Authentication& authentication, Time now) {
+    const UserMethod& method = (*methods_)[authentication.method];
+    const auto checked = method.how->check(method.space, now, authentication);
+    if (authentication.result == Authentication::Result::user) add_namespace(authentication);
     if (authentication.result == Authentication::Result::user) {
-        remember(authentication, verdict.claims.expires, version);
+        remember(authentication, checked.expires, checked.version);
     } else if (is_proved_by_signature(authentication.fault)) {
         const bool is_early = authentication.fault == CredentialFault::not_yet_valid;
         remember(authentication, now + (is_early ? kNotYetRemembered : kRefusalRemembered),
-                 version);
+                 checked.version);
     }
 }
 
 bool Authenticator::lacks_key(Authentication& authentication) const {
-    const auto* method = std::get_if<JwtMethod>(&(*methods_)[authentication.method].how);
-    if (method == nullptr || !method->keys->is_fetched()) return false;
-    authentication.fetches = method->keys->fetches();
-    const auto keys = method->keys->keys();
-    if (!is_key_missing(authentication.credential, *method, keys.get())) return false;
-    authentication.result = Authentication::Result::key_missing;
-    return true;
+    return method_of(authentication).lacks_key(authentication);
 }
 
-KeySource& Authenticator::key_source(const Authentication& authentication) const {
-    return *std::get<JwtMethod>((*methods_)[authentication.method].how).keys;
+const std::shared_ptr<KeySource>& Authenticator::key_source(
+    const Authentication& authentication) const {
+    return method_of(authentication).key_source();
 }
 
 void Authenticator::refuse_missing_key(Authentication& authentication) {
-    refuse(CredentialFault::unknown_key, authentication);
+    authentication.refuse(CredentialFault::unknown_key);
 }
 
 // The fault of a refusal.
@@ -282,47 +176,144 @@ void Authenticator::remember(const Authentication& authentication, Time expires,
     if (shared_) shared_->insert(authentication.key, user, expires, version);
 }
 
-const BasicMethod& Authenticator::password_method(const Authentication& authentication) const {
-    return std::get<BasicMethod>((*methods_)[authentication.method].how);
-}
-
 void Authenticator::conclude_password(Authentication& authentication, std::string_view user,
                                       bool is_right, Time now) {
-    if (!is_right) {
-        refuse(CredentialFault::wrong_password, authentication);
-        return;
-    }
-    name(user, {}, authentication);
-    remember(authentication, now + kPasswordRemembered, kFixedVersion);
+    if (!is_right) return authentication.refuse(CredentialFault::wrong_password);
+    authentication.name(user, {});
+    add_namespace(authentication);
+    remember(authentication, now + kPasswordRemembered, IdentityMethod::kFixedVersion);
 }
 
 // A method that could name a user `key:bob` could name the `bob` of the method whose namespace is
 // `key`. So without a namespace of its own no method names a user that looks like that.
-void Authenticator::name(std::string_view user, std::string_view tier,
-                         Authentication& authentication) const {
+void Authenticator::add_namespace(Authentication& authentication) const {
     const std::string& space = (*methods_)[authentication.method].space;
+    std::string& user = authentication.user;
+    if (!space.empty()) {
+        user.insert(0, 1, ':').insert(0, space);
+        return;
+    }
     const auto belongs_to = [&](const UserMethod& other) {
         return !other.space.empty() && user.size() > other.space.size() &&
                user[other.space.size()] == ':' && user.starts_with(other.space);
     };
-    if (space.empty() && std::any_of(methods_->begin(), methods_->end(), belongs_to)) {
-        refuse(CredentialFault::foreign_space, authentication);
-        return;
-    }
-    authentication.result = Authentication::Result::user;
-    authentication.user.clear();
-    if (!space.empty()) authentication.user.append(space) += ':';
-    authentication.user += user;
-    authentication.tier = tier;
+    if (std::none_of(methods_->begin(), methods_->end(), belongs_to)) return;
+    user.clear();
+    authentication.tier.clear();
+    authentication.claims.clear();
+    authentication.refuse(CredentialFault::foreign_space);
 }
 
-// The namespace holds for claims, too: issuers do not share the counts of their tenants.
-void Authenticator::name_bearer(const TokenClaims& claims, Authentication& authentication) const {
-    name(claims.user, claims.tier, authentication);
-    if (authentication.result != Authentication::Result::user || claims.counted.empty()) return;
-    const UserMethod& method = (*methods_)[authentication.method];
-    authentication.claims =
-        pack_claims(std::get<JwtMethod>(method.how).claims, claims.counted, method.space);
+void append_challenges(const std::vector<UserMethod>& methods, const Authentication& authentication,
+                       std::string& out) {
+    const std::size_t before = out.size();
+    for (std::size_t i = 0; i < methods.size(); ++i) {
+        const bool is_guilty = i == authentication.method;
+        methods[i].how->append_challenge(
+            is_guilty ? public_reason(authentication.fault) : std::string_view{}, out);
+    }
+    // RFC 9110 section 15.5.2 requires at least one.
+    if (out.size() == before) append_challenge("Tidegate", {}, {}, out);
+}
+
+CredentialCache::Key CredentialCache::key_of(std::uint32_t method,
+                                             std::string_view credential) const {
+    char number[sizeof method];
+    std::memcpy(number, &method, sizeof method);
+    return keyed_.of({{number, sizeof number}, credential});
+}
+
+std::optional<CredentialCache::User> CredentialCache::find(const Key& key, Time now,
+                                                           std::uint64_t version) {
+    const auto known = positions_.find(key);
+    if (known == positions_.end()) return std::nullopt;
+    const std::uint32_t position = known->second;
+    Entry& entry = entries_[position];
+    if (now >= entry.expires || version != entry.version) {
+        forget(position);
+        return std::nullopt;
+    }
+    entry.used = true;
+    const std::string_view names(entry.names);
+    const std::string_view others = names.substr(entry.user_bytes);
+    return User{names.substr(0, entry.user_bytes), others.substr(0, entry.tier_bytes), entry.fault,
+                others.substr(entry.tier_bytes), entry.expires};
+}
+
+void CredentialCache::insert(const Key& key, const User& user, Time expires,
+                             std::uint64_t version) {
+    // A copy first: `user` may be a view into an entry that is about to be forgotten.
+    std::string names;
+    names.reserve(user.name.size() + user.tier.size() + user.claims.size());
+    names.append(user.name).append(user.tier).append(user.claims);
+    const auto user_bytes = static_cast<std::uint32_t>(user.name.size());
+    const auto tier_bytes = static_cast<std::uint8_t>(user.tier.size());
+
+    if (const auto known = positions_.find(key); known != positions_.end()) forget(known->second);
+    if (options_.entries == 0 || names.size() > options_.bytes) return;
+    while (size() >= options_.entries || bytes_ + names.size() > options_.bytes) evict_one();
+    const std::uint32_t position = free_position();
+    bytes_ += names.size();
+    entries_[position] = {key,        expires, version, std::move(names), user_bytes, tier_bytes,
+                          user.fault, true,    false};
+    positions_.emplace(key, position);
+}
+
+std::uint32_t CredentialCache::free_position() {
+    if (free_.empty()) {
+        entries_.emplace_back();
+        return static_cast<std::uint32_t>(entries_.size() - 1);
+    }
+    const std::uint32_t position = free_.back();
+    free_.pop_back();
+    return position;
+}
+
+void CredentialCache::forget(std::uint32_t position) {
+    Entry& entry = entries_[position];
+    positions_.erase(entry.key);
+    bytes_ -= entry.names.size();
+    entry = {};
+    free_.push_back(position);
+}
+
+// CLOCK eviction: the hand clears the mark of each entry that was used since it last passed, so the
+// loop ends. Requires an entry.
+void CredentialCache::evict_one() {
+    while (true) {
+        const std::size_t position = hand_;
+        hand_ = (hand_ + 1) % entries_.size();
+        Entry& entry = entries_[position];
+        if (entry.taken && !entry.used) {
+            forget(static_cast<std::uint32_t>(position));
+            return;
+        }
+        entry.used = false;
+    }
+}
+
+void CredentialCache::clear() {
+    keyed_ = KeyedDigest();  // checks under way hold the former one
+    positions_.clear();
+    entries_.clear();
+    free_.clear();
+    hand_ = 0;
+    bytes_ = 0;
+}
+
+bool SharedCredentialCache::copy(const CredentialCache::Key& key, CredentialCache::Time now,
+                                 std::uint64_t version, CredentialCache& into) {
+    const std::lock_guard lock(mutex_);
+    const auto known = table_.find(key, now, version);
+    if (known) into.insert(key, *known, table_.expires_at(key), version);
+    return known.has_value();
+}
+
+void SharedCredentialCache::insert(const CredentialCache::Key& key,
+                                   const CredentialCache::User& user, CredentialCache::Time expires,
+                                   std::uint64_t version) {
+    const std::lock_guard lock(mutex_);
+    table_.insert(key, user, expires, version);
 }
 
 }  // namespace tidegate::identity

@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <optional>
-#include <span>
 #include <string>
-
-#include <openssl/crypto.h>
 
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "http/field.hpp"
 #include "http/request_value.hpp"
 #include "identity/identifier.hpp"
+#include "identity/user_methods.hpp"
 
 namespace tidegate::identity {
 
@@ -74,6 +72,24 @@ bool is_proved_by_signature(CredentialFault fault) {
             return true;
         default:
             return false;
+    }
+}
+
+std::string_view public_reason(CredentialFault fault) {
+    switch (fault) {
+        case CredentialFault::expired:
+            return "The token has expired.";
+        case CredentialFault::not_yet_valid:
+            return "The token is not valid yet.";
+        case CredentialFault::issuer:
+            return "The token is of another issuer.";
+        case CredentialFault::audience:
+            return "The token is for another audience.";
+        case CredentialFault::time_claim:
+        case CredentialFault::user_claim:
+            return "The token lacks a claim that is needed here, or has a wrong one.";
+        default:
+            return "The credentials are not valid.";
     }
 }
 
@@ -172,43 +188,6 @@ bool find_in(std::string_view cookies, std::string_view name,
     return true;
 }
 
-// The six bits of a digit of base64; -1: it is none.
-int bits_of(char c) {
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    if (c == '+') return 62;
-    return c == '/' ? 63 : -1;
-}
-
-// RFC 4648 section 4, padded, with the bits left over zero. The number of bytes written; nothing
-// when it is not so. Requires room for three bytes for four digits.
-std::optional<std::size_t> decode_base64(std::string_view text, char* out) {
-    if (text.size() % 4 != 0) return std::nullopt;
-    const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
-    text.remove_suffix(padding);
-    std::uint32_t held = 0;
-    int held_bits = 0;
-    std::size_t written = 0;
-    for (const char c : text) {
-        const int bits = bits_of(c);
-        if (bits < 0) return std::nullopt;
-        held = held << 6 | static_cast<std::uint32_t>(bits);
-        held_bits += 6;
-        if (held_bits < 8) continue;
-        held_bits -= 8;
-        out[written++] = static_cast<char>(held >> held_bits & 0xff);
-        held &= (1U << held_bits) - 1;
-    }
-    if (held != 0) return std::nullopt;
-    return written;
-}
-
-bool has_control(std::string_view text) {
-    return std::any_of(text.begin(), text.end(),
-                       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-}
-
 }  // namespace
 
 Credential find_secret(const http::Fields& fields, std::string_view field) {
@@ -252,85 +231,88 @@ std::string_view counted_cookie_value(std::string_view value, std::string& room)
     return without_outer_blanks(room);
 }
 
-BasicLogin::~BasicLogin() {
-    OPENSSL_cleanse(bytes_.data(), bytes_.size());
+void append_challenge(std::string_view scheme, std::string_view parameter, std::string_view value,
+                      std::string& out) {
+    out.append("WWW-Authenticate: ").append(scheme).append(" realm=\"tidegate\"");
+    if (!parameter.empty()) out.append(", ").append(parameter).append("=\"").append(value) += '"';
+    out += "\r\n";
 }
 
-CredentialFault BasicLogin::read(std::string_view base64) {
-    user_bytes_ = password_bytes_ = 0;
-    if (base64.size() > bytes_.size() / 3 * 4) return CredentialFault::malformed;
-    const auto size = decode_base64(base64, bytes_.data());
-    if (!size) return CredentialFault::malformed;
-    const std::string_view both(bytes_.data(), *size);
-    const auto colon = both.find(':');
-    if (colon == both.npos) return CredentialFault::malformed;
-    const std::string_view password = both.substr(colon + 1);
-    // RFC 7617 section 2: no control characters in either.
-    if (password.size() > kPasswordBytesMax || has_control(password))
-        return CredentialFault::malformed;
-    if (!is_safe_user(both.substr(0, colon))) return CredentialFault::unsafe_user;
-    user_bytes_ = colon;
-    password_bytes_ = password.size();
-    return CredentialFault::none;
+void append_bearer_challenge(std::string_view detail, std::string& out) {
+    if (detail.empty()) return append_challenge("Bearer", {}, {}, out);
+    out += "WWW-Authenticate: Bearer realm=\"tidegate\", error=\"invalid_token\"";
+    out.append(", error_description=\"").append(detail) += "\"\r\n";
 }
 
-namespace {
+CredentialPlace CredentialPlace::of_secret(const std::string& field) {
+    if (field == "authorization") return {In::bearer};
+    return {In::field, field};
+}
 
-using Subject = CertificateMethod::Subject;
-
-constexpr EnumTexts<Subject> kSubjects({{Subject::common_name, "CN"},
-                                        {Subject::uri, "san_uri"},
-                                        {Subject::dns, "san_dns"},
-                                        {Subject::email, "san_email"},
-                                        {Subject::sha256, "sha256"}});
-
-struct NamesOfKind {
-    std::span<const std::string> values;
-    bool is_incomplete = false;
-};
-
-NamesOfKind names_of_kind(Subject subject, const ClientCertificate& certificate) {
-    const auto all = [](const ClientCertificate::Names& names) {
-        return NamesOfKind{names.values, names.is_incomplete};
-    };
-    switch (subject) {
-        case Subject::common_name:
-            return all(certificate.common_names);
-        case Subject::uri:
-            return all(certificate.uris);
-        case Subject::dns:
-            return all(certificate.dns_names);
-        case Subject::email:
-            return all(certificate.emails);
-        case Subject::sha256:
+std::string_view CredentialPlace::field() const {
+    switch (in) {
+        case In::bearer:
+        case In::basic:
+            return "authorization";
+        case In::field:
+            return name;
+        case In::cookie:
+        case In::certificate:
             break;
     }
-    return {{&certificate.sha256, 1}};
+    return {};
 }
 
-// DNS names are the same in either case (RFC 4343); the certificate's are in lower case.
-bool has_prefix(const CertificateMethod& method, std::string_view name) {
-    if (method.subject != Subject::dns) return name.starts_with(method.prefix);
-    return http::equal_ignoring_case(name.substr(0, method.prefix.size()), method.prefix);
+bool CredentialPlace::operator==(const CredentialPlace& other) const {
+    if (in != other.in) return false;
+    return in == In::cookie ? name == other.name : http::equal_as_variable(name, other.name);
 }
 
-}  // namespace
-
-CertificateUser user_of(const CertificateMethod& method, const ClientCertificate& certificate) {
-    const NamesOfKind names = names_of_kind(method.subject, certificate);
-    if (names.is_incomplete) return {CredentialFault::unsafe_user, {}};
-    CertificateUser user{CredentialFault::certificate_name, {}};
-    for (const std::string& name : names.values) {
-        if (!has_prefix(method, name) || name == user.name) continue;
-        if (!user.name.empty()) return {CredentialFault::certificate_name, {}};
-        user = {CredentialFault::none, name};
+std::string CredentialPlace::to_string() const {
+    switch (in) {
+        case In::bearer:
+            return "`Authorization: Bearer`";
+        case In::basic:
+            return "`Authorization: Basic`";
+        case In::field:
+            return "the field " + quote(name);
+        case In::certificate:
+            return "the client's certificate";
+        case In::cookie:
+            break;
     }
-    if (!user.name.empty() && !is_safe_user(user.name)) return {CredentialFault::unsafe_user, {}};
-    return user;
+    return "the cookie " + quote(name);
 }
 
-std::string_view to_string(Subject subject) {
-    return kSubjects[subject];
+// What most methods have.
+
+void IdentityMethod::append_challenge(std::string_view, std::string&) const {}
+
+bool IdentityMethod::is_same_authority(const IdentityMethod&) const {
+    return false;
+}
+
+std::shared_ptr<const IdentityMethod> IdentityMethod::keeping(std::span<const std::string>,
+                                                              std::span<const std::string>) const {
+    return nullptr;
+}
+
+const std::shared_ptr<const Htpasswd>& IdentityMethod::passwords() const {
+    static const std::shared_ptr<const Htpasswd> kNone;
+    return kNone;
+}
+
+IdentityMethod::Checked IdentityMethod::check(std::string_view, Time, Authentication&) const {
+    return {};
+}
+
+const std::shared_ptr<KeySource>& IdentityMethod::key_source() const {
+    static const std::shared_ptr<KeySource> kNone;
+    return kNone;
+}
+
+bool IdentityMethod::lacks_key(Authentication&) const {
+    return false;
 }
 
 }  // namespace tidegate::identity

@@ -2,7 +2,6 @@
 // allocates nothing, but for a cookie's value that has to be decoded.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,8 +10,6 @@
 #include "base/described_enum.hpp"
 #include "http/field.hpp"
 #include "identity/identifier.hpp"
-#include "identity/user_methods.hpp"
-#include "tls/client_auth.hpp"
 
 namespace tidegate::identity {
 
@@ -48,12 +45,16 @@ std::string_view to_string(CredentialFault fault);
 // has expired guesses nothing; nor does a client whose token names a key that is not there.
 bool is_guess(CredentialFault fault);
 
+// What an answer says about credentials that are not valid: enough for their owner, nothing that
+// helps a guess. What is wrong with a token whose signature is right, that it has expired for
+// example; for all other faults only that the credentials are not valid.
+std::string_view public_reason(CredentialFault fault);
+
 // Whether only a token that one of our keys signed is refused for that.
 bool is_proved_by_signature(CredentialFault fault);
 
-// Of a token, a key or a cookie.
+// The longest token, key or cookie that is read.
 inline constexpr std::size_t kSecretBytesMax = 8'192;
-inline constexpr std::size_t kPasswordBytesMax = 1'024;
 
 struct Credential {
     enum class State : std::uint8_t {
@@ -92,44 +93,12 @@ Credential find_cookie(const http::Fields& fields, std::string_view name);
 // which it fills only if there is a `%` or a `+`.
 std::string_view counted_cookie_value(std::string_view value, std::string& room);
 
-// User and password of Basic credentials. Wiped when it goes.
-class BasicLogin {
-  public:
-    BasicLogin() = default;
-    ~BasicLogin();
-    BasicLogin(const BasicLogin&) = delete;
-    BasicLogin& operator=(const BasicLogin&) = delete;
-
-    // Reads the text that find_basic() found. `none`, or `malformed`: not the one way to write it
-    // in base64 (RFC 4648 sections 3.5 and 4), no colon, a control character in the password, too
-    // long; or `unsafe_user`. A password need not be UTF-8: a hash tells.
-    CredentialFault read(std::string_view base64);
-
-    // After a read() without fault.
-    std::string_view user() const { return {bytes_.data(), user_bytes_}; }
-    std::string_view password() const { return {bytes_.data() + user_bytes_ + 1, password_bytes_}; }
-
-  private:
-    static constexpr std::size_t kBytesMax = kUserBytesMax + 1 + kPasswordBytesMax;
-
-    // base64 comes in groups of three bytes.
-    std::array<char, (kBytesMax + 2) / 3 * 3> bytes_;
-    std::size_t user_bytes_ = 0;
-    std::size_t password_bytes_ = 0;
-};
-
-// Which of the names in a client's certificate is its user. Pure.
-struct CertificateUser {
-    CredentialFault fault = CredentialFault::none;
-    std::string_view name;  // goes into the certificate
-};
-
-// The only name of the method's kind that has its prefix. No name, or two that differ, is a fault:
-// Tidegate cannot tell which one the authority meant. So is a name that the certificate's reader
-// left out, as it could have been a second one.
-CertificateUser user_of(const CertificateMethod& method, const ClientCertificate& certificate);
-
-// As the configuration has it: `san_uri`.
-std::string_view to_string(CertificateMethod::Subject subject);
+// Appends `WWW-Authenticate: SCHEME realm="tidegate", PARAMETER="VALUE"` (RFC 9110 section 11.6.1).
+// A secret in a field of its own has no standard scheme: the parameter says which field it is.
+// Without a parameter there is none.
+void append_challenge(std::string_view scheme, std::string_view parameter, std::string_view value,
+                      std::string& out);
+// The same of `Bearer`; `detail`: what was wrong with the token (RFC 6750 section 3), or empty.
+void append_bearer_challenge(std::string_view detail, std::string& out);
 
 }  // namespace tidegate::identity

@@ -24,17 +24,18 @@ class KeyedDigest {
   public:
     using Value = std::array<std::uint8_t, 16>;
 
-    // With a key of its own, from the system's random numbers. Throws if there are none.
+    // Makes a key of its own from the system's random numbers. Throws if there are none.
     KeyedDigest();
 
-    // Of the parts one after the other: the caller sees to it that the borders cannot move.
+    // Digests the parts one after the other. The caller makes sure that no other parts have the
+    // same bytes.
     Value of(std::initializer_list<std::string_view> parts) const;
 
   private:
     std::array<std::uint8_t, 16> key_{};
 };
 
-// For tables: every bit is as good as any other.
+// Hashes a digest for tables: every bit of it is random.
 struct KeyedDigestHash {
     using is_avalanching = void;
     std::size_t operator()(const KeyedDigest::Value& value) const {

@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "base/ip.hpp"
+#include "base/result.hpp"
 
 namespace tidegate::identity {
 
@@ -50,19 +51,48 @@ void append_ip_identifier(const IpAddress& ip, int prefix, std::string& out);
 // Appends `user:alice`, or `user:#` and a hash. Allocates nothing when `out` has room.
 void append_user_identifier(std::string_view user, std::string& out);
 
-// The same for any kind: `route:search`. Requires a short kind of letters.
+// Appends an identifier of any kind: `route:search`. Requires a short kind of letters.
 void append_identifier(std::string_view kind, std::string_view value, std::string& out);
 
 // Appends `header:x-tenant=acme`, or `header:#` and a hash. Requires a name without `=`.
 void append_named_identifier(std::string_view kind, std::string_view name, std::string_view value,
                              std::string& out);
 
-// The same for a value that must be seen nowhere: `header:authorization=#` and its hash. A name is
-// used either here or above, never in both. Requires a name of at most 48 bytes.
+// Appends one whose value must not appear anywhere: `header:authorization=#` and its hash. A name
+// is used either here or above, never in both. Requires a name of at most 48 bytes.
 void append_secret_identifier(std::string_view kind, std::string_view name, std::string_view value,
                               std::string& out);
 
 // Appends several identifiers as one. Requires at least one.
 void append_joined_identifier(std::span<const std::string_view> parts, std::string& out);
+
+// The claims of a token that policies count by, each as its identifier (`claim:tenant=acme`), in
+// one string: a cache keeps it beside the user, and a request copies it as a whole. Pure.
+
+// The name of a claim as a key has it: `claim:https://example.com/tenant`. Pure.
+//
+// In a key, `+` joins parts and `|` separates alternatives. A name that has one of these writes
+// `%2B`, `%7C`, and `%25` for `%`.
+inline constexpr std::size_t kClaimNameBytesMax = 256;
+
+// The name that `written` means: 1 to kClaimNameBytesMax bytes of visible ASCII without `=`. An
+// error says what would be right.
+Result<std::string, std::string> parse_claim_name(std::string_view written);
+
+// Appends the name as parse_claim_name() reads it.
+void append_claim_name(std::string_view name, std::string& out);
+
+// Claims that the policies of a configuration may count by, all together.
+inline constexpr std::size_t kCountedClaimsMax = 32;
+
+// `values` belong to `names`, of which there are at most kCountedClaimsMax; an empty value is
+// absent. `space` is the namespace of the method: it comes before each value, with a colon. Returns
+// at most 1 + 129 * kCountedClaimsMax bytes, and nothing if all values are absent.
+std::string pack_claims(std::span<const std::string> names, std::span<const std::string> values,
+                        std::string_view space);
+
+// The identifier of the claim at `position` of the names; empty if it is absent. The view goes into
+// `packed`, which pack_claims() has returned.
+std::string_view claim_identifier(std::string_view packed, std::size_t position);
 
 }  // namespace tidegate::identity

@@ -20,8 +20,10 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "http/field.hpp"
-#include "identity/base64url.hpp"
+#include "identity/authenticator.hpp"
 #include "identity/identifier.hpp"
+#include "identity/jwk.hpp"
+#include "identity/key_source.hpp"
 
 namespace tidegate::identity {
 
@@ -149,7 +151,7 @@ std::optional<WallTime> read_time(const JsonValue& value) {
                     std::chrono::microseconds(fraction));
 }
 
-// With a margin to the end of the clock's type, for additions.
+// Leaves a margin to the end of the clock's type, for additions.
 system_clock::time_point clock_time(WallTime time) {
     constexpr WallTime kLast = std::chrono::sys_days(std::chrono::year(2200) / 1 / 1);
     return std::min(time, kLast);
@@ -213,7 +215,7 @@ std::string_view tier_in(const JsonValue& claim, const JwtMethod& method) {
 
 constexpr double kExactMax = 9'007'199'254'740'992.0;  // doubles hold all integers up to here
 
-// In one way, however the token writes it: `7`, `7.0` and `7e0` are one number.
+// Writes a number in one way, however the token writes it: `7`, `7.0` and `7e0` are one number.
 std::string text_of_number(const JsonValue& number) {
     std::string out;
     if (number.is_number_unsigned()) {
@@ -319,6 +321,74 @@ TokenVerdict verify_token(std::string_view token, const JwtMethod& method, const
                                 std::chrono::floor<std::chrono::microseconds>(now), verdict.claims);
     if (verdict.fault != CredentialFault::none) verdict.claims = {};
     return verdict;
+}
+
+CredentialPlace JwtMethod::place() const {
+    if (!cookie.empty()) return {CredentialPlace::In::cookie, cookie};
+    return CredentialPlace::of_secret(field);
+}
+
+std::string JwtMethod::to_string() const {
+    return cookie.empty() ? "jwt in " + field : "jwt in cookie " + cookie;
+}
+
+void JwtMethod::look(const Presented& request, Authentication& found) const {
+    const Credential token =
+        cookie.empty() ? find_secret(request.fields, field) : find_cookie(request.fields, cookie);
+    if (found.take(token)) found.present(token.text);
+}
+
+void JwtMethod::append_challenge(std::string_view detail, std::string& out) const {
+    if (place().in == CredentialPlace::In::bearer) {
+        append_bearer_challenge(detail, out);
+    } else if (cookie.empty()) {
+        identity::append_challenge("JWT", "header", field, out);
+    } else {
+        identity::append_challenge("JWT", "cookie", cookie, out);
+    }
+}
+
+bool JwtMethod::is_same_authority(const IdentityMethod& other) const {
+    const auto* const method = dynamic_cast<const JwtMethod*>(&other);
+    return method != nullptr && method->keys == keys && method->issuer == issuer &&
+           method->claim == claim;
+}
+
+std::shared_ptr<const IdentityMethod> JwtMethod::keeping(std::span<const std::string> counted,
+                                                         std::span<const std::string> tiers) const {
+    auto method = std::make_shared<JwtMethod>(*this);
+    method->claims.assign(counted.begin(), counted.end());
+    method->known_tiers.assign(tiers.begin(), tiers.end());
+    return method;
+}
+
+IdentityMethod::Checked JwtMethod::check(std::string_view space, Time now,
+                                         Authentication& found) const {
+    // Both come before the keys: keys that come in between are newer than the remembered ones.
+    if (keys->is_fetched()) found.fetches = keys->fetches();
+    const std::uint64_t version = keys->version();
+    const auto set = keys->keys();
+    const TokenVerdict verdict = verify_token(found.credential, *this, set.get(), now);
+    if (verdict.keys_missing && keys->is_fetched()) {
+        found.result = Authentication::Result::key_missing;
+    } else if (verdict.fault != CredentialFault::none) {
+        found.refuse(verdict.fault);
+    } else {
+        found.name(verdict.claims.user, verdict.claims.tier);
+        // The namespace holds for claims, too: issuers do not share the counts of their tenants.
+        if (!verdict.claims.counted.empty())
+            found.claims = pack_claims(claims, verdict.claims.counted, space);
+    }
+    return {verdict.claims.expires, version};
+}
+
+bool JwtMethod::lacks_key(Authentication& found) const {
+    if (!keys->is_fetched()) return false;
+    found.fetches = keys->fetches();
+    const auto set = keys->keys();
+    if (!is_key_missing(found.credential, *this, set.get())) return false;
+    found.result = Authentication::Result::key_missing;
+    return true;
 }
 
 }  // namespace tidegate::identity

@@ -1,5 +1,5 @@
-// Who a JSON Web Token (RFC 7519) says its bearer is, once it is proved that one of our keys said
-// so. Pure: the caller supplies keys and time. Any thread.
+// Checks a JSON Web Token (RFC 7519) and reads which user it names. Pure: the caller supplies keys
+// and time. Any thread.
 #pragma once
 
 #include <chrono>

@@ -116,7 +116,7 @@ class KeySource {
         std::function<void()> wake;
     };
 
-    // Of the process: 1, 2, and so on.
+    // Counts in the process: 1, 2, and so on.
     static std::uint64_t next_version();
 
     const KeyLocation location_;

@@ -4,12 +4,12 @@
 #include <string_view>
 #include <vector>
 
-#include "ask/challenges.hpp"
 #include "ask/ruleset.hpp"
 #include "ask/verdict.hpp"
 #include "base/timestamp.hpp"
 #include "http/field.hpp"
 #include "http/websocket.hpp"
+#include "identity/authenticator.hpp"
 #include "proxy/heads.hpp"
 
 namespace tidegate::proxy {
@@ -213,8 +213,8 @@ void append_fault_fields(const Exchange& exchange, const FaultAnswer& answer, st
     if (exchange.decision.fault == ask::Fault::bad_token) {
         append_field("WWW-Authenticate", "Bearer", out);
     } else if (ask::traits(exchange.decision.fault).status == kUnauthorized) {
-        ask::append_challenges(exchange.config().user_methods, *exchange.decision.authentication,
-                               out);
+        identity::append_challenges(exchange.config().user_methods,
+                                    *exchange.decision.authentication, out);
     }
     append_limit_fields(exchange, out);
     append_cors_fields(exchange, out);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <random>
 #include <string_view>
-#include <variant>
 
 #include "base/text.hpp"
 #include "http/head.hpp"
@@ -82,10 +81,7 @@ IdentityFields::IdentityFields(const config::Config& config)
         if (!name.empty()) names.push_back(name);
     };
     for (const identity::UserMethod& method : config.user_methods) {
-        if (const auto* header = std::get_if<identity::HeaderMethod>(&method.how)) {
-            add(header->field, believed_);
-            add(header->tier_field, believed_);
-        }
+        for (const std::string& name : method.how->trusted_fields()) add(name, believed_);
     }
     if (config.client_ip.source == identity::ClientIpSettings::Source::single) {
         add(config.client_ip.single_field, believed_);

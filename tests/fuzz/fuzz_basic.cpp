@@ -9,6 +9,7 @@
 #include <openssl/evp.h>
 
 #include "fuzz_check.hpp"
+#include "identity/basic.hpp"
 #include "identity/credentials.hpp"
 
 namespace {

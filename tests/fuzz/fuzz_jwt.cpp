@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "fuzz_check.hpp"
-#include "identity/counted_claims.hpp"
 #include "identity/identifier.hpp"
 #include "identity/jwt.hpp"
 #include "token_maker.hpp"

@@ -130,7 +130,8 @@ struct FetchedKeys : EngineWorld {
         : EngineWorld(
               kUpstream + "identity: {failed_credentials: " + guesses +
               ", user: [{jwt: {jwks: 'https://idp.example/keys', algorithms: [ES256]}}]}\n"),
-          source(*std::get<identity::JwtMethod>(rules.config->user_methods.at(0).how).keys) {
+          source(*dynamic_cast<const identity::JwtMethod&>(*rules.config->user_methods.at(0).how)
+                      .keys) {
         fetched("old");
     }
 

@@ -6,11 +6,10 @@
 
 #include <doctest/doctest.h>
 
-#include "ask/challenges.hpp"
 #include "ask/charge_list.hpp"
 #include "ask/identifiers.hpp"
 #include "ask/identify.hpp"
-#include "identity/counted_claims.hpp"
+#include "identity/identifier.hpp"
 #include "unit/ask_world.hpp"
 
 namespace tidegate::ask::identify_test {

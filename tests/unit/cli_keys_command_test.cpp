@@ -8,7 +8,7 @@
 
 #include "cli/commands.hpp"
 #include "config/config.hpp"
-#include "identity/api_keys.hpp"
+#include "identity/api_key.hpp"
 #include "identity/user_methods.hpp"
 
 namespace tidegate::cli::keys_command_test {
@@ -24,7 +24,8 @@ std::string owner_of(const std::string& key, const std::string& line) {
     const auto loaded = config::load_file(folder + "/t.yaml");
     std::filesystem::remove_all(folder);
     for (const auto& error : loaded.errors) FAIL(error.to_string());
-    const auto& method = std::get<identity::ApiKeyMethod>(loaded.config->user_methods.at(0).how);
+    const auto& method =
+        dynamic_cast<const identity::ApiKeyMethod&>(*loaded.config->user_methods.at(0).how);
     const auto owner = method.keys->find(key);
     return owner ? std::string(owner->user) + " " + std::string(owner->tier) : "nobody";
 }

@@ -94,7 +94,7 @@ TEST_CASE("config: each claim of a key is known once, to every method that reads
         "[1/s]}}]}]\n");
     const std::vector<std::string> claims{"tenant", "https://example.com/org", "plan+size", "plan"};
     CHECK(config->claims == claims);
-    const auto& jwt = std::get<identity::JwtMethod>(config->user_methods[0].how);
+    const auto& jwt = dynamic_cast<const identity::JwtMethod&>(*config->user_methods[0].how);
     CHECK(jwt.claims == claims);
     CHECK(jwt.known_tiers == std::vector<std::string>{"banned", "free", "internal", "pro"});
     const limit::KeyPart& last = policy_of(*config, "q").key[0].choices[1][0];

@@ -15,8 +15,8 @@
 
 #include "certificates.hpp"
 #include "config/config.hpp"
-#include "identity/api_keys.hpp"
-#include "identity/htpasswd.hpp"
+#include "identity/api_key.hpp"
+#include "identity/basic.hpp"
 #include "identity/jwk.hpp"
 #include "identity/key_source.hpp"
 #include "places.hpp"
@@ -96,7 +96,7 @@ bool one_begins(const std::vector<std::string>& list, std::string_view beginning
 
 template <class Method>
 const Method& method_of(const config::Config& config, std::size_t position = 0) {
-    return std::get<Method>(config.user_methods.at(position).how);
+    return dynamic_cast<const Method&>(*config.user_methods.at(position).how);
 }
 
 const std::string kJwt =

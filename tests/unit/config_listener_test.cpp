@@ -112,7 +112,8 @@ TEST_CASE("client certificates: users and forwarding have no effect unless clien
     CHECK(asked.warnings.empty());
     CHECK(asked.config->forwarding.client_certificate);
     REQUIRE(asked.config->user_methods.size() == 1);
-    const auto& method = std::get<identity::CertificateMethod>(asked.config->user_methods[0].how);
+    const auto& method =
+        dynamic_cast<const identity::CertificateMethod&>(*asked.config->user_methods[0].how);
     CHECK(method.subject == identity::CertificateMethod::Subject::uri);
     CHECK(method.prefix == "spiffe://example.org/");
 

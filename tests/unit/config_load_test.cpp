@@ -405,7 +405,8 @@ telemetry: {top: off}
     CHECK(config->client_ip.single_field == "cf-connecting-ip");
     CHECK(config->client_ip.prefixes.ipv4 == std::vector<int>{24});
     CHECK(config->client_ip.prefixes.ipv6 == std::vector<int>{48, 64});
-    CHECK(std::get<identity::HeaderMethod>(config->user_methods.at(0).how).field == "x-user");
+    CHECK(dynamic_cast<const identity::HeaderMethod&>(*config->user_methods.at(0).how).field ==
+          "x-user");
     CHECK(config->response.status == 503);
     auto only_x_ratelimit = http::LimitFieldsChoice::none();
     only_x_ratelimit.add(http::LimitFields::x_ratelimit);

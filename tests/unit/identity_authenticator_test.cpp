@@ -7,14 +7,15 @@
 #include <doctest/doctest.h>
 #include <openssl/evp.h>
 
-#include "identity/api_keys.hpp"
+#include "identity/api_key.hpp"
 #include "identity/authenticator.hpp"
-#include "identity/counted_claims.hpp"
-#include "identity/htpasswd.hpp"
+#include "identity/basic.hpp"
+#include "identity/identifier.hpp"
 #include "identity/key_source.hpp"
 #include "identity_tokens.hpp"
 
 namespace tidegate::identity::authenticator_test {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -81,7 +82,7 @@ struct Door {
         return found.result;
     }
     Result look_and_check(const http::Fields& of, Time now = kNow) {
-        if (look(of, false, now) == Result::unchecked) authenticator.check_token(found, now);
+        if (look(of, false, now) == Result::unchecked) authenticator.check(found, now);
         return found.result;
     }
 
@@ -109,9 +110,9 @@ TEST_CASE("authenticator: a token is checked once and then known, until it expir
         "Bearer " +
         signed_with(JwsAlgorithm::es256, R"({"sub":"alice","plan":"pro","exp":1700000060})");
     CHECK(door.look(bearer(line)) == Result::unchecked);
-    CHECK(door.authenticator.is_token(door.found));
+    CHECK(door.authenticator.passwords(door.found) == nullptr);
     CHECK(door.look(bearer(line)) == Result::unchecked);  // unknown before the check
-    door.authenticator.check_token(door.found, kNow);
+    door.authenticator.check(door.found, kNow);
     REQUIRE(door.found.result == Result::user);
     CHECK(door.found.user == "alice");
     CHECK(door.found.tier == "pro");
@@ -121,17 +122,18 @@ TEST_CASE("authenticator: a token is checked once and then known, until it expir
     CHECK(door.found.tier == "pro");
     CHECK(door.look(bearer(line), false, kNow + 59'999'999us) == Result::user);
     CHECK(door.look(bearer(line), false, kNow + 60s) == Result::unchecked);
-    door.authenticator.check_token(door.found, kNow + 60s);
+    door.authenticator.check(door.found, kNow + 60s);
     CHECK(door.found.result == Result::user);  // of the leeway
     CHECK(door.look(bearer(line), false, kNow + 61s) == Result::unchecked);
-    door.authenticator.check_token(door.found, kNow + 90s);
+    door.authenticator.check(door.found, kNow + 90s);
     CHECK(door.found.result == Result::refused);
     CHECK(door.found.fault == CredentialFault::expired);
 }
 
 TEST_CASE("authenticator: claims are kept with the token, under the namespace of its method") {
     auto methods = std::vector{tokens("idp")};
-    std::get<JwtMethod>(methods[0].how).claims = {"tenant", "org"};
+    const std::vector<std::string> claims{"tenant", "org"};
+    methods[0].how = methods[0].how->keeping(claims, {});
     const auto shared = std::make_shared<SharedCredentialCache>();
     Door door(methods, shared);
     Door other(methods, shared);
@@ -170,7 +172,7 @@ TEST_CASE("authenticator: a refused token that a known key signed is not checked
     };
     const std::string expired = line(R"({"sub":"alice","exp":1600000000})");
     CHECK(door.look(bearer(expired)) == Result::unchecked);
-    door.authenticator.check_token(door.found, kNow);
+    door.authenticator.check(door.found, kNow);
     REQUIRE(door.found.result == Result::refused);
     CHECK(door.look(bearer(expired), false, kNow + 59s) == Result::refused);
     CHECK(door.found.fault == CredentialFault::expired);
@@ -241,7 +243,7 @@ TEST_CASE("authenticator: a token whose key may be fetched yet is neither believ
     CHECK(door.authenticator.lacks_key(door.found));
     CHECK(door.found.result == Result::key_missing);
     CHECK(door.found.fetches.begun == 3);
-    CHECK(&door.authenticator.key_source(door.found) == source.get());
+    CHECK(door.authenticator.key_source(door.found) == source);
     Authenticator::refuse_missing_key(door.found);
     CHECK(door.found.result == Result::refused);
     CHECK(door.found.fault == CredentialFault::unknown_key);
@@ -295,7 +297,7 @@ TEST_CASE(
     Door door({passwords("staff")});
     const auto login = bearer("Basic Y2Fyb2w6c2VjcmV0");
     REQUIRE(door.look(login) == Result::unchecked);
-    CHECK_FALSE(door.authenticator.is_token(door.found));
+    CHECK(door.authenticator.passwords(door.found) != nullptr);
     door.authenticator.conclude_password(door.found, "carol", false, kNow);
     CHECK(door.found.result == Result::refused);
     CHECK(door.found.fault == CredentialFault::wrong_password);
@@ -381,7 +383,7 @@ TEST_CASE("authenticator: a credential that another request has had checked mean
     Authentication waiting = door.found;
     CHECK_FALSE(door.authenticator.recall(waiting, kNow));
     CHECK(waiting.result == Result::unchecked);
-    door.authenticator.check_token(door.found, kNow);
+    door.authenticator.check(door.found, kNow);
     CHECK(door.authenticator.recall(waiting, kNow));
     CHECK(waiting.result == Result::user);
     CHECK(waiting.user == "alice");
@@ -419,5 +421,62 @@ TEST_CASE("authenticator: without a namespace no user can pass for one of anothe
     CHECK(spaced.found.user == "a:key:bob");
 }
 
+std::string challenges(const std::vector<UserMethod>& methods, std::uint32_t guilty,
+                       CredentialFault fault = CredentialFault::signature) {
+    Authentication authentication;
+    authentication.result = Authentication::Result::refused;
+    authentication.method = guilty;
+    authentication.fault = fault;
+    std::string out;
+    append_challenges(methods, authentication, out);
+    return out;
+}
+
+const UserMethod kToken{"", JwtMethod{}};
+const UserMethod kBasic{"", BasicMethod{}};
+const UserMethod kHeader{"", HeaderMethod{"x-user-id", ""}};
+
+TEST_CASE("challenges: each configured method has a challenge") {
+    JwtMethod cookie_token;
+    cookie_token.cookie = "sid";
+    CHECK(challenges({kToken,
+                      {"", ApiKeyMethod{"x-api-key", nullptr}},
+                      kBasic,
+                      kHeader,
+                      {"", CookieMethod{"session"}},
+                      {"", cookie_token}},
+                     2) ==
+          "WWW-Authenticate: Bearer realm=\"tidegate\"\r\n"
+          "WWW-Authenticate: ApiKey realm=\"tidegate\", header=\"x-api-key\"\r\n"
+          "WWW-Authenticate: Basic realm=\"tidegate\", charset=\"UTF-8\"\r\n"
+          "WWW-Authenticate: Cookie realm=\"tidegate\", cookie=\"session\"\r\n"
+          "WWW-Authenticate: JWT realm=\"tidegate\", cookie=\"sid\"\r\n");
+}
+
+TEST_CASE("challenges: the challenge of a refused token has the reason") {
+    CHECK(challenges({kToken}, 0) ==
+          "WWW-Authenticate: Bearer realm=\"tidegate\", error=\"invalid_token\", "
+          "error_description=\"The credentials are not valid.\"\r\n");
+    CHECK(challenges({kToken}, 0, CredentialFault::expired).find("has expired") !=
+          std::string::npos);
+    CHECK(challenges({kToken, kBasic}, 1, CredentialFault::wrong_password).find("invalid_token") ==
+          std::string::npos);
+}
+
+TEST_CASE("challenges: without a right signature the reason is always the same") {
+    for (const CredentialFault fault :
+         {CredentialFault::malformed, CredentialFault::unsafe_user, CredentialFault::foreign_space,
+          CredentialFault::not_json, CredentialFault::critical_extension,
+          CredentialFault::algorithm, CredentialFault::unknown_key, CredentialFault::signature,
+          CredentialFault::unknown_secret, CredentialFault::wrong_password}) {
+        CHECK(public_reason(fault) == "The credentials are not valid.");
+    }
+}
+
+TEST_CASE("challenges: there is a challenge even if only trusted peers name users") {
+    CHECK(challenges({kHeader}, 0) == "WWW-Authenticate: Tidegate realm=\"tidegate\"\r\n");
+}
+
 }  // namespace
+
 }  // namespace tidegate::identity::authenticator_test

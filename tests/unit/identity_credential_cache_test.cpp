@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "identity/credential_cache.hpp"
+#include "identity/authenticator.hpp"
 
 namespace tidegate::identity::credential_cache_test {
 namespace {

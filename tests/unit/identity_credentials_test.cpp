@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "identity/basic.hpp"
 #include "identity/credentials.hpp"
 
 namespace tidegate::identity::credentials_test {

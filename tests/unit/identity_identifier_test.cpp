@@ -3,14 +3,17 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "base/utf8.hpp"
+#include "identity/digest.hpp"
 #include "identity/identifier.hpp"
 
 namespace tidegate::identity::identifier_test {
+
 namespace {
 
 std::string user(std::string_view name) {
@@ -200,5 +203,159 @@ TEST_CASE("identifier: no two different inputs give one identifier") {
     CHECK(seen.size() > 5'000);
 }
 
+using Texts = std::vector<std::string>;
+
+TEST_CASE("claims: each has its identifier at its position, an absent one has none") {
+    const std::string packed = pack_claims(Texts{"tenant", "https://example.com/org", "plan"},
+                                           Texts{"acme", "", "a b"}, "");
+    CHECK(claim_identifier(packed, 0) == "claim:tenant=acme");
+    CHECK(claim_identifier(packed, 1).empty());
+    CHECK(claim_identifier(packed, 2) == "claim:plan=a b");
+    CHECK(claim_identifier(packed, 3).empty());
+    CHECK(claim_identifier("", 0).empty());
+    CHECK(pack_claims(Texts{"a", "b"}, Texts{"", ""}, "idp").empty());
+    CHECK(pack_claims({}, {}, "").empty());
+}
+
+TEST_CASE("claims: a value of any length or letters makes an identifier that is safe and bounded") {
+    const Texts names(kCountedClaimsMax, std::string(kClaimNameBytesMax, 'n'));
+    const Texts values(kCountedClaimsMax, std::string(8'000, '{'));
+    const std::string packed = pack_claims(names, values, "space");
+    CHECK(packed.size() <= 1 + (1 + kIdentifierBytesMax) * kCountedClaimsMax);
+    const auto last = claim_identifier(packed, kCountedClaimsMax - 1);
+    CHECK(last.starts_with("claim:#"));
+    CHECK(last == claim_identifier(packed, 0));
+    const std::string odd = pack_claims(Texts{"t"}, Texts{std::string("a\n{}%\xc3\xa9\0b", 9)}, "");
+    CHECK(claim_identifier(odd, 0) == "claim:t=a%0A%7B%7D%25%C3%A9%00b");
+}
+
+TEST_CASE("claims: a namespace keeps the values of two issuers apart") {
+    const std::string packed = pack_claims(Texts{"tenant"}, Texts{"acme"}, "idp");
+    CHECK(claim_identifier(packed, 0) == "claim:tenant=idp:acme");
+}
+
+TEST_CASE("claims: a name in a key may be a URL; what separates keys is escaped") {
+    const auto read = [](std::string_view written) {
+        const auto name = parse_claim_name(written);
+        return name ? *name : "refused: " + name.error();
+    };
+    for (const std::string name :
+         {"tenant", "https://example.com/tenant", "urn:x:y", "a{b}", "#"}) {
+        CHECK(read(name) == name);
+        std::string written;
+        append_claim_name(name, written);
+        CHECK(written == name);
+    }
+    CHECK(read("a%2Bb%7Cc%25d") == "a+b|c%d");
+    std::string written;
+    append_claim_name("a+b|c%d", written);
+    CHECK(written == "a%2Bb%7Cc%25d");
+    CHECK(read("a%20b").starts_with("refused: in the name of a claim, write `%25` for `%`"));
+    for (const std::string name : {"", "a b", "a=b", "\xc3\xa9", "a\n"}) {
+        CAPTURE(name);
+        CHECK(read(name).find("cannot be the name of a claim in a key") != std::string::npos);
+    }
+    CHECK(read(std::string(kClaimNameBytesMax, 'a')).size() == kClaimNameBytesMax);
+    CHECK(read(std::string(kClaimNameBytesMax + 1, 'a')) ==
+          "refused: the name of a claim has at most 256 bytes");
+}
+
+TEST_CASE("names: a user is 1 to 256 bytes of UTF-8 without controls") {
+    CHECK(is_safe_user("a"));
+    CHECK(is_safe_user("alice@example.com"));
+    CHECK(is_safe_user("https://idp.example/users/7 {x}%"));
+    CHECK(is_safe_user("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"));
+    CHECK(is_safe_user(std::string(256, 'a')));
+
+    CHECK(!is_safe_user(""));
+    CHECK(!is_safe_user(std::string(257, 'a')));
+    for (const std::string_view text : {"a\nb", "\ra", "a\t", "\x1b[2J", "\x7f", "\xc2\x85", "\xff",
+                                        "\xc0\xaf", "\xed\xa0\x80", "a\xc3", "\xc2\x80"}) {
+        CAPTURE(text);
+        CHECK(!is_safe_user(text));
+    }
+    CHECK(!is_safe_user(std::string_view("a\0b", 3)));
+}
+
+TEST_CASE("names: a user has no blank at either end, where a field's value or a reader loses it") {
+    CHECK(is_safe_user("al ice"));
+    CHECK(is_safe_user("\u5c71\u7530\u3000\u592a\u90ce"));
+    for (const std::string_view text : {" alice", "alice ", " ", "alice\u00a0", "\u3000alice",
+                                        "alice\u2003", "\u2800", "alice\u202f", "\u1680alice"}) {
+        CAPTURE(text);
+        CHECK(!is_safe_user(text));
+    }
+}
+
+TEST_CASE("names: a user has no character that a reader does not see, or that turns the text") {
+    for (const std::string_view hidden :
+         {"\u200b",     "\u200c",     "\u200d",    "\u200e",     "\u200f",     "\u202a",
+          "\u202b",     "\u202c",     "\u202d",    "\u202e",     "\u2028",     "\u2029",
+          "\u2066",     "\u2067",     "\u2068",    "\u2069",     "\ufeff",     "\u00ad",
+          "\u034f",     "\u061c",     "\u115f",    "\u1160",     "\u17b4",     "\u180b",
+          "\u180e",     "\u2060",     "\u2064",    "\u206f",     "\u3164",     "\ufe00",
+          "\ufe0f",     "\uffa0",     "\ufff9",    "\U0001bca0", "\U0001d173", "\U000e0001",
+          "\U000e0061", "\U000e007f", "\U000e0100"}) {
+        CAPTURE(hidden);
+        CHECK(!is_safe_user("ali" + std::string(hidden) + "ce"));
+        CHECK(!is_safe_user(std::string(hidden) + "alice"));
+        CHECK(!is_safe_user("alice" + std::string(hidden)));
+    }
+    // Their neighbours are seen.
+    for (const std::string_view shown :
+         {"\u00ac", "\u00ae", "\u0350", "\u061b", "\u2010", "\u2027", "\u2030", "\u2070", "\ufe10",
+          "\ufefc", "\ufffc", "\U0001f600", "e\u0301", "\u00e9", "\u05d0\u05d1", "\u0627\u0628"}) {
+        CAPTURE(shown);
+        CHECK(is_safe_user("ali" + std::string(shown)));
+    }
+}
+
+TEST_CASE("names: a tier is named as tiers are in the configuration") {
+    CHECK(is_tier_name("pro"));
+    CHECK(is_tier_name("Pro-2_b.c"));
+    CHECK(is_tier_name(std::string(64, 'a')));
+    CHECK(!is_tier_name(""));
+    CHECK(!is_tier_name(std::string(65, 'a')));
+    for (const std::string_view text : {"a b", "a/b", "a:b", "\xc3\xa9", "a\n", "a,b", "{a}"}) {
+        CAPTURE(text);
+        CHECK(!is_tier_name(text));
+    }
+}
+
+TEST_CASE("keyed_digest: the same text has the same name, however it is cut, on every thread") {
+    const KeyedDigest digest;
+    const auto name = digest.of({"abcdef"});
+    CHECK(digest.of({"abcdef"}) == name);
+    CHECK(digest.of({"abc", "", "def"}) == name);
+    KeyedDigest::Value elsewhere{};
+    std::thread([&] { elsewhere = digest.of({"abcdef"}); }).join();
+    CHECK(elsewhere == name);
+}
+
+TEST_CASE("keyed_digest: other texts have other names") {
+    const KeyedDigest digest;
+    const std::string text(8'192, 'a');
+    for (std::size_t at = 0; at < text.size(); at += 97) {
+        std::string other = text;
+        other[at] = 'b';
+        CHECK(digest.of({other}) != digest.of({text}));
+    }
+    CHECK(digest.of({"a"}) != digest.of({std::string_view("a\0", 2)}));
+    CHECK(digest.of({""}) != digest.of({std::string_view("\0", 1)}));
+}
+
+TEST_CASE("keyed_digest: each has a key of its own") {
+    CHECK(KeyedDigest().of({"abc"}) != KeyedDigest().of({"abc"}));
+}
+
+TEST_CASE("keyed_digest: two of one thread do not disturb each other") {
+    const KeyedDigest one;
+    const KeyedDigest two;
+    const auto first = one.of({"abc"});
+    two.of({"def"});
+    CHECK(one.of({"abc"}) == first);
+}
+
 }  // namespace
+
 }  // namespace tidegate::identity::identifier_test

@@ -1,4 +1,4 @@
-#include "identity/htpasswd.hpp"
+#include "identity/basic.hpp"
 
 #include <crypt.h>
 
@@ -13,7 +13,9 @@
 #include "base/secrets.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "identity/authenticator.hpp"
 #include "identity/identifier.hpp"
+#include "identity/user_methods.hpp"
 
 namespace tidegate::identity {
 namespace {
@@ -34,7 +36,7 @@ bool is_crypt_text(std::string_view text) {
 }
 
 // The facts about a hash, as far as it can be used.
-struct Kind {
+struct HashKind {
     double effort = 0;  // what it takes to compute; to compare by
     std::string fault;  // not empty: it cannot be taken
 };
@@ -44,7 +46,7 @@ bool is_bcrypt(std::string_view hash) {
 }
 
 // `$2y$10$`, 22 characters of salt and 31 of digest.
-Kind bcrypt_kind(std::string_view hash) {
+HashKind bcrypt_kind(std::string_view hash) {
     const bool shaped = hash.size() == 60 && is_digit(hash[4]) && is_digit(hash[5]) &&
                         hash[6] == '$' && is_crypt_text(hash.substr(7));
     if (!shaped) return {0, "is not a complete bcrypt hash"};
@@ -58,7 +60,7 @@ Kind bcrypt_kind(std::string_view hash) {
 }
 
 // `$6$`, perhaps `rounds=N$`, up to 16 characters of salt, `$`, the digest.
-Kind sha_kind(std::string_view hash) {
+HashKind sha_kind(std::string_view hash) {
     const std::size_t digest_chars = hash[1] == '5' ? 43 : 86;
     std::string_view rest = hash.substr(3);
     std::int64_t rounds = kShaRoundsDefault;
@@ -101,13 +103,13 @@ std::string refusal(std::string_view hash) {
     return std::string(what) + ": " + std::string(kAdvice);
 }
 
-Kind kind_of(const std::string& hash) {
+HashKind kind_of(const std::string& hash) {
     if (is_bcrypt(hash)) return bcrypt_kind(hash);
     if (hash.starts_with("$5$") || hash.starts_with("$6$")) return sha_kind(hash);
     return {0, refusal(hash)};
 }
 
-// As Apache reads a line: without white space around it.
+// Apache reads a line without the white space around it.
 std::string_view trimmed_line(std::string_view line) {
     constexpr std::string_view kWhiteSpace = " \t\r\f\v";
     const auto first = line.find_first_not_of(kWhiteSpace);
@@ -119,7 +121,7 @@ std::string_view trimmed_line(std::string_view line) {
 bool matches(std::string_view password, const std::string& hash) {
     const std::size_t bytes_max =
         is_bcrypt(hash) ? Htpasswd::kBcryptPasswordBytesMax : kCryptPasswordBytesMax;
-    // To libcrypt a password ends at a zero byte.
+    // libcrypt ends a password at a zero byte.
     const bool possible =
         password.size() <= bytes_max && password.find('\0') == std::string_view::npos;
     std::array<char, kCryptPasswordBytesMax + 1> text{};
@@ -154,7 +156,7 @@ Result<Htpasswd, HtpasswdFault> Htpasswd::parse(std::string_view text) {
         if (!is_safe_user(user)) return fault(std::string(kSafeUserRule));
         const std::string_view after = line.substr(colon + 1);
         std::string hash(after.substr(0, after.find(':')));
-        const Kind kind = kind_of(hash);
+        const HashKind kind = kind_of(hash);
         if (!kind.fault.empty()) return fault("the hash " + kind.fault);
         if (kind.effort > longest) {
             longest = kind.effort;
@@ -172,6 +174,86 @@ bool Htpasswd::verify(std::string_view user, std::string_view password) const {
     const bool is_known = known != hashes_.end();
     // Another user's hash in place of one that is not there: the answer is no all the same.
     return matches(password, is_known ? known->second : longest_) && is_known;
+}
+
+namespace {
+
+// The six bits of a digit of base64; -1: it is none.
+int bits_of(char c) {
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
+    if (c == '+') return 62;
+    return c == '/' ? 63 : -1;
+}
+
+// RFC 4648 section 4, padded, with the bits left over zero. The number of bytes written; nothing
+// when it is not so. Requires room for three bytes for four digits.
+std::optional<std::size_t> decode_base64(std::string_view text, char* out) {
+    if (text.size() % 4 != 0) return std::nullopt;
+    const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
+    text.remove_suffix(padding);
+    std::uint32_t held = 0;
+    int held_bits = 0;
+    std::size_t written = 0;
+    for (const char c : text) {
+        const int bits = bits_of(c);
+        if (bits < 0) return std::nullopt;
+        held = held << 6 | static_cast<std::uint32_t>(bits);
+        held_bits += 6;
+        if (held_bits < 8) continue;
+        held_bits -= 8;
+        out[written++] = static_cast<char>(held >> held_bits & 0xff);
+        held &= (1U << held_bits) - 1;
+    }
+    if (held != 0) return std::nullopt;
+    return written;
+}
+
+bool has_control(std::string_view text) {
+    return std::any_of(text.begin(), text.end(),
+                       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+}
+
+}  // namespace
+
+BasicLogin::~BasicLogin() {
+    OPENSSL_cleanse(bytes_.data(), bytes_.size());
+}
+
+CredentialFault BasicLogin::read(std::string_view base64) {
+    user_bytes_ = password_bytes_ = 0;
+    if (base64.size() > bytes_.size() / 3 * 4) return CredentialFault::malformed;
+    const auto size = decode_base64(base64, bytes_.data());
+    if (!size) return CredentialFault::malformed;
+    const std::string_view both(bytes_.data(), *size);
+    const auto colon = both.find(':');
+    if (colon == both.npos) return CredentialFault::malformed;
+    const std::string_view password = both.substr(colon + 1);
+    // RFC 7617 section 2: no control characters in either.
+    if (password.size() > kPasswordBytesMax || has_control(password))
+        return CredentialFault::malformed;
+    if (!is_safe_user(both.substr(0, colon))) return CredentialFault::unsafe_user;
+    user_bytes_ = colon;
+    password_bytes_ = password.size();
+    return CredentialFault::none;
+}
+
+CredentialPlace BasicMethod::place() const {
+    return {CredentialPlace::In::basic};
+}
+
+std::string BasicMethod::to_string() const {
+    return "basic in authorization";
+}
+
+void BasicMethod::look(const Presented& request, Authentication& found) const {
+    const Credential login = find_basic(request.fields);
+    if (found.take(login)) found.present(login.text);
+}
+
+void BasicMethod::append_challenge(std::string_view, std::string& out) const {
+    identity::append_challenge("Basic", "charset", "UTF-8", out);
 }
 
 }  // namespace tidegate::identity

@@ -8,9 +8,10 @@
 
 #include <doctest/doctest.h>
 
-#include "identity/htpasswd.hpp"
+#include "identity/basic.hpp"
 
-namespace tidegate::identity::htpasswd_test {
+namespace tidegate::identity::basic_test {
+
 namespace {
 
 // The hash of the system's library, with a salt of its own.
@@ -217,4 +218,5 @@ TEST_CASE("htpasswd: a malformed line, a malformed name and a user twice are ref
 }
 
 }  // namespace
-}  // namespace tidegate::identity::htpasswd_test
+
+}  // namespace tidegate::identity::basic_test

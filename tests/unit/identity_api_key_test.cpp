@@ -5,9 +5,10 @@
 #include <doctest/doctest.h>
 #include <openssl/evp.h>
 
-#include "identity/api_keys.hpp"
+#include "identity/api_key.hpp"
 
-namespace tidegate::identity::api_keys_test {
+namespace tidegate::identity::api_key_test {
+
 namespace {
 
 constexpr std::string_view kAbc =
@@ -119,4 +120,5 @@ TEST_CASE("api_keys: no more than the bound are taken") {
 }
 
 }  // namespace
-}  // namespace tidegate::identity::api_keys_test
+
+}  // namespace tidegate::identity::api_key_test

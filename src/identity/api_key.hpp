@@ -1,4 +1,4 @@
-// API keys, known by their SHA-256 alone, and whose they are.
+// `api_key`: the table of API keys. It holds their SHA-256 and their owners, and no key.
 //
 // Filled once, then immutable: find() from any thread.
 #pragma once
@@ -30,9 +30,9 @@ class ApiKeys {
     // name that is_safe_user() or is_tier_name() refuses, more than kKeysMax keys.
     std::string_view add(std::string_view digest, std::string_view user, std::string_view tier);
 
-    // Whose key that is. How long it takes depends on the length of `key` and on nothing else that
-    // could be used: where a digest is kept is decided by a secret, and digests are compared in
-    // constant time.
+    // Returns the owner of the key, or nothing. How long it takes depends on the length of `key`
+    // and on nothing else that could be used: where a digest is kept is decided by a secret, and
+    // digests are compared in constant time.
     std::optional<Owner> find(std::string_view key) const;
 
     std::size_t size() const { return entries_.size(); }

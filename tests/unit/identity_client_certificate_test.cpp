@@ -8,7 +8,8 @@
 #include "identity/authenticator.hpp"
 #include "identity/credentials.hpp"
 
-namespace tidegate::identity::certificate_user_test {
+namespace tidegate::identity::client_certificate_test {
+
 namespace {
 
 using Subject = CertificateMethod::Subject;
@@ -150,4 +151,4 @@ TEST_CASE("authenticator: of a certificate and a token, the method that is first
     CHECK(user({by_field, by_certificate}) == "f:bob");
 }
 
-}  // namespace tidegate::identity::certificate_user_test
+}  // namespace tidegate::identity::client_certificate_test

@@ -1,12 +1,15 @@
-#include "identity/api_keys.hpp"
+#include "identity/api_key.hpp"
 
 #include <cstring>
 
 #include <openssl/crypto.h>
 
 #include "base/text.hpp"
+#include "identity/authenticator.hpp"
+#include "identity/credentials.hpp"
 #include "identity/digest.hpp"
 #include "identity/identifier.hpp"
+#include "identity/user_methods.hpp"
 
 namespace tidegate::identity {
 namespace {
@@ -89,6 +92,38 @@ void ApiKeys::place(Slot slot) {
     std::size_t at = slot.tag & mask;
     while (slots_[at].position != 0) at = (at + 1) & mask;
     slots_[at] = slot;
+}
+
+CredentialPlace ApiKeyMethod::place() const {
+    return CredentialPlace::of_secret(field);
+}
+
+std::string ApiKeyMethod::to_string() const {
+    return "api_key in " + field;
+}
+
+void ApiKeyMethod::look(const Presented& request, Authentication& found) const {
+    const Credential key = find_secret(request.fields, field);
+    if (!found.take(key)) return;
+    const auto owner = keys->find(key.text);
+    if (owner) {
+        found.name(owner->user, owner->tier);
+    } else {
+        found.refuse(CredentialFault::unknown_secret);
+    }
+}
+
+void ApiKeyMethod::append_challenge(std::string_view detail, std::string& out) const {
+    if (place().in == CredentialPlace::In::bearer) {
+        append_bearer_challenge(detail, out);
+    } else {
+        identity::append_challenge("ApiKey", "header", field, out);
+    }
+}
+
+bool ApiKeyMethod::is_same_authority(const IdentityMethod& other) const {
+    const auto* const method = dynamic_cast<const ApiKeyMethod*>(&other);
+    return method != nullptr && method->keys == keys;
 }
 
 }  // namespace tidegate::identity
