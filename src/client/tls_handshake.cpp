@@ -12,6 +12,7 @@
 
 #include "base/text.hpp"
 #include "http/proxy_header.hpp"
+#include "net/tls_fault.hpp"
 
 namespace tidegate::client {
 
@@ -95,17 +96,9 @@ std::string certificate_words(const SSL* tls, unsigned long error) {
 }
 
 std::string alert_words(unsigned long error) {
-    switch (ERR_GET_REASON(error)) {
-        case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
-        case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
-        case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
-        case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
-        case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
-        case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
-            return "does not accept our certificate: " + reason_text(error);
-        default:
-            return "ended the handshake: " + reason_text(error);
-    }
+    return (rejects_certificate(error) ? "does not accept our certificate: "
+                                       : "ended the handshake: ") +
+           reason_text(error);
 }
 
 std::string handshake_words(Failure failure, const SSL* tls, unsigned long error) {

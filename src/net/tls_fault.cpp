@@ -53,16 +53,11 @@ std::string oldest_version(const SSL* tls) {
 // What an error of TLS means, for readers who do not know its alerts by heart (RFC 8446 section
 // 6.2).
 std::string words_for(const SSL* tls, const error_code& ec) {
-    switch (ERR_GET_REASON(static_cast<unsigned long>(ec.value()))) {
+    const auto error = static_cast<unsigned long>(ec.value());
+    if (rejects_certificate(error)) return "it does not accept our certificate: " + ec.message();
+    switch (ERR_GET_REASON(error)) {
         case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
             return "it wants a client certificate: " + ec.message();
-        case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
-        case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
-        case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
-        case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
-        case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
-        case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
-            return "it does not accept our certificate: " + ec.message();
         case SSL_R_WRONG_VERSION_NUMBER:
         case SSL_R_PACKET_LENGTH_TOO_LONG:
             return "it does not speak TLS there: " + ec.message();
@@ -75,6 +70,20 @@ std::string words_for(const SSL* tls, const error_code& ec) {
 }
 
 }  // namespace
+
+bool rejects_certificate(unsigned long error) {
+    switch (ERR_GET_REASON(error)) {
+        case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+        case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+        case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+        case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+        case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+        case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+            return true;
+        default:
+            return false;
+    }
+}
 
 TlsFault tls_fault(SSL* tls, const error_code& ec, bool heard) {
     const long verdict =

@@ -27,4 +27,7 @@ TlsFault tls_fault(SSL* tls, const error_code& ec, bool heard);
 // The same for a connection of a channel that failed or was cut off.
 TlsFault tls_fault(const TlsChannel& channel, bool heard);
 
+// Whether `error`, of OpenSSL, is the other side's alert that it does not accept our certificate.
+bool rejects_certificate(unsigned long error);
+
 }  // namespace tidegate

@@ -2,12 +2,17 @@
 // and runs what is ready; nothing waits.
 #pragma once
 
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -113,6 +118,28 @@ struct ConnectionWorld {
     std::exception_ptr request_failure;  // that ended a request's, of a connection that goes on
     bool has_ended = false;              // the connection's coroutine
     bool was_evictable = true;           // the connection, when the last request began
+};
+
+// The same over a pair of sockets: `near` is for the connection, `far` the client's.
+struct SocketWorld : ConnectionWorld {
+    explicit SocketWorld(const std::string& yaml = "") : ConnectionWorld(yaml) {
+        std::array<int, 2> ends{};
+        REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) ==
+                0);
+        near = ends[0];
+        far = ends[1];
+    }
+    ~SocketWorld() override { ::close(far); }
+
+    void send(std::string_view bytes) {
+        REQUIRE(::send(far, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+                static_cast<ssize_t>(bytes.size()));
+        settle();
+    }
+
+    int near = -1;
+    int far = -1;
+    bool is_closed = false;  // the client has seen the end
 };
 
 }  // namespace tidegate::test

@@ -28,27 +28,15 @@ namespace {
 constexpr http::TrailerBounds kTrailers{16'384, 100};
 
 // One connection and the client's end of it.
-struct World : test::ConnectionWorld {
+struct World : test::SocketWorld {
     explicit World(bool has_proxy_header = false)
         : World(client::Arrival{.local_port = 80, .has_proxy_header = has_proxy_header}) {}
     explicit World(const client::Arrival& arrival) {
-        std::array<int, 2> ends{};
-        REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) ==
-                0);
-        far = ends[1];
         serve_connection(Http1Connection::run(std::make_unique<Http1Connection>(
-            context, ConnectionPtr(new Connection(readiness, ends[0])), arrival)));
+            context, ConnectionPtr(new Connection(readiness, near)), arrival)));
     }
-    ~World() override {
-        cut_off();
-        ::close(far);
-    }
+    ~World() override { cut_off(); }
 
-    void send(std::string_view bytes) {
-        REQUIRE(::send(far, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
-                static_cast<ssize_t>(bytes.size()));
-        settle();
-    }
     // What the client has got since.
     std::string got() {
         std::array<char, 65'536> block;
@@ -58,9 +46,7 @@ struct World : test::ConnectionWorld {
         return {block.data(), bytes > 0 ? static_cast<std::size_t>(bytes) : 0};
     }
 
-    bool is_closed = false;
     bool is_reset = false;
-    int far = -1;
 };
 
 const std::string kOk = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";

@@ -35,17 +35,13 @@ namespace {
 constexpr http::TrailerBounds kBounds{16'384, 100};
 
 // One connection and the client's end of it.
-struct Client : test::ConnectionWorld {
+struct Client : test::SocketWorld {
     explicit Client(const std::string& yaml = "")
         : Client(client::Arrival{.local_port = 80}, yaml) {}
     Client(const client::Arrival& arrival, const std::string& yaml, bool begins_as_http1 = false)
-        : ConnectionWorld(yaml) {
+        : SocketWorld(yaml) {
         http2.use(*config);
-        std::array<int, 2> ends{};
-        REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) ==
-                0);
-        far = ends[1];
-        ConnectionPtr connection(new Connection(readiness, ends[0]));
+        ConnectionPtr connection(new Connection(readiness, near));
         Task<> run = begins_as_http1
                          ? client::Http1Connection::run(std::make_unique<client::Http1Connection>(
                                context, std::move(connection), arrival))
@@ -53,16 +49,8 @@ struct Client : test::ConnectionWorld {
                                context, std::move(connection), arrival));
         serve_connection(std::move(run));
     }
-    ~Client() override {
-        cut_off();
-        ::close(far);
-    }
+    ~Client() override { cut_off(); }
 
-    void send(std::string_view bytes) {
-        REQUIRE(::send(far, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
-                static_cast<ssize_t>(bytes.size()));
-        settle();
-    }
     void greet() {
         send(h2_world::preface());
         got();
@@ -121,8 +109,6 @@ struct Client : test::ConnectionWorld {
     }
 
     h2_world::Reader reader;
-    bool is_closed = false;
-    int far = -1;
 };
 
 h2_world::FieldList connect() {

@@ -100,6 +100,22 @@ struct Waiter {
     bool is_seated = false;
 };
 
+using Leases = std::vector<std::unique_ptr<Stream>>;
+
+// Connects until one waits: the kernel leaves a connection unanswered that the queue of the
+// listener has no place for. The last of the streams is that of the connection which waits.
+Leases connect_until_unanswered(Pooled& pooled, Server& server) {
+    pooled.listeners[0].listen(0);
+    Leases leases;
+    do {
+        leases.push_back(std::make_unique<Stream>(pooled.world.buffers));
+        REQUIRE(leases.size() < 10);
+        pooled.seat = pooled.pool->take_seat(pooled.request);
+        REQUIRE(pooled.seat);
+    } while (pooled.begin_connect(server, *leases.back()) == ConnectFault::none);
+    return leases;
+}
+
 }  // namespace
 
 TEST_CASE("pool: connections in use count against max_connections") {
@@ -157,15 +173,7 @@ TEST_CASE("pool: an idle connection to one server makes room for one to another"
 TEST_CASE("pool: a server that does not take the connection in time leaves the seat") {
     Pooled pooled({1});
     Server& server = pooled.next();
-    // The kernel leaves a connection unanswered that the queue of the listener has no place for.
-    pooled.listeners[0].listen(0);
-    std::vector<std::unique_ptr<Stream>> leases;
-    do {
-        leases.push_back(std::make_unique<Stream>(pooled.world.buffers));
-        REQUIRE(leases.size() < 10);
-        pooled.seat = pooled.pool->take_seat(pooled.request);
-        REQUIRE(pooled.seat);
-    } while (pooled.begin_connect(server, *leases.back()) == ConnectFault::none);
+    const Leases leases = connect_until_unanswered(pooled, server);
     CHECK(pooled.seats_taken() == leases.size());
     REQUIRE_FALSE(pooled.outcome);
     pooled.world.wheel.advance(SteadyTime{} + 10s);
@@ -337,14 +345,7 @@ TEST_CASE("pool: an address that has its places of the queue makes room in other
 TEST_CASE("pool: connecting ends when the client leaves, and is no failure of the server") {
     Pooled pooled({1});
     Server& server = pooled.next();
-    pooled.listeners[0].listen(0);
-    std::vector<std::unique_ptr<Stream>> leases;
-    do {
-        leases.push_back(std::make_unique<Stream>(pooled.world.buffers));
-        REQUIRE(leases.size() < 10);
-        pooled.seat = pooled.pool->take_seat(pooled.request);
-        REQUIRE(pooled.seat);
-    } while (pooled.begin_connect(server, *leases.back()) == ConnectFault::none);
+    const Leases leases = connect_until_unanswered(pooled, server);
     REQUIRE_FALSE(pooled.outcome);
     pooled.client_left = true;
     pooled.sleeper.wakeup().wake_later();
