@@ -19,7 +19,6 @@
 
 #include "redis_server.hpp"
 #include "store/charge_script.hpp"
-#include "store/charge_script.hpp"
 #include "store/scripts.hpp"
 
 namespace tidegate {

@@ -166,9 +166,9 @@ TEST_CASE("stated: other names pass beside the one that is counted") {
 
 TEST_CASE("method: a field that overrides method or target is known in every spelling") {
     for (const std::string name :
-         {"X-HTTP-Method-Override", "x-http-method-override", "X-HTTP-Method",
-          "X-Method-Override", "X_HTTP_METHOD_OVERRIDE", "x-http_method-override",
-          "X.HTTP.Method", "x_method_override"}) {
+         {"X-HTTP-Method-Override", "x-http-method-override", "X-HTTP-Method", "X-Method-Override",
+          "X_HTTP_METHOD_OVERRIDE", "x-http_method-override", "X.HTTP.Method",
+          "x_method_override"}) {
         CAPTURE(name);
         CHECK(override_of(name) == RequestOverride::method);
     }

@@ -25,9 +25,9 @@
 namespace tidegate::store::batch_queue_test {
 
 using namespace std::chrono_literals;
+using limit::OnStoreFailure;
 using test::mixed_reply;
 using test::script_reply;
-using limit::OnStoreFailure;
 using test::Words;
 
 namespace {

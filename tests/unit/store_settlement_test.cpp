@@ -21,15 +21,15 @@
 namespace tidegate::store::settlement_test {
 
 using namespace std::chrono_literals;
-using test::FakeRedis;
-using test::run_until;
-using test::Words;
 using limit::ChargeItem;
 using limit::Micros;
 using limit::Refund;
 using test::doubles;
+using test::FakeRedis;
 using test::policy;
+using test::run_until;
 using test::window;
+using test::Words;
 using test::words_of;
 
 namespace {
