@@ -22,15 +22,18 @@ for i, value in ipairs(redis.call('MGET', unpack(KEYS, 1, states))) do
     for _ = 1, limits do
         local id, kind, first, second, third, taken_at
         id, kind, first, second, third, taken_at, at = struct.unpack('<I4c1dddd', ARGV[1], at)
-        local ours = state and state.generation == generation and state or {}
-        local verbs = algorithm(kind)
-        if verbs.give_back_to_set then
+        local ours = state and state.generation == generation
+        -- A limit of kind s has a set among the keys, whether the state is the one of then or not.
+        local verbs = (ours or kind == 's') and algorithm(kind)
+        if verbs and verbs.give_back_to_set then
             set = set + 1
-            if ours == state then verbs.give_back_to_set(KEYS[set], first, second) end
+            if ours then verbs.give_back_to_set(KEYS[set], first, second) end
         end
-        for _, record in ipairs(verbs.give_back and ours or {}) do
-            if record.id == id then
-                changed = verbs.give_back(record, first, second, third, taken_at) or changed
+        if ours and verbs.give_back then
+            for _, record in ipairs(state) do
+                if record.id == id then
+                    changed = verbs.give_back(record, first, second, third, taken_at) or changed
+                end
             end
         end
     end

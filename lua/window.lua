@@ -339,4 +339,5 @@ algorithms.w = function()
     return {begin = begin, open = open, report = report, next_portion = next_portion}
 --for charge give_back report inspect
 end
-algorithms.l = algorithms.w
+-- The letter makes no difference here, so both share their functions.
+algorithms.l = function() return algorithm('w') end

@@ -85,12 +85,8 @@ namespace {
 // thousand clients that do not read take gigabytes, which all connections of the machine share.
 constexpr int kUnsentBytesMax = 262'144;
 
-std::string message_of(int error) {
-    return error_code(error, boost::system::system_category()).message();
-}
-
 std::string fault(const config::Address& address, int error) {
-    std::string text = "cannot listen on " + address.to_string() + ": " + message_of(error);
+    std::string text = "cannot listen on " + address.to_string() + ": " + errno_text(error);
     constexpr int kFirstUnprivilegedPort = 1024;
     if (error == EADDRINUSE) text += "; another program is using it";
     if (error == EADDRNOTAVAIL) text += "; this machine has no such address";
@@ -162,7 +158,7 @@ Result<ListenerGroup, std::string> open_unix(const config::Listen& settings, std
     if (first < 0) return fault(settings.address, -first);
     // Before it listens no program can connect, whatever the permissions are meanwhile.
     std::string wrong = set_socket_file(path, settings.socket_file);
-    if (wrong.empty() && ::listen(first, kBacklog) != 0) wrong = message_of(errno);
+    if (wrong.empty() && ::listen(first, kBacklog) != 0) wrong = errno_text(errno);
     if (!wrong.empty()) {
         ::close(first);
         ::unlink(path.c_str());

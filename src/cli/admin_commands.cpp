@@ -64,10 +64,11 @@ int print_answer_of_older(const AskArguments& arguments, const FoundAdmin& place
     if (!json || find_member(*json, arguments.question->member) == nullptr) {
         return complain(exit_code::kNoAnswer, stranger_text(place, reply));
     }
+    const bool looks = arguments.question->access == AdminQuestion::Access::look;
     complain(exit_code::kDone,
-             fmt::format("the proxy on {} is older than this command: it answers with JSON only, "
-                         "and the exit code does not say what it has found",
-                         place.address.to_string()));
+             fmt::format("the proxy on {} is older than this command: it answers with JSON only{}",
+                         place.address.to_string(),
+                         looks ? ", and the exit code does not say what it has found" : ""));
     fmt::print("{}", reply.body);
     return reply.status == kOk ? exit_code::kDone : exit_code::kRefused;
 }

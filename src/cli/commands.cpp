@@ -1,5 +1,6 @@
 #include "cli/commands.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -322,7 +323,10 @@ int run_command_line(int argc, const char* const* argv) {
         return wrong_use(usage_error(app, error));
     }
     for (const Command& command : commands) {
-        if (command.app->parsed()) return command.run();
+        if (!command.app->parsed()) continue;
+        const int code = command.run();
+        if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+        return complain(std::max(code, exit_code::kRefused), "cannot write to standard output");
     }
     fmt::print(stderr, "{}", app.help());
     return exit_code::kWrongUse;

@@ -312,6 +312,7 @@ Listen lasting(Listen listen) {
 }
 
 std::string why_listeners_need_restart(const ConfigChange& change) {
+    if (!why_tls_needs_restart(change).empty()) return {};  // that is said already
     const auto& running = change.running.listen;
     const auto& next = change.next.listen;
     const bool is_same = std::is_permutation(

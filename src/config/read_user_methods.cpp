@@ -509,8 +509,8 @@ void tell_methods_what_counts(Config& config) {
 void list_credential_fields(Config& config) {
     std::vector<std::string>& fields = config.credential_fields;
     for (const identity::UserMethod& method : config.user_methods) {
-        const std::string_view field = method.how->place().field();
-        if (!field.empty()) fields.emplace_back(field);
+        std::string field = method.how->place().field();
+        if (!field.empty()) fields.push_back(std::move(field));
     }
     for (const auto& policy : config.policies) {
         for (const limit::Key& key : policy->key) {

@@ -5,9 +5,9 @@
 //
 // How a connection uses one. A turn is one read, receive(), all streams, gather(), one write:
 //
-//     read = connection.read_some(buffer)             // of a client: while nothing waits to be
-//     written session.receive(read, now, events)              // bytes of bodies are views into
-//     `read` for each event: copy its bytes, wake its stream's coroutine; for a request, begin one
+//     read = connection.read_some(buffer)     // of a client: while nothing waits to be written
+//     session.receive(read, now, events)      // bytes of bodies are views into `read`
+//     for each event: copy its bytes, wake its stream's coroutine; for a request, begin one
 //     (all coroutines run: send or begin a head, offer(), consume(), reset, release())
 //     do: bytes = session.gather(scratch, now, events)
 //         write them; for each event (`drained`, `reset`): wake its coroutine

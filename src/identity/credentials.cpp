@@ -249,7 +249,7 @@ CredentialPlace CredentialPlace::of_secret(const std::string& field) {
     return {In::field, field};
 }
 
-std::string_view CredentialPlace::field() const {
+std::string CredentialPlace::field() const {
     switch (in) {
         case In::bearer:
         case In::basic:

@@ -38,7 +38,7 @@ struct CredentialPlace {
     static CredentialPlace of_secret(const std::string& field);
 
     // The field that holds the credential, in lower case; empty: it is in none of its own.
-    std::string_view field() const;
+    std::string field() const;
     // Whether both are the same to some reader of fields: `x_user` is `x-user`.
     bool operator==(const CredentialPlace& other) const;
     std::string to_string() const;  // "the field `x-user`"

@@ -233,6 +233,13 @@ TEST_CASE("config: cookies differ by case, header fields do not") {
         1);
 }
 
+TEST_CASE("config: a field of a credential is known as one, however long its name is") {
+    const std::string field = "x-customer-api-key-of-ours";
+    const auto config =
+        loaded(user_of("{api_key: {header: " + field + ", keys: k.keys}}, " + kJwt));
+    CHECK(config->credential_fields == std::vector<std::string>{"authorization", field});
+}
+
 TEST_CASE("config: failed credentials are limited by a policy of their own") {
     const auto config = loaded(identity_of("failed_credentials: 20/min"));
     REQUIRE(config->failed_credentials != nullptr);

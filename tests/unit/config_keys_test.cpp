@@ -255,6 +255,12 @@ TEST_CASE("needs_restart: turning `tls` on or off needs one") {
     CHECK(only(needs_restart({secure({}), plain})) == said);
 }
 
+TEST_CASE("needs_restart: what else changes of listeners is not said beside their `tls`") {
+    const Config other = read("listen: [127.0.0.1:3, 127.0.0.1:1]\n");
+    CHECK(only(needs_restart({secure({}), other})).find("`tls` of `127.0.0.1:1`") !=
+          std::string::npos);
+}
+
 TEST_CASE(
     "needs_restart: another number of threads needs one, another word for the same does not") {
     CHECK(only(between("threads: 2\n", "threads: 3\n", 2, 3)).starts_with("`threads`"));
