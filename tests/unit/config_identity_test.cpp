@@ -237,7 +237,8 @@ TEST_CASE("config: a field of a credential is known as one, however long its nam
     const std::string field = "x-customer-api-key-of-ours";
     const auto config =
         loaded(user_of("{api_key: {header: " + field + ", keys: k.keys}}, " + kJwt));
-    CHECK(config->credential_fields == std::vector<std::string>{"authorization", field});
+    const auto& fields = config->credential_fields;
+    CHECK(std::find(fields.begin(), fields.end(), field) != fields.end());
 }
 
 TEST_CASE("config: failed credentials are limited by a policy of their own") {
