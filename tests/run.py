@@ -308,6 +308,7 @@ def some(report, beside=None):
          settings=sanitized)
     step(report, "schema", "/usr/bin/python3", "tests/package/schema.py", counted="^ok  ",
          settings=sanitized)
+    step(report, "licence", "python3", "tests/package/licence.py", counted="^ok  ")
     step(report, "install", "python3", "tests/package/install.py", "build/sanitize",
          counted="^ok  ")
     step(report, "plots", "scripts/plots", "--check", "build/sanitize/arrivals")

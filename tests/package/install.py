@@ -24,7 +24,8 @@ MADE = {
 OTHERS = ["bin/tidegate", "etc/tidegate/tidegate.yaml", "share/tidegate/tidegate.schema.json",
           "share/tidegate/prometheus/alerts.yaml", "share/tidegate/grafana/tidegate.json",
           "share/doc/tidegate/README.md",
-          "share/doc/tidegate/CHANGELOG.md", "share/doc/tidegate/docs/configuration.md",
+          "share/doc/tidegate/CHANGELOG.md", "share/doc/tidegate/LICENSE",
+          "share/doc/tidegate/docs/configuration.md",
           "share/doc/tidegate/examples/gateway.yaml",
           "share/doc/tidegate/examples/recipes/login.yaml"]
 
