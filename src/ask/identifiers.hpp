@@ -14,9 +14,9 @@
 
 namespace tidegate::ask {
 
-// A key as it is written in the configuration: `user|ip`, `header:x-tenant+route`.
+// Returns a key as it is written in the configuration: `user|ip`, `header:x-tenant+route`.
 std::string key_text(const limit::Key& key);
-// A part of a key, likewise: `user`, `header:x-tenant`.
+// Returns a part of a key as it is written in the configuration: `user`, `header:x-tenant`.
 std::string part_text(const limit::KeyPart& part);
 // Whether part_text(part) is `text`.
 bool is_part_text(std::string_view text, const limit::KeyPart& part);
@@ -92,7 +92,7 @@ class IdentifierMaker {
     std::array<IdentifierSpan, kMadeMax> made_{};
     std::size_t made_count_ = 0;
     bool is_of_client_ = false;
-    // Written once, however many policies count them.
+    // These are written once for a request, however many policies count them.
     std::array<IdentifierSpan, kMadeMax> addresses_{};
     std::size_t address_count_ = 0;
     std::optional<IdentifierSpan> user_;

@@ -1,5 +1,5 @@
-// Checks passwords on a few threads of its own: a hash takes tens of milliseconds and more, which
-// no event loop may spend.
+// Checks passwords on threads of its own (one, unless Options say more): a hash takes tens of
+// milliseconds and more, which no event loop may spend.
 //
 // One for the process, used by all workers. The checks that wait have a bound, in all and for each
 // address. Addresses take turns. The same check, asked for several times at once, is computed once.

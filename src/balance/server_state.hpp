@@ -18,12 +18,12 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 inline constexpr int kWeightMax = 1'000;
 inline constexpr int kFullShare = 1'000;  // shares are in thousandths of a weight
-// Where slow start begins.
+// Slow start begins at this share.
 inline constexpr int kFirstShare = kFullShare / 10;
 // For so long after a connection failed, other servers are tried before this one.
 inline constexpr std::chrono::seconds kAvoided{1};
-// Of several addresses of one name, one that fails again and again is avoided for twice as long
-// each time, up to this: no server may be there at all.
+// If a name has several addresses, the proxy avoids one that fails again and again for twice as
+// long each time, up to this: there may be no server at all.
 inline constexpr std::chrono::seconds kAvoidedMax{30};
 
 // What health checks found.
@@ -123,7 +123,7 @@ class alignas(64) ServerState {
     std::atomic<bool> draining_{false};
     std::atomic<bool> shares_name_{false};
     std::atomic<std::uint8_t> avoidances_{0};  // in a row
-    // Under the mutex of its Health.
+    // The mutex of its Health guards these two.
     std::uint32_t ejections_ = 0;  // in a row
     // A number among all ejections of the upstream: the server with the lowest is out longest.
     std::uint64_t ejection_order_ = 0;
@@ -131,7 +131,7 @@ class alignas(64) ServerState {
 
 static_assert(sizeof(ServerState) == 128);
 
-// All requests in flight.
+// Returns the sum of the requests in flight to `servers`.
 inline std::size_t count_active(std::span<ServerState* const> servers) {
     std::size_t sum = 0;
     for (const ServerState* server : servers) sum += server->active();

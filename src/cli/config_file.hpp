@@ -24,8 +24,8 @@ namespace tidegate::cli {
 inline constexpr const char* kDefaultFile = "tidegate.yaml";
 
 struct ConfigArguments {
-    std::string option;    // after -c; empty: not given
-    std::string argument;  // alone; likewise
+    std::string option;    // what follows -c; empty: -c is not given
+    std::string argument;  // the file without -c; empty: it is not given
 };
 
 // Adds `-c FILE` and `FILE` to `command`; `arguments` lives as long.

@@ -22,9 +22,8 @@
 
 namespace tidegate::client {
 
-// A client's connection that is served, whatever it speaks: what a worker does with all of them.
-
-// The worker's list has it while it lives. One thread.
+// What a worker does with a connection, whatever it speaks. The worker's list has it while it
+// lives. One thread.
 class ServedConnection : public boost::intrusive::list_base_hook<
                              boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
   public:

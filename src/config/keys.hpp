@@ -52,7 +52,7 @@ KeyKind integer(IntegerRange range);
 // A number from 0 to 1.
 KeyKind fraction();
 KeyKind duration(DurationRange range);
-// Bytes.
+// A size in bytes.
 KeyKind size(IntegerRange range);
 // One of these words, or a variable of the environment.
 KeyKind word(const std::vector<std::string_view>& words);
@@ -159,7 +159,7 @@ class RowRules : public KeyRows {
         rows_.back().needed = hint;
         return std::move(self());
     }
-    // Also of the keys below it, where they say nothing.
+    // Says when a change of the last row takes effect; so do the keys below it that say nothing.
     Self&& live(Live when) && {
         rows_.back().live = when;
         return std::move(self());
@@ -283,7 +283,7 @@ class Keys : public RowRules<Keys<T>> {
             [words = std::move(words)](const Value& value) { return value.choice<E>(words); },
             member);
     }
-    // A map that is a member.
+    // Adds a key whose map fills a member.
     template <class U>
     Keys&& section(std::string_view key, U T::*member, const Keys<U>& keys,
                    const KeyText& text) && {
@@ -291,7 +291,7 @@ class Keys : public RowRules<Keys<T>> {
             key, kind::map(keys),
             [member, &keys](const Value& value, T& out) { keys.read(value, out.*member); }, text);
     }
-    // A grammar of its own.
+    // Adds a key that `read` reads by a grammar of its own.
     Keys&& own(std::string_view key, KeyKind kind, Reader read, const KeyText& text) && {
         this->append(key, std::move(kind), text);
         readers_.resize(this->rows_.size());
@@ -333,8 +333,8 @@ class Keys : public RowRules<Keys<T>> {
     std::vector<Reader> readers_;  // of rows_, which may have more; empty: none
 };
 
-// What all rows of keys together say: the JSON Schema of a configuration, the tables of
-// docs/configuration.md, and what a reload cannot change. Any thread.
+// The functions below say what all rows of keys say together: the JSON Schema of a configuration,
+// the tables of docs/configuration.md, and what a reload cannot change. Any thread.
 
 // JSON Schema 2020-12, ends with a line end.
 std::string schema_text();

@@ -11,12 +11,6 @@
 
 namespace tidegate::h2 {
 
-// What a client may do on one HTTP/2 connection that costs the proxy work and serves no request:
-// resets, SETTINGS, PING, PRIORITY, empty frames and the like, from one bucket. Pure: time is an
-// argument.
-//
-// The bucket fills up at a fixed rate, and by one for each answer that ended well: a fixed rate
-// alone would disconnect a busy gateway for the few of its many requests that it cancels.
 using Time = std::chrono::steady_clock::time_point;
 
 struct AbuseLimit {
@@ -24,6 +18,12 @@ struct AbuseLimit {
     Rate per{100, std::chrono::seconds{1}};
 };
 
+// What a client may do on one HTTP/2 connection that costs the proxy work and serves no request:
+// resets, SETTINGS, PING, PRIORITY, empty frames and the like, from one bucket. Pure: time is an
+// argument.
+//
+// The bucket fills up at a fixed rate, and by one for each answer that ended well: a fixed rate
+// alone would disconnect a busy gateway for the few of its many requests that it cancels.
 class AbuseBudget {
   public:
     // Full at first. Requires a quota of at least 1.
@@ -59,7 +59,8 @@ class UpdateAllowance {
 };
 
 struct ServerSettings {
-    // At a time, in service: until the coroutine that serves the request has ended.
+    // How many the server serves at a time. A stream counts until the coroutine that serves its
+    // request has ended.
     std::uint32_t streams = 100;
     std::uint32_t stream_window = 256 * 1'024;
     std::uint32_t connection_window = 1'024 * 1'024;
@@ -71,11 +72,11 @@ struct ServerSettings {
     bool connect_protocol = false;                // RFC 8441: any route allows websockets
 };
 
-// Of connections to servers.
+// The settings of the connections that the proxy opens to servers.
 struct ClientSettings {
-    // At a time, until the server has said how many it takes (RFC 9113 section 5.1.2).
+    // Streams at a time, until the server has said how many it takes (RFC 9113 section 5.1.2).
     std::uint32_t streams = 100;
-    // As many at most, whatever the server says: kClientResets has a reset for each.
+    // The session never opens more, whatever the server says: kClientResets has a reset for each.
     std::uint32_t streams_max = 100;
     // SETTINGS_MAX_HEADER_LIST_SIZE of an earlier connection, until the server has said it again;
     // UINT32_MAX: any.
@@ -93,10 +94,10 @@ inline constexpr AbuseLimit kClientResets{100, {3, std::chrono::seconds{1}}};
 // No stream waits for what another one's receiver does not take: this is room for the windows of
 // more streams than a connection may have. A stream has the 65,535 bytes that it begins with.
 inline constexpr std::int32_t kClientConnectionWindow = 2'147'483'647;
-// Interim answers to one request. Few are kept until they are looked at.
+// A request fails after so many interim answers. Few are kept until they are looked at.
 inline constexpr std::uint32_t kInterimMax = 100;
 inline constexpr std::size_t kInterimKept = 8;
-// Pushes, which no server may send: the first SETTINGS forbid them.
+// The session ends after so many pushes, which no server may send: the first SETTINGS forbid them.
 inline constexpr std::uint32_t kPushesMax = 16;
 
 // The least room that a session takes to put frames into.
@@ -106,14 +107,14 @@ inline constexpr std::size_t kGatherRoomMin = 2'048;
 inline constexpr std::chrono::milliseconds kRequestEnd{500};
 // A connection that has had so many streams is drained.
 inline constexpr std::uint32_t kStreamsOfConnection = 10'000;
-// CONTINUATION frames of a header block.
+// A header block with more CONTINUATION frames ends the connection.
 inline constexpr std::uint32_t kContinuationsMax = 8;
 // A header block of more than so many times `header_bytes` ends the connection.
 inline constexpr std::size_t kHeadBytesFactor = 4;
 inline constexpr std::chrono::seconds kSettingsTime{10};  // to acknowledge SETTINGS
-// Between the two GOAWAY of a drain, unless the client has answered a PING sooner.
+// The pause between the two GOAWAY of a drain, unless the client has answered a PING sooner.
 inline constexpr std::chrono::seconds kDrainStep{1};
-// For the last GOAWAY of a connection that is closed for abuse, or for a server's fault.
+// How long a connection that is closed for abuse or a server's fault has for its last GOAWAY.
 inline constexpr std::chrono::seconds kLastWords{1};
 
 }  // namespace tidegate::h2

@@ -26,8 +26,8 @@ enum class WebSocketRequest : std::uint8_t {
 // Connection does not name is none (RFC 9110 section 7.8).
 WebSocketRequest websocket_request(const RequestHead& head, const Framing& framing);
 
-// The same of an extended CONNECT (RFC 8441), whose `:protocol` says what is asked for. It has no
-// key (section 5), and no body: `other_version`, else `handshake`. `none`: another protocol.
+// Reads an extended CONNECT (RFC 8441) likewise, whose `:protocol` says what is asked for. It has
+// no key (section 5), and no body: `other_version`, else `handshake`. `none`: another protocol.
 WebSocketRequest websocket_connect(const RequestHead& head, std::string_view protocol);
 
 inline constexpr std::string_view kWebSocketVersion = "13";
@@ -95,7 +95,7 @@ class FrameFollower {
     // The sum of the payloads of its message so far; saturates.
     std::uint64_t message_bytes() const { return message_bytes_; }
 
-    // What was gone over ends with a frame, or is nothing.
+    // Whether the bytes so far end where a frame ends.
     bool is_at_frame_end() const { return payload_left_ == 0; }
     // A Close frame has been gone over: no frame may follow it.
     bool has_closed() const { return has_closed_; }
@@ -111,7 +111,7 @@ class FrameFollower {
     bool has_closed_ = false;
 };
 
-// Section 7.4.1.
+// The codes with which Tidegate closes (RFC 6455 section 7.4.1).
 enum class CloseCode : std::uint16_t {
     going_away = 1001,
     protocol_error = 1002,

@@ -21,10 +21,7 @@
 
 namespace tidegate::identity {
 
-// The algorithms of signed tokens (RFC 7518 section 3.1, RFC 8037): their names, and which key each
-// needs.
-
-// What a key is; a curve is a kind of its own.
+// What a key is; each curve is a kind of its own.
 enum class KeyKind : std::uint8_t { secret, rsa, p256, p384, p521, ed25519 };
 
 // `RS256`, exactly so. Nothing for other names, `none` among them.
@@ -34,7 +31,7 @@ std::string_view to_string(JwsAlgorithm algorithm);
 // The only kind of key that signs with it.
 KeyKind key_kind_of(JwsAlgorithm algorithm);
 
-// Bytes of the hash in it; of EdDSA those of SHA-512.
+// How many bytes the hash of the algorithm has; for EdDSA those of SHA-512.
 std::size_t hash_bytes_of(JwsAlgorithm algorithm);
 
 // Ed25519 signatures (RFC 8032) as JSON Web Tokens use them (RFC 8037). Pure; any thread.
@@ -74,7 +71,7 @@ struct Jwk {
     std::unique_ptr<cjose_jwk_t, JwkRelease> handle;  // null: the key is of Ed25519
     PublicKey ed25519;                                // null: it is not
 
-    // Whether it may check what is signed with `algorithm`: the kind, the curve, its own `alg`, and
+    // Whether it may check what is signed with `wanted`: the kind, the curve, its own `alg`, and
     // for a secret the length (RFC 7518 section 3.2).
     bool fits(JwsAlgorithm wanted) const;
 
@@ -86,17 +83,19 @@ struct Jwk {
 
 struct JwkReading {
     std::optional<Jwk> key;
-    bool malformed = false;  // no key: it is meant for us, and wrong; else it is not for us
-    std::string remark;      // why there is no key, or what should be said of it; or empty
+    // Without a key. True: the key is for checking tokens, and is not valid; false: it has another
+    // purpose.
+    bool malformed = false;
+    std::string remark;  // why there is no key, or what should be said of it; or empty
 };
 
 // Reads a member of `keys`. Public parts only are kept of a private key.
 JwkReading read_jwk(const JsonValue& value);
 
-// The keys that tokens are checked with: a JWK Set (RFC 7517 section 5). Immutable; any thread.
 inline constexpr std::size_t kJwkSetBytesMax = std::size_t{1} << 20;
 inline constexpr std::size_t kJwkSetKeysMax = 100;
 
+// A JwkSet holds the keys that tokens are checked with (RFC 7517 section 5). Immutable; any thread.
 class JwkSet {
   public:
     // An operator edits a file, so each mistake is worth refusing; a fetched set is not ours to

@@ -44,8 +44,8 @@ struct KeyFetches {
 
 class KeySource {
   public:
-    // Requests that wait for a fetch, in all and of one client. A request beyond the bound does not
-    // wait.
+    // At most so many requests wait for a fetch, in all and of one client. A request beyond the
+    // bound does not wait.
     static constexpr std::size_t kWaitersMax = 1'024;
     static constexpr std::size_t kWaitersPerClientMax = 256;
 
@@ -86,9 +86,6 @@ class KeySource {
     // been called, further calls cost a lock.
     void want();
 
-    // A request that waits for the end of a fetch. `wake` is called once, with a lock of this
-    // source held: it may post to an event loop, and must not call this source. The caller calls
-    // leave() with the number before that event loop ends, woken or not.
     enum class WaitRefusal : std::uint8_t {
         fetch_has_ended,   // since `seen`
         too_many_waiters,  // in all, or of this client
@@ -97,9 +94,12 @@ class KeySource {
         std::uint64_t number = 0;  // 0: refused
         WaitRefusal refusal{};
     };
+    // Lets a request wait for the end of a fetch. `wake` is called once, with a lock of this source
+    // held: it may post to an event loop, and must not call this source. The caller calls leave()
+    // with the number before that event loop ends, woken or not.
     Waiting wait(const KeyFetches& seen, std::uint64_t client, std::function<void()> wake);
     void leave(std::uint64_t number);
-    // How many wait.
+    // How many requests wait.
     std::size_t waiters() const;
 
     // For the fetcher. `hook` is called by want(), with a lock of this source held, when a fetch is

@@ -44,7 +44,7 @@ class Readiness final : private Turn::Source {
     bool add(int descriptor, Connection& connection);
     // No more events are delivered; the descriptor is about to be closed.
     void remove(const Connection& connection);
-    // The same for a descriptor that stays open.
+    // Like remove(), for a descriptor that stays open.
     void release(int descriptor, const Connection& connection);
 
     // The events that were fetched for `connection` and not delivered yet, or 0: what is ready in
@@ -108,7 +108,7 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     Connection& operator=(const Connection&) = delete;
 
     IoResult read_some(std::span<char> into);
-    // The same, but the bytes stay to be read. Not after begin_tls().
+    // Like read_some(), but the bytes stay to be read. Not after begin_tls().
     IoResult peek_some(std::span<char> into);
     // The caller has peeked at all bytes that are there and needs more: readable() is false until
     // more have come. Not after has_hung_up(): then no more come.
@@ -124,8 +124,8 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
 
     // From now on everything goes over `tls`, which is not null. shake_hands() comes first.
     void begin_tls(TlsPtr tls, TlsSide side);
-    // would_block: again once `readable`, which then also means that the handshake can write.
-    // Requires begin_tls().
+    // Returns would_block if the caller must call again once readable() is true, which then also
+    // means that the handshake can write. Requires begin_tls().
     IoStatus shake_hands();
     // Null: in the clear.
     TlsChannel* tls() const { return tls_.get(); }
@@ -139,7 +139,8 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     // count.
     bool has_spoken();
 
-    // Wakes `sleeper`, once, when that changes; null: none. Look first, then sleep.
+    // Wakes `sleeper` once when readable() or writable() becomes true; null removes the sleeper.
+    // Look first, then sleep.
     void watch_read(Wakeup* sleeper) { read_sleeper_ = sleeper; }
     void watch_write(Wakeup* sleeper) { write_sleeper_ = sleeper; }
     // For the next owner: the sleepers of the one before, such as a handshake, may be gone.
@@ -168,8 +169,8 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     IoStatus shutdown_send();
     // Wakes no sleeper.
     void close();
-    // The same, but the descriptor stays open and is the caller's; after begin_tls() only so that
-    // what was sent arrives.
+    // Like close(), but the descriptor stays open and is the caller's; after begin_tls() only so
+    // that what was sent arrives.
     Descriptor release();
     // Drops what the kernel holds and resets, so that the peer sees a broken message.
     void reset();
@@ -199,7 +200,7 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     bool ended_ = false;
     bool socket_ended_ = false;
     bool broken_ = false;
-    bool has_finished_ = false;  // sending
+    bool has_finished_ = false;  // this side has sent its end
 };
 
 using ConnectionPtr = boost::intrusive_ptr<Connection>;
