@@ -165,7 +165,7 @@ AdminAnswer answer_in_format(const AdminQuestion& question, const AdminRequest& 
     }
     const auto format = value_of(kFormat, request.target);
     if (!format) return format.error();
-    AdminAnswer answer = question.answer(sources, request, std::move(value));
+    AdminAnswer answer = question.answer(sources, request, value);
     if (*format != "text") return answer;
     show_text(answer);
     if (!answer.work) return answer;

@@ -27,32 +27,32 @@ Task<AdminAnswer> reload(const AdminSources& sources) {
     co_return answer_to_reload(report);
 }
 
-AdminAnswer ask_reload(const AdminSources& sources, const AdminRequest&, std::string) {
+AdminAnswer ask_reload(const AdminSources& sources, const AdminRequest&, const std::string&) {
     return answer_by([&sources] { return reload(sources); });
 }
 
 template <bool kReset>
-AdminAnswer ask_counts(const AdminSources& sources, const AdminRequest&, std::string identifier) {
-    return answer_by([&sources, asked = CountsRequest{kReset, std::move(identifier)}] {
-        return sources.counts(asked);
-    });
+AdminAnswer ask_counts(const AdminSources& sources, const AdminRequest&,
+                       const std::string& identifier) {
+    return answer_by(
+        [&sources, asked = CountsRequest{kReset, identifier}] { return sources.counts(asked); });
 }
 
-AdminAnswer ask_upstreams(const AdminSources& sources, const AdminRequest&, std::string) {
+AdminAnswer ask_upstreams(const AdminSources& sources, const AdminRequest&, const std::string&) {
     return answer_to_upstreams(sources.upstreams());
 }
 
-AdminAnswer ask_live(const AdminSources& sources, const AdminRequest& request, std::string) {
+AdminAnswer ask_live(const AdminSources& sources, const AdminRequest& request, const std::string&) {
     return sources.live(request.target);
 }
 
-AdminAnswer ask_top(const AdminSources& sources, const AdminRequest&, std::string by) {
+AdminAnswer ask_top(const AdminSources& sources, const AdminRequest&, const std::string& by) {
     using Kind = ActivityRequest::Kind;
     const auto kind = by == "denials" ? Kind::top_denials : Kind::top_requests;
     return answer_by([&sources, kind] { return sources.activity({kind}); });
 }
 
-AdminAnswer ask_denials(const AdminSources& sources, const AdminRequest&, std::string) {
+AdminAnswer ask_denials(const AdminSources& sources, const AdminRequest&, const std::string&) {
     return answer_by([&sources] { return sources.activity({ActivityRequest::Kind::denials}); });
 }
 
@@ -210,6 +210,7 @@ std::string diagnostic_line(const config::Diagnostic& found, std::string_view ki
 std::vector<std::string> diagnostic_lines(const std::vector<config::Diagnostic>& errors,
                                           const std::vector<config::Diagnostic>& warnings) {
     std::vector<std::string> lines;
+    lines.reserve(errors.size() + warnings.size());
     for (const config::Diagnostic& one : errors) lines.push_back(diagnostic_line(one, "error"));
     for (const config::Diagnostic& one : warnings) lines.push_back(diagnostic_line(one, "warning"));
     return lines;

@@ -43,7 +43,7 @@ struct AdminQuestion {
 
     std::string_view path;
     // Called when the request is permitted. `value` is that of the parameter.
-    AdminAnswer (*answer)(const AdminSources&, const AdminRequest&, std::string value);
+    AdminAnswer (*answer)(const AdminSources&, const AdminRequest&, const std::string& value);
     Access access = Access::look;
     AdminParameter parameter{};
 

@@ -178,8 +178,8 @@ class RowRules : public KeyRows {
             std::move(why)};
         return std::move(self());
     }
-    Self&& idle(IdleRule rule) && {
-        rows_.back().idle = std::move(rule);
+    Self&& idle(const IdleRule& rule) && {
+        rows_.back().idle = rule;
         return std::move(self());
     }
 

@@ -20,12 +20,14 @@ constexpr std::size_t kBodyBytesMax = 65'536;
 // What `headers` may name.
 std::vector<std::string_view> limit_field_words() {
     std::vector<std::string_view> words;
+    words.reserve(http::kLimitFields.size());
     for (const http::LimitFieldsTraits& group : http::kLimitFields) words.push_back(group.word);
     return words;
 }
 
 void read_limit_fields(const Value& value, Response& response) {
     std::vector<std::pair<std::string_view, http::LimitFields>> groups;
+    groups.reserve(http::kLimitFields.size());
     for (const http::LimitFieldsTraits& group : http::kLimitFields) {
         groups.emplace_back(group.word, static_cast<http::LimitFields>(groups.size()));
     }
