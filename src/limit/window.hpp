@@ -5,7 +5,7 @@
 // The count is kept as running totals. Each sub-bucket that was used leaves a mark: the total of
 // all units taken when it ended. What counts at a moment is then the difference of two totals,
 // found by bisection, so that neither a denial nor a long idle time walks through expired
-// sub-buckets, and asking changes nothing. lua/charge.lua keeps the same record in Redis.
+// sub-buckets, and asking changes nothing. lua/window.lua keeps the same record in Redis.
 //
 // Pure: no clock, no allocation; whoever owns a Window supplies the room for its marks and the
 // lock around it.

@@ -163,7 +163,6 @@ class Handshake {
 // With sentinels, each attempt to connect goes to the master they name, and counts only if the
 // server says itself that it is one; the client asks it again every second. Without sentinels, a
 // server that says that it is a replica is left: the address may lead elsewhere by now. One thread.
-
 class Client final : public std::enable_shared_from_this<Client>,
                      private HiredisConnection::Listener {
   public:

@@ -69,7 +69,6 @@ class SentinelOrder {
 // subscribed to the switches of one sentinel, of another as soon as that is lost, and asks any of
 // them when a client needs the address. It logs once which sentinels are of no use; clients go on
 // using a master that is well without them.
-
 class MasterWatch {
   public:
     struct News {

@@ -178,7 +178,6 @@ class SharedCharges {
 //
 // Decisions of one turn of the loop share commands. While the threads of the process together have
 // several commands under way, they share those that follow, too (SharedCharges).
-
 class BatchQueue {
   public:
     // How the threads of a process share commands.

@@ -1,5 +1,4 @@
-// Identifiers to which this process has just given units back: what its workers remember of earlier
-// denials of them does not hold any more. Of the process; any thread, without locks.
+// What a worker remembers of denials by Redis, and what makes it forget them.
 #pragma once
 
 #include <array>
@@ -20,6 +19,8 @@ namespace tidegate::store {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
+// Identifiers to which this process has just given units back: what its workers remember of earlier
+// denials of them does not hold any more. One for the process; any thread, without locks.
 class FreedIdentifiers {
   public:
     using Time = std::chrono::steady_clock::time_point;
@@ -44,11 +45,10 @@ class FreedIdentifiers {
     std::array<std::atomic<Number>, kPlaces> places_{};  // the latest time of each
 };
 
-// Remembered denials: until the time a denial names, whoever asks the same again is denied without
-// asking Redis. So an attacker costs it nothing.
+// Remembered denials: until the time that a denial names, the worker denies the same question again
+// without asking Redis. So an attacker costs Redis nothing.
 //
-// One a worker, one thread. Pure: time is an argument.
-
+// One for each worker, one thread. Pure: time is an argument.
 class DenyCache {
   public:
     struct Options {

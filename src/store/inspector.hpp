@@ -48,7 +48,6 @@ std::optional<std::vector<bool>> read_forget_reply(std::string_view reply,
 
 // Reads what Redis counts for one identifier, and resets it. Off the hot path. One thread, that of
 // the worker.
-
 class Inspector {
   public:
     // On a failure: a sentence that says why.

@@ -128,7 +128,6 @@ void append_report_command(const LocalTaken& taken, const limit::Now& now, std::
 //
 // A report that is lost leaves Redis with less to count; the bound of `local` holds without it.
 // What was not sent is kept for the next time. One a worker, on its thread.
-
 class LocalReport {
   public:
     struct Options {

@@ -78,7 +78,6 @@ class Refunds {
 
 // Keeps slots of concurrency in Redis while requests hold them: each slot is a lease that ends by
 // itself unless it is renewed. One a worker, on its thread.
-
 class LeaseRenewal {
   public:
     explicit LeaseRenewal(const RedisStore& redis) : redis_(redis) {}

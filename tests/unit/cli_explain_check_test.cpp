@@ -90,9 +90,9 @@ TEST_CASE("explain check: a request takes its route, and is not forwarded") {
               .items[0]
               .cost->units == 9);
     CHECK(asked(R"({"request":{"path":"/v2"}})").items[0].refusal == 404);
-    const auto nobody = asked(R"({"request":{"path":"/v1/x"}})");
-    CHECK(nobody.items[0].refusal == 400);
-    CHECK(contains(doc_of(nobody).text(), "the item has no `from`"));
+    const auto without_from = asked(R"({"request":{"path":"/v1/x"}})");
+    CHECK(without_from.items[0].refusal == 400);
+    CHECK(contains(doc_of(without_from).text(), "the item has no `from`"));
 }
 
 TEST_CASE("explain check: a call that the API would refuse is refused with the same words") {

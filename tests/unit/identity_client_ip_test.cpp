@@ -496,17 +496,17 @@ TEST_CASE("client_list: authenticated and anonymous are all clients, each is one
     others.anonymous = others.by_user = true;
     const auto user = someone("192.0.2.1", "alice");
     const auto cookie = someone("192.0.2.1", "0abc", "", false);
-    const auto nobody = someone("192.0.2.1");
+    const auto stranger = someone("192.0.2.1");
     CHECK(known.includes(user));
     CHECK(known.entry_for(user) == "authenticated");
     CHECK_FALSE(known.includes(cookie));
-    CHECK_FALSE(known.includes(nobody));
+    CHECK_FALSE(known.includes(stranger));
     CHECK_FALSE(others.includes(user));
     CHECK(others.includes(cookie));
-    CHECK(others.includes(nobody));
-    CHECK(others.entry_for(nobody) == "anonymous");
+    CHECK(others.includes(stranger));
+    CHECK(others.entry_for(stranger) == "anonymous");
     // The address alone identifies neither.
-    CHECK_FALSE(others.includes(nobody.address));
+    CHECK_FALSE(others.includes(stranger.address));
 }
 
 }  // namespace

@@ -516,7 +516,8 @@ TEST_CASE("tls: a process without descriptors left reports that, and loses none"
     const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
     rlimit before{};
     ::getrlimit(RLIMIT_NOFILE, &before);
-    // The next that are free: whoever started the tests may have left some open in between.
+    // The next that are free: the program that started the tests may have left some open in
+    // between.
     std::array<int, 4> free_descriptors{};
     for (int& each : free_descriptors) each = ::dup(descriptor);
     for (const int each : free_descriptors) ::close(each);
