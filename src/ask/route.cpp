@@ -4,7 +4,6 @@
 
 #include "base/utf8.hpp"
 #include "http/request_value.hpp"
-#include "http/websocket.hpp"
 #include "routing/path_pattern.hpp"
 
 namespace tidegate::ask {
@@ -13,15 +12,7 @@ namespace {
 
 using http::Field;
 using http::FieldName;
-using http::FramingFault;
 using routing::MatchOutcome;
-
-std::string_view field_value(const http::Fields& fields, FieldName id) {
-    for (const http::Field& field : fields) {
-        if (field.id == id) return field.value;
-    }
-    return {};
-}
 
 void refuse(MatchOutcome outcome, Decision& decision) {
     switch (outcome) {
@@ -59,18 +50,6 @@ void check_strip_prefix(const config::Config& config, const config::Route& route
     decision.refuse(Fault::ambiguous_path,
                     "The route removes the beginning of the path, which this path spells in "
                     "another way; or servers could read the rest of it in more than one way.");
-}
-
-// RFC 8441: what follows the head of an extended CONNECT is the tunnel, whose length no field says.
-void check_tunnel(const Facts& facts, Decision& decision) {
-    for (const http::Field& field : facts.head.fields) {
-        if (field.id != FieldName::content_length) continue;
-        return decision.refuse(Fault::bad_framing, "A CONNECT must not have Content-Length.");
-    }
-    if (http::websocket_connect(facts.head, facts.protocol) == http::WebSocketRequest::none) {
-        decision.refuse(Fault::unsupported_method,
-                        "The only protocol of CONNECT that is supported is `websocket`.");
-    }
 }
 
 // Without the scheme and the host that `url` begins with, if it does.
@@ -113,30 +92,6 @@ bool is_named(const Field& field, std::string_view name) {
 }
 
 }  // namespace
-
-void check_framing(Facts& facts, http::Framing& framing, Decision& decision) {
-    http::RequestHead& head = facts.head;
-    const FramingFault fault = http::request_framing(head, framing);
-    if (fault != FramingFault::none) {
-        return decision.refuse(Fault::bad_framing, http::describe(fault));
-    }
-    check_method(head.method, decision);
-    if (!decision.goes_on()) return;
-    if (!facts.protocol.empty()) check_tunnel(facts, decision);
-    facts.host =
-        head.authority.empty() ? field_value(head.fields, FieldName::host) : head.authority;
-    facts.body_bytes = framing.body == http::BodyKind::length ? framing.length : 0;
-    facts.has_body = framing.body != http::BodyKind::none;
-}
-
-// CONNECT asks for a tunnel. TRACE asks for the request as the upstream got it, so the answer would
-// show scripts in a browser the cookies, and clients the fields that Tidegate adds for the upstream
-// (RFC 9110 section 9.3.8). Some servers take `trace` for TRACE.
-void check_method(std::string_view method, Decision& decision) {
-    if (method == "CONNECT" || http::equal_ignoring_case(method, "TRACE")) {
-        decision.refuse(Fault::unsupported_method);
-    }
-}
 
 void match_route(const config::Config& config, const Facts& facts, Decision& decision) {
     const http::RequestHead& head = facts.head;

@@ -1,24 +1,13 @@
-// The first steps of a request: is its message sound, and which route takes it. Pure. Each step
-// sets decision.fault when the request goes no further.
+// The engine finds the route that takes a request, and recognises a preflight. Pure. A step sets
+// decision.fault when the request goes no further.
 #pragma once
 
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "ask/decision.hpp"
-#include "http/framing.hpp"
 
 namespace tidegate::ask {
-
-// Finds the end of the message, its host, and how much body it announces. Sets `framing`,
-// facts.host, facts.body_bytes and facts.has_body, and checks the method. An extended CONNECT has
-// no body, and asks for a WebSocket.
-void check_framing(Facts& facts, http::Framing& framing, Decision& decision);
-
-// Refuses methods that go to no upstream: CONNECT and, in any case, TRACE. For a request that
-// another server has read and names: the method of its own message meets check_framing().
-void check_method(std::string_view method, Decision& decision);
 
 // Sets decision.route and decision.is_preflight. Refuses a request that announces more body than
 // the route takes; one whose fields override method or target, where nothing removes them

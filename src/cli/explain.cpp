@@ -14,6 +14,7 @@
 #include "ask/decision.hpp"
 #include "ask/identifiers.hpp"
 #include "ask/identify.hpp"
+#include "ask/request_checks.hpp"
 #include "ask/route.hpp"
 #include "ask/ruleset.hpp"
 #include "base/text.hpp"

@@ -9,7 +9,7 @@
 
 #include "ask/charge_list.hpp"
 #include "ask/identifiers.hpp"
-#include "ask/route.hpp"
+#include "ask/request_checks.hpp"
 #include "ask/verdict.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "ask/route.hpp"
+#include "ask/request_checks.hpp"
 #include "base/text.hpp"
 #include "faces/envoy_calls.hpp"
 #include "faces/faces.hpp"

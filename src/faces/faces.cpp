@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "ask/route.hpp"
+#include "ask/request_checks.hpp"
 #include "base/text.hpp"
 #include "faces/metrics.hpp"
 #include "faces/original_request.hpp"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "ask/route.hpp"
+#include "ask/request_checks.hpp"
 #include "http/forwarding_fields.hpp"
 #include "http/grpc.hpp"
 #include "proxy/fault_answer.hpp"

@@ -10,6 +10,7 @@
 #include "ask/charge_list.hpp"
 #include "ask/identify.hpp"
 #include "ask/metrics.hpp"
+#include "ask/request_checks.hpp"
 #include "ask/route.hpp"
 #include "ask/verdict.hpp"
 #include "config/config.hpp"
