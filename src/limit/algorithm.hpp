@@ -38,7 +38,7 @@ enum class StateKind : std::uint8_t {
     log,      // as windows, with a sub-bucket for each microsecond
     moments,  // a set of accepted moments (schedule.hpp)
     slots,    // a set of requests in flight (concurrency.hpp)
-    period,   // the count of a day, week or month (period.hpp); no algorithm has it by itself
+    period,   // of a day, week or month (calendar_window.hpp); no algorithm has it alone
 };
 inline constexpr std::size_t kStateKinds = 6;
 

@@ -11,9 +11,9 @@
 #include <boost/mp11/list.hpp>
 
 #include "limit/algorithm.hpp"
+#include "limit/calendar_window.hpp"
 #include "limit/concurrency.hpp"
 #include "limit/gcra.hpp"
-#include "limit/period.hpp"
 #include "limit/schedule.hpp"
 #include "limit/window.hpp"
 

@@ -145,7 +145,7 @@ struct Limit {
     StateKind state() const { return follows_calendar() ? StateKind::period : traits().state; }
     bool has_set() const { return traits().has_set; }
     bool opens_itself() const { return anchor == Anchor::first_request; }
-    // Windows are the periods of period.hpp.
+    // Windows are the periods of calendar_window.hpp.
     bool follows_calendar() const { return has_period(anchor); }
     // Windows begin at multiples of their duration since 1970: so does a day of UTC.
     bool is_on_grid() const { return anchor == Anchor::clock || anchor == Anchor::utc_day; }

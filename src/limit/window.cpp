@@ -5,7 +5,7 @@
 #include <iterator>
 #include <limits>
 
-#include "limit/period.hpp"
+#include "limit/calendar_window.hpp"
 
 namespace tidegate::limit {
 namespace {

@@ -1,6 +1,6 @@
 // One limit's count for one identifier: what sliding_window, fixed_window and sliding_log are made
-// of, but for the windows of the calendar (period.hpp). A log is a window whose sub-buckets are
-// single microseconds; only its labels are wider.
+// of, but for the windows of the calendar (calendar_window.hpp). A log is a window whose
+// sub-buckets are single microseconds; only its labels are wider.
 //
 // The count is kept as running totals. Each sub-bucket that was used leaves a mark: the total of
 // all units taken when it ended. What counts at a moment is then the difference of two totals,

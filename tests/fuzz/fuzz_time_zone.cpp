@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "fuzz_check.hpp"
-#include "limit/period.hpp"
+#include "limit/calendar_window.hpp"
 #include "limit/time_zone.hpp"
 
 namespace {

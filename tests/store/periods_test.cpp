@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include "limit/period.hpp"
+#include "limit/calendar_window.hpp"
 #include "limit/time_zone.hpp"
 #include "store/calendar.hpp"
 #include "store/charge_script.hpp"

@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "limit/period.hpp"
+#include "limit/calendar_window.hpp"
 #include "limit/time_zone.hpp"
 #include "tzif.hpp"
 

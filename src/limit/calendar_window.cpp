@@ -1,4 +1,4 @@
-#include "limit/period.hpp"
+#include "limit/calendar_window.hpp"
 
 #include <algorithm>
 #include <cassert>

@@ -2,9 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include "limit/period.hpp"
+#include "limit/calendar_window.hpp"
 
-namespace tidegate::limit::period_test {
+namespace tidegate::limit::calendar_window_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -202,4 +202,4 @@ TEST_CASE("period: weeks and months follow each other without a gap until 2112")
     }
 }
 
-}  // namespace tidegate::limit::period_test
+}  // namespace tidegate::limit::calendar_window_test
