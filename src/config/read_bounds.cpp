@@ -162,6 +162,20 @@ void read_limits_on_requests(const Value& value, Config& config) {
     request_bounds_keys().read(value, config.limits_on_requests);
 }
 
+std::optional<std::size_t> read_held_bytes(const Value& value) {
+    // Memory that each request may take: a larger body is not worth that.
+    constexpr std::uint64_t kHeldBytesMax = 16'777'216;
+    if (value.is_off()) return 0;
+    const auto text = value.text("a size such as `64KiB`, or `off`");
+    if (!text) return std::nullopt;
+    const auto bytes = parse_size(*text);
+    if (bytes && *bytes >= 1 && *bytes <= kHeldBytesMax) return static_cast<std::size_t>(*bytes);
+    value.fault(quote(*text) +
+                " is not a size from `1` to `16MiB`, nor `off`: each request may take that much "
+                "memory, and Tidegate streams larger bodies");
+    return std::nullopt;
+}
+
 void set_default_shutdown_delay(const Context& context, Config& config) {
     const auto service_host = context.environment("KUBERNETES_SERVICE_HOST");
     if (!service_host || service_host->empty()) return;

@@ -1,4 +1,5 @@
-// `routes`: what each matches, where it goes, what it costs and which policies it meets.
+// `routes`: what each matches, where it goes, how it forwards and which policies it meets. What a
+// request costs is read in read_costs.cpp, the tunnels in read_tunnels.cpp.
 #include <algorithm>
 #include <span>
 #include <unordered_map>
@@ -7,6 +8,7 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "config/address.hpp"
+#include "config/keys.hpp"
 #include "config/read_sections.hpp"
 #include "config/value.hpp"
 #include "http/request_value.hpp"
@@ -359,6 +361,61 @@ std::string name_of(Section& section, const routing::Match& match, RouteNames& n
     return name;
 }
 
+const Keys<Route>& route_timeouts_keys() {
+    static const auto keys = Keys<Route>("a map: `{response: 2min, stream_idle: 1h}`")
+                                 .duration("response", &Route::response_timeout, {},
+                                           {"in place of the upstream's", "the upstream's"})
+                                 .duration("stream_idle", &Route::stream_idle, {},
+                                           {"in place of the upstream's", "the upstream's"});
+    return keys;
+}
+
+const Keys<Route>& route_bounds_keys() {
+    static const auto keys =
+        Keys<Route>("a map: `{body_bytes: 100MiB}`")
+            .size_or_unlimited("body_bytes", &Route::body_bytes, 0,
+                               {"in place of the global one", "the global one"});
+    return keys;
+}
+
+void read_strip_prefix(const Value& value, const routing::PathPattern* pattern, Route& route) {
+    auto prefix = value.text("the beginning of a path such as `/api`");
+    if (!prefix || pattern == nullptr) return;
+    if (const auto checked = routing::check_path_prefix(*prefix, *pattern); !checked) {
+        value.fault(checked.error());
+    } else {
+        route.strip_prefix = std::move(*prefix);
+    }
+}
+
+void read_buffer(const Value& value, bool bound_is_own, Route& route) {
+    const auto bytes = read_held_bytes(value);
+    if (!bytes) return;
+    route.buffer = *bytes;
+    if (*bytes <= route.body_bytes) return;
+    value.fault("is larger than the bodies that this route takes: " +
+                std::string(bound_is_own ? "its " : "") + "limits_on_requests.body_bytes is " +
+                std::to_string(route.body_bytes) + " bytes. Write at most that");
+}
+
+// How the route forwards. `pattern`: of its paths; null: it is broken.
+void read_forwarding_keys(Section& section, const routing::PathPattern* pattern,
+                          const Config& config, Route& route) {
+    if (const auto timeouts = section.find("timeouts")) {
+        route_timeouts_keys().read(*timeouts, route);
+    }
+    if (const auto bounds = section.find("limits_on_requests")) {
+        route_bounds_keys().read(*bounds, route);
+    }
+    if (const auto prefix = section.find("strip_prefix")) {
+        read_strip_prefix(*prefix, pattern, route);
+    }
+    if (const auto buffer = section.find("buffer")) {
+        const bool bound_is_own = route.body_bytes != config.limits_on_requests.body_bytes;
+        read_buffer(*buffer, bound_is_own, route);
+    }
+}
+
 void read_route(const Value& value, Config& config, Declared& declared, RouteNames& names) {
     Section section(value, route_keys());
     Route route;
@@ -377,7 +434,7 @@ void read_route(const Value& value, Config& config, Declared& declared, RouteNam
     choose_upstream(section, route, declared);
     set_route_defaults(config, route);
     if (paths) check_hash(section.find("upstream").value_or(value), config, route);
-    read_route_forwarding(section, paths ? &*paths : nullptr, config, route);
+    read_forwarding_keys(section, paths ? &*paths : nullptr, config, route);
     read_route_tunnel(section, config, route);
     if (const auto identity = section.find("identity")) {
         read_route_identity(*identity, config, route);
@@ -418,6 +475,11 @@ bool any_counts_by(const Config& config, limit::KeyPart::Kind kind) {
 }
 
 }  // namespace
+
+IdleRule forwards_nothing() {
+    return {[](const Config& config, const Declared&) { return config.has_face(Face::proxy); },
+            "no listener has `face: proxy`, so Tidegate forwards nothing", true};
+}
 
 const Rows& route_keys() {
     static const auto keys =
@@ -472,6 +534,17 @@ const Rows& route_keys() {
             .key("cors", kind::off_or(kind::map(cors_keys())),
                  {"in place of `response.cors`, or `off`", "that of `response`"});
     return keys;
+}
+
+void set_route_defaults(const Config& config, Route& route) {
+    // A route whose upstream is broken is never served.
+    if (route.upstream < config.upstreams.size()) {
+        const Upstream& upstream = config.upstreams[route.upstream];
+        route.response_timeout = upstream.response_timeout;
+        route.stream_idle = upstream.stream_idle;
+    }
+    route.body_bytes = config.limits_on_requests.body_bytes;
+    route.needs_user = config.require_user;
 }
 
 void add_route_policies(const Value& value, const std::vector<std::string>& names,

@@ -53,8 +53,6 @@ KeyKind limits_kind();
 KeyKind single_or_limits_kind();
 const Rows& route_keys();
 const Keys<HeaderCost>& cost_keys();
-const Keys<Route>& route_timeouts_keys();
-const Keys<Route>& route_bounds_keys();
 const Keys<TunnelBounds>& tunnel_keys();
 const Keys<Response>& response_keys();
 KeyKind answer_body_kind();
@@ -265,10 +263,6 @@ void add_route_policies(const Value& value, const std::vector<std::string>& name
 // Sets what holds on a route where it says nothing itself. Requires that `limits_on_requests` and
 // `identity` have been read, and route.upstream.
 void set_route_defaults(const Config& config, Route& route);
-// How a route forwards: `timeouts`, `limits_on_requests`, `strip_prefix` and `buffer` of its
-// `section`. `pattern`: of its paths; null: it is broken.
-void read_route_forwarding(Section& section, const routing::PathPattern* pattern,
-                           const Config& config, Route& route);
 // Which tunnels a route takes, and their bounds: `upgrade` and `tunnel` of its `section`.
 void read_route_tunnel(Section& section, const Config& config, Route& route);
 // Whether some route takes tunnels.

@@ -1,0 +1,104 @@
+// `cost` of a route: how many units a request takes of each limit.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/utf8.hpp"
+#include "config/keys.hpp"
+#include "config/read_sections.hpp"
+#include "config/value.hpp"
+#include "limit/limit.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+// A quota of 0 is meant to deny and has a warning; a slot is one, whatever the request costs.
+bool can_never_pass(std::int64_t cost, const limit::Limit& limit) {
+    return limit.quota != 0 && !limit.traits().has_leases && cost > limit.most_at_once();
+}
+
+bool check_list(const Value& value, std::int64_t cost, const limit::Policy& policy,
+                const std::vector<limit::Limit>& limits) {
+    for (const limit::Limit& limit : limits) {
+        if (!can_never_pass(cost, limit)) continue;
+        const bool burst = limit.most_at_once() != limit.quota;
+        value.fault("a cost of " + std::to_string(cost) + " can never pass the " +
+                    (burst ? "burst" : "quota") + " of " + std::to_string(limit.most_at_once()) +
+                    " in policy " + quote(policy.name) + ": write a cost of at most " +
+                    std::to_string(limit.most_at_once()) + ", or raise the " +
+                    (burst ? "burst" : "quota"));
+        return false;
+    }
+    return true;
+}
+
+void read_cost_field(const Value& value, HeaderCost& cost) {
+    cost.field = read_field_name(value).value_or("");
+}
+
+void read_stating_peers(const Value& value, HeaderCost& cost) {
+    const auto anyone = value.choice<bool>({{"trusted_proxies", false}, {"anyone", true}});
+    cost.from_anyone = anyone.value_or(false);
+    if (!cost.from_anyone) return;
+    value.warn(
+        "every client can choose what its requests cost: write `from: trusted_proxies`, or make "
+        "sure that `min` is enough");
+}
+
+}  // namespace
+
+const Keys<HeaderCost>& cost_keys() {
+    static const auto keys =
+        Keys<HeaderCost>("a number, or a map: `{header: x-cost, default: 1, max: 100}`")
+            .own("header", kind::type("field_name"), read_cost_field,
+                 {"the field that states the cost", "required"})
+            .required("`header: x-cost`")
+            .own("from", kind::word({"trusted_proxies", "anyone"}), read_stating_peers,
+                 {"who may state a cost: `trusted_proxies` or `anyone`", "`trusted_proxies`"})
+            .key("default", kind::integer({0, limit::kQuotaMax}),
+                 {"the cost where no field states one", "`1`"})
+            .integer("min", &HeaderCost::min, {1, limit::kQuotaMax},
+                     {"the least that a field may state"})
+            .integer("max", &HeaderCost::max, {1, limit::kQuotaMax},
+                     {"the most that a field may state"});
+    return keys;
+}
+
+namespace {
+
+void read_header_cost(const Value& value, Route& route) {
+    HeaderCost cost;
+    Section section = cost_keys().read(value, cost);
+    if (const auto unstated = section.find("default")) {
+        route.cost = unstated->integer({0, limit::kQuotaMax}).value_or(route.cost);
+    }
+    if (cost.min > cost.max) {
+        section.find("min")->fault("must be at most `max`, " + std::to_string(cost.max));
+    }
+    route.header_cost = std::move(cost);
+}
+
+}  // namespace
+
+void read_cost(const Value& value, Route& route) {
+    if (!value.is_scalar()) {
+        read_header_cost(value, route);
+    } else if (const auto cost = value.integer({0, limit::kQuotaMax})) {
+        route.cost = *cost;
+    }
+}
+
+void check_cost(const Value& value, const Route& route) {
+    std::int64_t least = route.cost;
+    if (route.header_cost) least = std::max(least, route.header_cost->min);
+    for (const Policy* policy : route.policies) {
+        if (!check_list(value, least, *policy, policy->limits)) return;
+        for (const limit::Tier& tier : policy->tiers) {
+            if (!check_list(value, least, *policy, tier.limits)) return;
+        }
+    }
+}
+
+}  // namespace tidegate::config
