@@ -274,6 +274,27 @@ void warn_about_kinds(const Value& value, const std::vector<Pair>& pairs) {
         "the curve P-256");
 }
 
+// These rows belong to an item of `certificates`.
+const Rows& certificate_keys() {
+    static const auto keys =
+        Rows("a map: `{certificate: site.pem, key: site.key}`")
+            .key("certificate", kind::type("file"),
+                 {"PEM: the certificate, then those of its issuers, each behind the one that it "
+                  "has issued",
+                  "required", "1 MiB"})
+            .required("`certificate: site.pem`")
+            .key("key", kind::type("file"),
+                 {"PEM: its private key, without password", "required",
+                  "RSA from 2048 bits, ECDSA on P-256, P-384, P-521, Ed25519"})
+            .required("`key: site.key`")
+            .key(
+                "names", kind::one_or_more(kind::type("text")),
+                {"further names whose clients get this certificate: `example.com`, "
+                 "`\"*.example.com\"` for one label more",
+                 "none", "10,000 names of a listener; one certificate for a name and kind of key"});
+    return keys;
+}
+
 std::optional<Pair> read_pair(Section& section, AuthoritiesOnDemand& authorities) {
     const auto certificate = section.need("certificate", "`certificate: site.pem`");
     const auto key = section.need("key", "`key: site.key`");
@@ -335,24 +356,20 @@ std::vector<Pair> read_pairs(Section& tls) {
 
 }  // namespace
 
-const Rows& certificate_keys() {
-    static const auto keys =
-        Rows("a map: `{certificate: site.pem, key: site.key}`")
-            .key("certificate", kind::type("file"),
-                 {"PEM: the certificate, then those of its issuers, each behind the one that it "
-                  "has issued",
-                  "required", "1 MiB"})
-            .required("`certificate: site.pem`")
-            .key("key", kind::type("file"),
-                 {"PEM: its private key, without password", "required",
-                  "RSA from 2048 bits, ECDSA on P-256, P-384, P-521, Ed25519"})
-            .required("`key: site.key`")
-            .key(
-                "names", kind::one_or_more(kind::type("text")),
-                {"further names whose clients get this certificate: `example.com`, "
-                 "`\"*.example.com\"` for one label more",
-                 "none", "10,000 names of a listener; one certificate for a name and kind of key"});
-    return keys;
+Keys<TlsServerSettings> listener_certificate_keys() {
+    return Keys<TlsServerSettings>("a map: `{certificate: site.pem, key: site.key}`")
+        .key("certificates", kind::one_or_more(kind::map(certificate_keys()), {1, 10'000}),
+             {"a map `{certificate, key, names}`, or a list of these", "one is required",
+              "1 to 10,000"})
+        .key("certificate", kind::type("file"),
+             {"of a single certificate: what each item of `certificates` has", "",
+              "not beside `certificates`"})
+        .key("key", kind::type("file"),
+             {"of a single certificate: what each item of `certificates` has", "",
+              "not beside `certificates`"})
+        .key("names", kind::one_or_more(kind::type("text")),
+             {"of a single certificate: what each item of `certificates` has", "",
+              "not beside `certificates`"});
 }
 
 std::vector<ServerCertificate> read_server_certificates(Section& tls) {

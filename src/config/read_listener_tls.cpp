@@ -319,19 +319,7 @@ std::string why_tls_needs_restart(const ConfigChange& change) {
 
 const Keys<TlsServerSettings>& listener_tls_keys() {
     static const auto keys =
-        Keys<TlsServerSettings>("a map: `{certificate: site.pem, key: site.key}`")
-            .key("certificates", kind::one_or_more(kind::map(certificate_keys()), {1, 10'000}),
-                 {"a map `{certificate, key, names}`, or a list of these", "one is required",
-                  "1 to 10,000"})
-            .key("certificate", kind::type("file"),
-                 {"of a single certificate: what each item of `certificates` has", "",
-                  "not beside `certificates`"})
-            .key("key", kind::type("file"),
-                 {"of a single certificate: what each item of `certificates` has", "",
-                  "not beside `certificates`"})
-            .key("names", kind::one_or_more(kind::type("text")),
-                 {"of a single certificate: what each item of `certificates` has", "",
-                  "not beside `certificates`"})
+        listener_certificate_keys()
             .word<UnknownNames>(
                 "unknown_names", &TlsServerSettings::unknown_names,
                 {{"first", UnknownNames::first}, {"refuse", UnknownNames::refuse}},

@@ -32,7 +32,8 @@ inline constexpr std::string_view kPlainNames =
 const Rows& root_keys();
 const Keys<Listen>& listener_keys();
 const Keys<TlsServerSettings>& listener_tls_keys();
-const Rows& certificate_keys();
+// The first rows of listener_tls_keys(), which read_server_certificates() reads.
+Keys<TlsServerSettings> listener_certificate_keys();
 KeyKind redirect_kind();
 const Rows& check_keys();
 const Keys<Rls>& rls_keys();
