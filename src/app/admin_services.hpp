@@ -9,6 +9,7 @@
 #include "admin/answer.hpp"
 #include "app/reloader.hpp"
 #include "app/shared_state.hpp"
+#include "base/timestamp.hpp"
 #include "net/asio.hpp"
 #include "telemetry/live.hpp"
 
@@ -67,7 +68,6 @@ class InspectService {
     struct Job;
     using JobPtr = std::shared_ptr<Job>;
     using Config = std::shared_ptr<const config::Config>;
-    using SteadyTime = std::chrono::steady_clock::time_point;
 
     JobPtr make_job(const Config& config, const std::string& identifier, SteadyTime until) const;
     // Whose connection to Redis is asked; null: all have left.

@@ -12,9 +12,9 @@
 #include <cstdint>
 #include <span>
 
-namespace tidegate::balance {
+#include "base/timestamp.hpp"
 
-using SteadyTime = std::chrono::steady_clock::time_point;
+namespace tidegate::balance {
 
 inline constexpr int kWeightMax = 1'000;
 inline constexpr int kFullShare = 1'000;  // shares are in thousandths of a weight

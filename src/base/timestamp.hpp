@@ -1,4 +1,5 @@
-// Moments as clients and people write them. Pure; knows no locale and no time zone but offsets.
+// Moments of the steady clock, and moments as clients and people write them. The functions know no
+// locale, and no time zone but offsets.
 #pragma once
 
 #include <chrono>
@@ -7,6 +8,13 @@
 #include <string_view>
 
 namespace tidegate {
+
+// For deadlines and durations: this clock never steps.
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+inline SteadyTime steady_now() {
+    return std::chrono::steady_clock::now();
+}
 
 // RFC 3339 (`2026-11-21T10:00:00Z`, `2026-11-21T11:00:00.25+01:00`) or Unix seconds, with or
 // without a fraction (`1795255200.25`): microseconds since the epoch, further digits cut off.

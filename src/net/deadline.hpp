@@ -10,13 +10,9 @@
 
 #include <boost/intrusive/list.hpp>
 
+#include "base/timestamp.hpp"
+
 namespace tidegate {
-
-using SteadyTime = std::chrono::steady_clock::time_point;
-
-inline SteadyTime steady_now() {
-    return std::chrono::steady_clock::now();
-}
 
 class DeadlineWheel;
 

@@ -142,7 +142,7 @@ void DenyCache::restart(const Options& options, SteadyTime now) {
     clear(now);
 }
 
-void FreedIdentifiers::add(std::string_view identifier, Time now) {
+void FreedIdentifiers::add(std::string_view identifier, SteadyTime now) {
     raise_to(places_[place_of(identifier)], number(now));
     raise_to(newest_, number(now));
 }
@@ -151,7 +151,7 @@ std::size_t FreedIdentifiers::place_of(std::string_view identifier) {
     return std::hash<std::string_view>{}(identifier) % kPlaces;
 }
 
-bool FreedIdentifiers::look(std::span<const limit::ChargeItem> items, Time since) const {
+bool FreedIdentifiers::look(std::span<const limit::ChargeItem> items, SteadyTime since) const {
     return std::any_of(items.begin(), items.end(), [&](const limit::ChargeItem& item) {
         return places_[place_of(item.identifier)].load(std::memory_order_acquire) >= number(since);
     });

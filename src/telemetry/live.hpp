@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/timestamp.hpp"
 #include "telemetry/counters.hpp"
 #include "telemetry/outcome.hpp"
 
@@ -139,7 +140,6 @@ struct LiveSample : LiveCounts {
 
 class LiveSeries {
   public:
-    using SteadyTime = std::chrono::steady_clock::time_point;
     static constexpr std::size_t kSamples = 600;
 
     // `decision_bounds` and `request_bounds` are those of the cuts, and outlive this. The first

@@ -14,7 +14,7 @@ namespace {
 class RememberingSubject : public Subject {
   public:
     limit::Verdict charge(const limit::Charge& charge, Micros now) override {
-        const store::SteadyTime at{now};
+        const SteadyTime at{now};
         limit::Verdict verdict;
         if (denials_.recall(charge, at, verdict)) {
             ++remembered_;

@@ -42,7 +42,7 @@ struct SomeSeries {
             gauges.generation = second < 3 ? 1 : 2;
             gauges.upstreams = {{2, 1}};
             series.add(std::move(totals), std::move(gauges), WallTime{second * 1s},
-                       telemetry::LiveSeries::SteadyTime{second * 1s});
+                       SteadyTime{second * 1s});
         }
     }
     AdminAnswer answer(std::string_view target) const {
@@ -111,7 +111,7 @@ TEST_CASE("live answer: all fields, in their order") {
     gauges.generation = 2;
     gauges.upstreams = {{2, 1}};
     LiveSeries series(Fine::kCutBounds, Fine::kCutBounds, {});
-    series.add(totals, gauges, WallTime{1s}, LiveSeries::SteadyTime{1s});
+    series.add(totals, gauges, WallTime{1s}, SteadyTime{1s});
     const std::vector<upstream::UpstreamStatus> upstreams;
     const AdminAnswer answer = answer_to_live("/api/live", {.series = series,
                                                             .upstreams = upstreams,

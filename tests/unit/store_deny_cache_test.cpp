@@ -271,7 +271,7 @@ TEST_CASE("deny_cache: a denial from before units were given back does not hold"
 
 TEST_CASE("freed identifiers: known from when they were added, and beside others") {
     FreedIdentifiers freed;
-    const FreedIdentifiers::Time now{1h};
+    const SteadyTime now{1h};
     const std::array<limit::ChargeItem, 2> items{limit::ChargeItem{nullptr, "user:a"},
                                                  limit::ChargeItem{nullptr, "user:b"}};
     CHECK_FALSE(freed.any(items, now));

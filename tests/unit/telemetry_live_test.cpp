@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 using Fine = FineHistogram<kRequestBounds>;
 using WallTime = std::chrono::system_clock::time_point;
 
-constexpr LiveSeries::SteadyTime kBegan{1h};
+constexpr SteadyTime kBegan{1h};
 
 LiveSeries made() {
     return {Fine::kCutBounds, Fine::kCutBounds, kBegan};
