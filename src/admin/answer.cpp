@@ -51,7 +51,7 @@ AdminAnswer page_answer(std::string_view path) {
 }
 
 AdminAnswer readiness(const AdminSources& sources) {
-    Readiness ready = sources.ready();
+    ReadinessAnswer ready = sources.ready();
     AdminAnswer answer = ok(kJson, std::move(ready.body));
     answer.status = ready.ready ? 200 : 503;
     return answer;

@@ -17,7 +17,7 @@
 namespace tidegate::admin {
 
 // The answer to `/readyz`.
-struct Readiness {
+struct ReadinessAnswer {
     bool ready = false;
     // {"status":"ready"|"starting"|"draining","store":{"kind":"redis","state":"up"|"down"},
     //  "upstreams":{"api":{"servers":3,"up":2}}}
@@ -53,7 +53,7 @@ struct ActivityRequest {
 // for each request.
 struct AdminSources {
     std::function<std::string()> metrics;  // the Prometheus text format
-    std::function<Readiness()> ready;
+    std::function<ReadinessAnswer()> ready;
     // What opens more than the open paths; empty: local peers need none, and no other has access.
     std::function<std::string_view()> token;
     std::function<Task<ReloadReport>()> reload;

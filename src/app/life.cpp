@@ -381,7 +381,7 @@ admin::AdminSources Life::sources() {
     };
     sources.ready = [this] {
         const Phase phase = phase_;
-        return admin::Readiness{phase == Phase::ready, readiness_text(phase)};
+        return admin::ReadinessAnswer{phase == Phase::ready, readiness_text(phase)};
     };
     return sources;
 }

@@ -195,7 +195,8 @@ void write_traces(telemetry::Exposition& out, const std::optional<TracedSpans>& 
 
 }  // namespace
 
-Metrics::Metrics(const telemetry::MetricNames& names, std::size_t workers, std::string version)
+MetricsRegistry::MetricsRegistry(const telemetry::MetricNames& names, std::size_t workers,
+                                 std::string version)
     : version_(std::move(version)) {
     telemetry::NameRegistry first;
     first.admit(names);
@@ -206,7 +207,8 @@ Metrics::Metrics(const telemetry::MetricNames& names, std::size_t workers, std::
     admit(names);
 }
 
-Result<telemetry::MetricSlots, std::string> Metrics::admit(const telemetry::MetricNames& names) {
+Result<telemetry::MetricSlots, std::string> MetricsRegistry::admit(
+    const telemetry::MetricNames& names) {
     const std::lock_guard lock(mutex_);
     telemetry::NameRegistry grown = names_;
     telemetry::MetricSlots slots = grown.admit(names);
@@ -228,24 +230,24 @@ Result<telemetry::MetricSlots, std::string> Metrics::admit(const telemetry::Metr
     return slots;
 }
 
-WorkerMetrics& Metrics::worker(std::size_t index) {
+WorkerMetrics& MetricsRegistry::worker(std::size_t index) {
     assert(index < workers_.size());
     return *workers_[index];
 }
 
-bool Metrics::store_is_up() const {
+bool MetricsRegistry::store_is_up() const {
     return std::none_of(workers_.begin(), workers_.end(), [](const auto& worker) {
         return worker->store.state.get() == store::StoreState::down;
     });
 }
 
-std::string Metrics::serialize(const Gauges& gauges) const {
+std::string MetricsRegistry::serialize(const Gauges& gauges) const {
     telemetry::Exposition out;
     write(out, gauges);
     return out.text();
 }
 
-void Metrics::write(telemetry::Exposition& out, const Gauges& gauges) const {
+void MetricsRegistry::write(telemetry::Exposition& out, const Gauges& gauges) const {
     const std::lock_guard lock(mutex_);
     proxy::Metrics::write(out, all(&WorkerMetrics::proxy), names_.routes);
     ask::Metrics::write(out, all(&WorkerMetrics::ask), names_.decisions);
@@ -263,7 +265,7 @@ void Metrics::write(telemetry::Exposition& out, const Gauges& gauges) const {
     write_process(out, gauges);
 }
 
-telemetry::LiveTotals Metrics::live_totals() const {
+telemetry::LiveTotals MetricsRegistry::live_totals() const {
     const std::lock_guard lock(mutex_);
     telemetry::LiveTotals totals;
     proxy::Metrics::add_to(totals, all(&WorkerMetrics::proxy), names_.routes);
@@ -275,22 +277,22 @@ telemetry::LiveTotals Metrics::live_totals() const {
     return totals;
 }
 
-std::uint64_t Metrics::client_connections() const {
+std::uint64_t MetricsRegistry::client_connections() const {
     return client::Metrics::open(all(&WorkerMetrics::client));
 }
 
-std::uint64_t Metrics::upstream_connections() const {
+std::uint64_t MetricsRegistry::upstream_connections() const {
     return upstream::Metrics::open(all(&WorkerMetrics::upstream));
 }
 
 template <class Room>
-std::vector<const Room*> Metrics::all(Room WorkerMetrics::*room) const {
+std::vector<const Room*> MetricsRegistry::all(Room WorkerMetrics::*room) const {
     std::vector<const Room*> found;
     for (const auto& worker : workers_) found.push_back(&(worker.get()->*room));
     return found;
 }
 
-void Metrics::write_process(telemetry::Exposition& out, const Gauges& gauges) const {
+void MetricsRegistry::write_process(telemetry::Exposition& out, const Gauges& gauges) const {
     const ProcessFigures* const process = &gauges.process;
     telemetry::write_members<ProcessFigures>(out, telemetry::Threads<ProcessFigures>(&process, 1));
     out.family({.name = "tidegate_build_info",
@@ -303,7 +305,7 @@ void Metrics::write_process(telemetry::Exposition& out, const Gauges& gauges) co
 
 std::vector<telemetry::MetricInfo> all_metrics() {
     telemetry::Exposition out;
-    Metrics({}, 0, TIDEGATE_VERSION).write(out, {});
+    MetricsRegistry({}, 0, TIDEGATE_VERSION).write(out, {});
     return out.metrics();
 }
 

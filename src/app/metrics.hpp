@@ -154,13 +154,13 @@ struct alignas(64) WorkerMetrics {
 };
 
 // The whole process's figures. Names may be added while workers count, and none is ever taken away.
-class Metrics {
+class MetricsRegistry {
   public:
     // Names of routes, upstreams and limits together, unless the first configuration has more.
     static constexpr std::size_t kNamesMax = 10'000;
 
     // `names` are those of the first configuration.
-    Metrics(const telemetry::MetricNames& names, std::size_t workers, std::string version);
+    MetricsRegistry(const telemetry::MetricNames& names, std::size_t workers, std::string version);
 
     // Where the names of a configuration are counted; those that are new are added for every
     // worker. Not when there would be too many: then nothing is, and the error says so. Any thread.

@@ -10,14 +10,14 @@
 
 namespace tidegate::app {
 
-std::shared_ptr<telemetry::AccessLog> AccessLogs::find(const config::Log& settings) const {
+std::shared_ptr<telemetry::AccessLog> AccessLogs::find(const config::LogSettings& settings) const {
     const auto known = std::find_if(logs_.begin(), logs_.end(), [&](const Open& one) {
         return one.path == settings.access_path;
     });
     return known == logs_.end() ? nullptr : known->log;
 }
 
-std::shared_ptr<telemetry::AccessLog> AccessLogs::make(const config::Log& settings,
+std::shared_ptr<telemetry::AccessLog> AccessLogs::make(const config::LogSettings& settings,
                                                        std::size_t threads) {
     return std::make_shared<telemetry::AccessLog>(
         telemetry::AccessLog::Options{.path = settings.access_path,
@@ -26,11 +26,12 @@ std::shared_ptr<telemetry::AccessLog> AccessLogs::make(const config::Log& settin
         threads);
 }
 
-void AccessLogs::add(const config::Log& settings, std::shared_ptr<telemetry::AccessLog> log) {
+void AccessLogs::add(const config::LogSettings& settings,
+                     std::shared_ptr<telemetry::AccessLog> log) {
     logs_.push_back({settings.access_path, std::move(log)});
 }
 
-std::shared_ptr<telemetry::AccessLog> AccessLogs::open(const config::Log& settings) {
+std::shared_ptr<telemetry::AccessLog> AccessLogs::open(const config::LogSettings& settings) {
     if (settings.access_path.empty()) return nullptr;
     auto log = find(settings);
     if (!log) {
@@ -41,7 +42,7 @@ std::shared_ptr<telemetry::AccessLog> AccessLogs::open(const config::Log& settin
 }
 
 void AccessLogs::use(const std::shared_ptr<telemetry::AccessLog>& log,
-                     const config::Log& settings) {
+                     const config::LogSettings& settings) {
     if (log) log->change_lines(settings.access_format, settings.sample);
     in_force_ = log;
 }

@@ -36,18 +36,18 @@ class AccessLogs {
     explicit AccessLogs(std::size_t threads) : threads_(threads) {}
 
     // The log of that path, if it is open; null: it is not, or the access log is off.
-    std::shared_ptr<telemetry::AccessLog> find(const config::Log& settings) const;
+    std::shared_ptr<telemetry::AccessLog> find(const config::LogSettings& settings) const;
     // Opens the log of that path, which find() has not found, for add(). Any thread: it may wait.
     // Throws std::runtime_error naming the path.
-    static std::shared_ptr<telemetry::AccessLog> make(const config::Log& settings,
+    static std::shared_ptr<telemetry::AccessLog> make(const config::LogSettings& settings,
                                                       std::size_t threads);
-    void add(const config::Log& settings, std::shared_ptr<telemetry::AccessLog> log);
+    void add(const config::LogSettings& settings, std::shared_ptr<telemetry::AccessLog> log);
     // find(), and make() and add() where it finds none; null: off. Waits, so only for the start.
     // use() sets format and sample.
-    std::shared_ptr<telemetry::AccessLog> open(const config::Log& settings);
+    std::shared_ptr<telemetry::AccessLog> open(const config::LogSettings& settings);
     // Puts `log`, which open() gave, in force. A log that goes on under its path takes on the new
     // format and sample.
-    void use(const std::shared_ptr<telemetry::AccessLog>& log, const config::Log& settings);
+    void use(const std::shared_ptr<telemetry::AccessLog>& log, const config::LogSettings& settings);
 
     // Opens all paths anew (USR1).
     void reopen();

@@ -468,7 +468,8 @@ Task<std::string> Reloader::set_socket_files(const config::Config& next) {
     co_return co_await apart(executor_, "reload: Tidegate", std::move(set));
 }
 
-Task<std::shared_ptr<telemetry::AccessLog>> Reloader::open_access_log(config::Log settings) {
+Task<std::shared_ptr<telemetry::AccessLog>> Reloader::open_access_log(
+    config::LogSettings settings) {
     if (settings.access_path.empty()) co_return nullptr;
     auto log = access_logs_.find(settings);
     if (log) co_return log;

@@ -192,7 +192,7 @@ class Reloader {
     // Reads apart with `load`. A path that does not answer is a fault.
     Task<config::Loaded> load_apart(std::string what, std::function<config::Loaded()> load);
     // The access log of `settings`, opened if it is not open yet; null: off.
-    Task<std::shared_ptr<telemetry::AccessLog>> open_access_log(config::Log settings);
+    Task<std::shared_ptr<telemetry::AccessLog>> open_access_log(config::LogSettings settings);
     // Gives the files of Unix sockets the permissions of `next`. What is wrong; empty: nothing.
     Task<std::string> set_socket_files(const config::Config& next);
     struct MadeTls;

@@ -59,7 +59,7 @@ struct SharedState {
 
     std::size_t workers;
     std::string name;  // of this process, among those that share a store
-    Metrics metrics;
+    MetricsRegistry metrics;
     store::MemoryStore memory_store;
     std::shared_ptr<TlsClient> redis_tls;       // null: not encrypted
     std::shared_ptr<TlsClient> sentinel_tls;    // likewise

@@ -351,7 +351,7 @@ using telemetry::log;
 
 // A worker's share of what may be remembered.
 store::DenyCache::Options denials_of(const config::Config& config, std::size_t workers) {
-    const config::DenyCache& wanted = config.deny_cache;
+    const config::DenyCacheSettings& wanted = config.deny_cache;
     return {
         .max_ttl = wanted.max_ttl,
         .entries = wanted.entries == 0 ? 0 : std::max<std::size_t>(1, wanted.entries / workers)};
@@ -430,7 +430,7 @@ void Worker::use_tls(Listener& listener, NextTls&& next) {
     listener.credentials = std::move(next.credentials);
 }
 
-redis::Servers Worker::make_redis() {
+redis::RedisServers Worker::make_redis() {
     if (!shared_.redis) return {};
     const auto on_state = [this](bool up, std::string_view reason) {
         metrics_.store.state.set(up ? store::StoreState::up : store::StoreState::down);

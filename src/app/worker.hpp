@@ -110,7 +110,7 @@ class Worker {
     using milliseconds = std::chrono::milliseconds;
     using MaybeUnfinished = client::TlsHandshake::MaybeUnfinished;
 
-    redis::Servers make_redis();
+    redis::RedisServers make_redis();
     store::Limiter make_limiter(const config::Config& config);
     store::RedisStore redis_store(const config::Config& config) const;
     void start_heartbeat();
@@ -211,7 +211,7 @@ class Worker {
     client::Http2Resources http2_;
     client::Http2Resources grpc_http2_;  // of listeners with the face envoy_grpc
     client::ServedConnectionList connections_;
-    redis::Servers redis_;
+    redis::RedisServers redis_;
     std::shared_ptr<store::Heartbeat> heartbeat_;
     store::Limiter limiter_;
     proxy::WorkerContext context_;

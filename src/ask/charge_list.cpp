@@ -139,7 +139,7 @@ void add_items(const limit::Policy& policy, const limit::Tier* tier, std::size_t
 }
 
 // Appends the items that `policy` counts, with the limits of `tier` if there is one.
-PolicyOutcome list_keys(const config::Config& config, const config::Policy& policy,
+PolicyOutcome list_keys(const config::Config& config, const config::PolicySettings& policy,
                         const limit::Tier* tier, IdentifierMaker& maker, Decision& decision,
                         ChargeNotes::Policy* note) {
     const std::size_t first = decision.spans.size();
@@ -162,7 +162,7 @@ PolicyOutcome list_keys(const config::Config& config, const config::Policy& poli
 
 // Appends the items that `policy` counts, with the limits of the client's tier if it has that. With
 // `note`, that gets the reasons.
-PolicyOutcome list_policy(const config::Config& config, const config::Policy& policy,
+PolicyOutcome list_policy(const config::Config& config, const config::PolicySettings& policy,
                           IdentifierMaker& maker, Decision& decision, ChargeNotes::Policy* note) {
     if (!policy.exempt.empty() && policy.exempt.includes(client_of(config, decision))) {
         return PolicyOutcome::exempt;
@@ -210,10 +210,10 @@ void name_items(Decision& decision) {
 
 // The first enforced policy of the route with a `deny` that lists the client; null: none.
 template <class Lists>
-const config::Policy* denying_policy(const Decision& decision, const Lists& lists) {
+const config::PolicySettings* denying_policy(const Decision& decision, const Lists& lists) {
     const auto& policies = decision.route->policies;
     const auto found =
-        std::find_if(policies.begin(), policies.end(), [&](const config::Policy* policy) {
+        std::find_if(policies.begin(), policies.end(), [&](const config::PolicySettings* policy) {
             return !policy->shadow && !policy->deny.empty() && lists(policy->deny);
         });
     return found != policies.end() ? *found : nullptr;
@@ -222,7 +222,7 @@ const config::Policy* denying_policy(const Decision& decision, const Lists& list
 constexpr std::string_view kNoAddressNoUser =
     "The request has neither a client address nor a user to count by.";
 
-ChargeNotes::Policy* begin_note(ChargeNotes* notes, const config::Policy& policy) {
+ChargeNotes::Policy* begin_note(ChargeNotes* notes, const config::PolicySettings& policy) {
     return notes != nullptr ? &notes->policies.emplace_back(ChargeNotes::Policy{&policy}) : nullptr;
 }
 
@@ -261,7 +261,7 @@ bool counts_the_address(const limit::Key& key) {
 
 // Whether the limits of `policy` hold for the address with any user, and for any moment that the
 // request is for.
-bool holds_for_the_address(const config::Config& config, const config::Policy& policy,
+bool holds_for_the_address(const config::Config& config, const config::PolicySettings& policy,
                            const Decision& decision) {
     return !policy.shadow && policy.tiers.empty() && !policy.exempt.by_user &&
            !policy.exempt.includes(decision.client) && !config.limit_lists[policy.index].schedules;
@@ -277,7 +277,7 @@ bool needs_settling(const config::Config& config, const Decision& decision) {
 // Lists the items of the route's policies. False: a policy refuses the request.
 bool list_policies(const config::Config& config, IdentifierMaker& maker, Decision& decision,
                    ChargeNotes* notes) {
-    for (const config::Policy* policy : decision.route->policies) {
+    for (const config::PolicySettings* policy : decision.route->policies) {
         const std::size_t before = decision.charge.items.size();
         auto* const note = begin_note(notes, *policy);
         const PolicyOutcome outcome = list_policy(config, *policy, maker, decision, note);
@@ -297,7 +297,7 @@ bool list_policies(const config::Config& config, IdentifierMaker& maker, Decisio
 
 // A policy's `deny` by network. Entries about users do not apply to a preflight.
 bool is_network_denied(const Decision& decision) {
-    const auto denies = [&](const config::Policy* policy) {
+    const auto denies = [&](const config::PolicySettings* policy) {
         return !policy->shadow && policy->deny.networks.contains(*decision.client);
     };
     const auto& policies = decision.route->policies;
@@ -308,7 +308,7 @@ bool is_network_denied(const Decision& decision) {
 void list_preflight(const config::Config& config, const Facts& facts, Decision& decision,
                     ChargeNotes* notes) {
     if (is_network_denied(decision)) return decision.refuse(Fault::denied);
-    const config::Policy& policy = *decision.route->cors->preflight;
+    const config::PolicySettings& policy = *decision.route->cors->preflight;
     IdentifierMaker maker(config, facts, decision);
     auto* const note = begin_note(notes, policy);
     const PolicyOutcome outcome = list_policy(config, policy, maker, decision, note);
@@ -329,7 +329,7 @@ void apply_cost(const Facts& facts, Decision& decision, ChargeNotes* notes) {
 
 }  // namespace
 
-bool lacks_address(const config::Policy& policy, const Decision& decision) {
+bool lacks_address(const config::PolicySettings& policy, const Decision& decision) {
     const auto is_address = [](const limit::KeyPart& part) {
         return part.kind == limit::KeyPart::Kind::ip;
     };
@@ -358,7 +358,7 @@ void list_charges(const config::Config& config, const Facts& facts, Decision& de
     const auto lists_client = [&](const identity::ClientList& deny) {
         return deny.includes(client_of(config, decision));
     };
-    if (const config::Policy* const denying = denying_policy(decision, lists_client)) {
+    if (const config::PolicySettings* const denying = denying_policy(decision, lists_client)) {
         if (auto* const note = begin_note(notes, *denying)) note->outcome = PolicyOutcome::denied;
         return decision.refuse(Fault::denied);
     }
@@ -371,7 +371,7 @@ void list_charges(const config::Config& config, const Facts& facts, Decision& de
     decision.charge.needs_settling = needs_settling(config, decision);
 }
 
-void list_policy_charges(const config::Config& config, const config::Policy& policy,
+void list_policy_charges(const config::Config& config, const config::PolicySettings& policy,
                          const Facts& facts, Decision& decision, ChargeNotes* notes) {
     decision.identifiers.clear();
     auto* const note = begin_note(notes, policy);
@@ -398,7 +398,7 @@ bool list_address_limits(const config::Config& config, const Facts& facts, Decis
     if (!decision.client) return false;
     decision.identifiers.clear();
     IdentifierMaker maker(config, facts, decision);
-    for (const config::Policy* policy : decision.route->policies) {
+    for (const config::PolicySettings* policy : decision.route->policies) {
         const auto key = std::find_if(policy->key.begin(), policy->key.end(), counts_the_address);
         if (key == policy->key.end() || !holds_for_the_address(config, *policy, decision)) continue;
         if (maker.make(*key) != Made::some) continue;
@@ -413,7 +413,7 @@ bool list_address_limits(const config::Config& config, const Facts& facts, Decis
 }
 
 bool list_failed_credentials(const config::Config& config, const Facts& facts, Decision& decision) {
-    const config::Policy* const policy = config.failed_credentials;
+    const config::PolicySettings* const policy = config.failed_credentials;
     if (policy == nullptr) return false;
     decision.identifiers.clear();
     IdentifierMaker maker(config, facts, decision);

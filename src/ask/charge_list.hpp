@@ -45,7 +45,7 @@ struct ChargeNotes {
     };
 
     struct Policy {
-        const config::Policy* policy;  // never null
+        const config::PolicySettings* policy;  // never null
         Outcome outcome = Outcome::counted;
         const limit::Tier* tier = nullptr;  // null: its own limits hold
         std::vector<Key> keys{};            // as far as they were looked at
@@ -64,11 +64,11 @@ void list_charges(const config::Config& config, const Facts& facts, Decision& de
 
 // Lists what `policy` alone counts. Refuses a client that its `deny` lists, and a request of which
 // none of its keys makes an identifier. The cost is left to the caller. `notes` as above.
-void list_policy_charges(const config::Config& config, const config::Policy& policy,
+void list_policy_charges(const config::Config& config, const config::PolicySettings& policy,
                          const Facts& facts, Decision& decision, ChargeNotes* notes = nullptr);
 
 // Whether `policy` counts by the client's address, and the request has none.
-bool lacks_address(const config::Policy& policy, const Decision& decision);
+bool lacks_address(const config::PolicySettings& policy, const Decision& decision);
 
 // Whether a limit of decision.charge counts statuses of gRPC. Requires a charge that needs
 // settling: no other has such a limit.

@@ -20,13 +20,13 @@
 namespace tidegate::ask {
 
 using identity::KeyedDigest;
-using State = PasswordPool::Check::State;
+using CheckState = PasswordPool::Check::State;
 
 // A coroutine that waits for a check. Only the executor's thread touches it, but for the executor.
 struct PasswordPool::Waiter {
     Executor executor;
     Wakeup* wakeup;  // null: its Check is gone
-    State state = State::not_asked;
+    CheckState state = CheckState::not_asked;
 };
 
 struct PasswordPool::Job {
@@ -76,7 +76,7 @@ struct PasswordPool::Shared {
     Shared(const Options& chosen, Verify function) : options(chosen), verify(std::move(function)) {}
 
     void work(const std::stop_token& stop);
-    void finish(Job& job, State state);
+    void finish(Job& job, CheckState state);
     void leave(const JobPtr& job, const std::shared_ptr<Waiter>& waiter);
     void begin(const JobPtr& job);
     JobPtr take_next();
@@ -96,12 +96,12 @@ void PasswordPool::Shared::work(const std::stop_token& stop) {
         const bool right = verify(*job->users, job->user, job->password);
         job->wipe();
         lock.lock();
-        finish(*job, right ? State::right : State::wrong);
+        finish(*job, right ? CheckState::right : CheckState::wrong);
     }
 }
 
 // Wakes all that wait for the job. Requires the mutex.
-void PasswordPool::Shared::finish(Job& job, State state) {
+void PasswordPool::Shared::finish(Job& job, CheckState state) {
     for (std::shared_ptr<Waiter>& waiter : job.waiters) {
         const Executor executor = waiter->executor;
         asio::post(executor, [waiter = std::move(waiter), state] {
@@ -121,7 +121,7 @@ void PasswordPool::Shared::leave(const JobPtr& job, const std::shared_ptr<Waiter
     if (!job->waiters.empty() || job->begun) return;
     // A client that hangs up and comes again must not fill the queue with checks that no request
     // waits for.
-    if (take_out(job)) finish(*job, State::dropped);
+    if (take_out(job)) finish(*job, CheckState::dropped);
 }
 
 void PasswordPool::Shared::begin(const JobPtr& job) {
@@ -175,7 +175,7 @@ bool PasswordPool::Shared::make_room_for(std::uint64_t address) {
     if (most == queues.end() || most->second.size() <= has + 1) return false;
     const JobPtr job = most->second.back();
     take_out(job);
-    finish(*job, State::dropped);
+    finish(*job, CheckState::dropped);
     return true;
 }
 
@@ -228,7 +228,7 @@ PasswordPool::~PasswordPool() {
     for (std::jthread& thread : threads_) thread.request_stop();
     {
         const std::lock_guard lock(shared_->mutex);
-        while (shared_->waiting > 0) shared_->finish(*shared_->take_next(), State::dropped);
+        while (shared_->waiting > 0) shared_->finish(*shared_->take_next(), CheckState::dropped);
     }
     threads_.clear();
 }
@@ -251,7 +251,7 @@ PasswordPool::Submitted PasswordPool::submit(Check& check,
         shared_->begin(job);
     }
     job->waiters.push_back(check.waiter_);
-    check.waiter_->state = State::waiting;
+    check.waiter_->state = CheckState::waiting;
     check.job_ = std::move(job);
     check.shared_ = shared_;
     return Submitted::yes;

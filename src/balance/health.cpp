@@ -39,8 +39,8 @@ std::vector<ServerState*> Health::use(Servers servers, SteadyTime now) {
     return return_surplus(now);
 }
 
-HealthChange Health::note_failure(ServerState& server, Failure failure, SteadyTime now) {
-    if (failure == Failure::connect) avoid(server, now);
+HealthChange Health::note_failure(ServerState& server, ServerFailure failure, SteadyTime now) {
+    if (failure == ServerFailure::connect) avoid(server, now);
     if (!settings_.eject) {
         server.failures_.fetch_add(1, std::memory_order_relaxed);
         return {};

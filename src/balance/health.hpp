@@ -46,7 +46,7 @@ struct HealthSettings {
 };
 
 // How a request failed. A status is no failure: applications mean a 500.
-BOOST_DEFINE_FIXED_ENUM_CLASS(Failure, std::uint8_t,
+BOOST_DEFINE_FIXED_ENUM_CLASS(ServerFailure, std::uint8_t,
                               connect,  // no connection in time
                               timeout,  // no answer in time
                               broken)   // an answer that is none, or that was cut off
@@ -80,7 +80,7 @@ class Health {
     }
     // A request to `server` failed. Failures while it is ejected do not count: those requests began
     // before, or no better server was left.
-    HealthChange note_failure(ServerState& server, Failure failure, SteadyTime now);
+    HealthChange note_failure(ServerState& server, ServerFailure failure, SteadyTime now);
 
     // Checks of one server come one after the other. A good first check is no change: a server
     // whose verdict is unknown is usable.

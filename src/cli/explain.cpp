@@ -253,7 +253,7 @@ void explain_charges(ExplainedRequest& request, Explanation& out) {
 using ask::Fault;
 
 // The host when `fields` do not state one.
-std::optional<std::string> host_of(const Question& question) {
+std::optional<std::string> host_of(const ExplainQuestion& question) {
     const auto names_host = [](std::string_view field) {
         return http::equal_ignoring_case(field.substr(0, field.find(':')), "host");
     };
@@ -263,7 +263,7 @@ std::optional<std::string> host_of(const Question& question) {
 }
 
 // The head as a client sends it.
-std::string head_of(const Question& question) {
+std::string head_of(const ExplainQuestion& question) {
     std::string head = question.method + " " + question.target + " HTTP/1.1\r\n";
     if (const auto host = host_of(question)) head += "Host: " + *host + "\r\n";
     for (const std::string& field : question.fields) head += field + "\r\n";
@@ -288,8 +288,8 @@ void read_head(std::string_view bytes, ExplainedRequest& request) {
 
 // The same as a client sends it in HTTP/2, which has names in lower case only. The head looks at
 // `block`, which looks at `rules`.
-void read_http2_head(const Question& question, const h2::RequestRules& rules, h2::FieldBlock& block,
-                     ExplainedRequest& request) {
+void read_http2_head(const ExplainQuestion& question, const h2::RequestRules& rules,
+                     h2::FieldBlock& block, ExplainedRequest& request) {
     block.begin_request(rules);
     block.add(":method", question.method);
     if (const auto host = host_of(question)) block.add(":authority", *host);
@@ -380,7 +380,7 @@ void explain_route(const ExplainedRequest& request, Explanation& out) {
 }
 
 // Returns the listener at which the question arrives; null if it does not matter.
-const config::Listen* listener_of(const Question& question, const config::Config& config) {
+const config::Listen* listener_of(const ExplainQuestion& question, const config::Config& config) {
     if (question.listener) return &config.listen.at(*question.listener);
     if (question.face == Face::proxy) return nullptr;
     const auto found =
@@ -442,7 +442,7 @@ void explain_fault(const ask::Decision& decision, Explanation& out) {
 
 }  // namespace
 
-Explanation explain(std::shared_ptr<const config::Config> config, const Question& question,
+Explanation explain(std::shared_ptr<const config::Config> config, const ExplainQuestion& question,
                     const FetchKeys& fetch_keys) {
     ExplainedRequest request(std::move(config));
     const config::Listen* const listen = listener_of(question, request.config());

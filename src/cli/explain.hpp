@@ -34,7 +34,7 @@ class Doc;
 namespace tidegate::cli {
 
 // Nothing in it holds a line end. Else it may be as wrong as a client's request can be.
-struct Question {
+struct ExplainQuestion {
     std::string method = "GET";
     std::string target = "/";
     std::optional<std::string> host{};  // else what `fields` say, else `localhost`
@@ -169,7 +169,7 @@ struct Explanation {
 using FetchKeys = std::function<void(const std::shared_ptr<identity::KeySource>& source)>;
 
 // Blocks for as long as a password's hash takes, and for `fetch_keys`.
-Explanation explain(std::shared_ptr<const config::Config> config, const Question& question,
+Explanation explain(std::shared_ptr<const config::Config> config, const ExplainQuestion& question,
                     const FetchKeys& fetch_keys);
 
 // For people: a fact a line, with its reason.

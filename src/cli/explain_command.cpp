@@ -27,7 +27,7 @@ namespace {
 
 struct ExplainArguments {
     std::string file = kDefaultFile;
-    Question question;
+    ExplainQuestion question;
     std::string face{};         // empty: that of `listen`, or proxy
     std::string listen{};       // the address of a listener; empty: the only one of the face
     std::string body{};         // a file with the call of the check API; empty: none
@@ -203,7 +203,7 @@ int run_explain(const ExplainArguments& arguments) {
     }
     const ChosenListener listener = choose_listener(arguments, *loaded.config);
     if (!listener) return complain(exit_code::kWrongUse, listener.error());
-    Question question = arguments.question;
+    ExplainQuestion question = arguments.question;
     if (*listener) {
         const config::Listen& listen = loaded.config->listen[**listener];
         const std::string objection = objection_to_peer_of(arguments, listen);

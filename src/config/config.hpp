@@ -147,7 +147,7 @@ struct Tracing {
     bool operator==(const Tracing&) const = default;
 };
 
-struct Policy;
+struct PolicySettings;
 
 // `cors`: which pages of other origins may read the answers that Tidegate makes itself, and how
 // many preflights an address may send (Fetch standard, section "HTTP extensions").
@@ -157,7 +157,7 @@ struct Cors {
     std::chrono::seconds max_age{0};  // how long a browser may remember a preflight; 0: not said
     // What a preflight is charged to in place of the route's policies. One of Config::policies;
     // null only while a configuration is read.
-    const Policy* preflight = nullptr;
+    const PolicySettings* preflight = nullptr;
 };
 
 // What the policy of `preflight` is named; that of a route is `ROUTE/preflight`. No other may be.
@@ -267,7 +267,7 @@ struct RedisSettings {
 };
 
 // Denials that are remembered in front of Redis.
-struct DenyCache {
+struct DenyCacheSettings {
     milliseconds max_ttl{5'000};
     std::size_t entries = 100'000;  // of the process; 0: off
 };
@@ -323,7 +323,7 @@ struct AnswerBody {
 };
 
 // A policy as it is written: what it counts, whom it leaves alone and whom it turns away.
-struct Policy : limit::Policy {
+struct PolicySettings : limit::Policy {
     identity::ClientList exempt;
     identity::ClientList deny;
     std::optional<MomentSource> moment;  // of its schedule limits, tiers included
@@ -358,7 +358,7 @@ struct Route {
     bool needs_user = false;       // `identity: required`, else identity.require
     bool states_identity = false;  // the route has `identity`; for explanations
     // default_policies, then its own; none twice. Point into Config::policies.
-    std::vector<const Policy*> policies;
+    std::vector<const PolicySettings*> policies;
     std::vector<std::string> captures;   // names; in the order of Router::captures()
     std::optional<MomentSource> moment;  // of all schedule limits that can be met here
     // Whole segments that the upstream is not sent: `/api`. Every path of the route begins with
@@ -379,10 +379,10 @@ struct Route {
 
 // The limits of a policy, or those of one of its tiers.
 struct LimitList {
-    const Policy* policy = nullptr;     // never null
-    const limit::Tier* tier = nullptr;  // null: the policy's own limits
-    bool schedules = false;             // has a schedule limit
-    limit::Micros horizon{0};           // the nearest of those
+    const PolicySettings* policy = nullptr;  // never null
+    const limit::Tier* tier = nullptr;       // null: the policy's own limits
+    bool schedules = false;                  // has a schedule limit
+    limit::Micros horizon{0};                // the nearest of those
     bool settles = false;      // more has to be done once an admitted request goes on or has ended
     bool counts_grpc = false;  // statuses of gRPC count
 
@@ -464,12 +464,12 @@ struct Rls {
     bool takes_overrides = true;  // limits that callers bring hold in place of those here
     bool denies_unmatched = false;
     // By unit: policies with one limit, of which the quota is the caller's. Null: none.
-    std::array<const Policy*, rls::kUnits> override_policies{};
+    std::array<const PolicySettings*, rls::kUnits> override_policies{};
 };
 
 enum class LogLevel : std::uint8_t { debug, info, warn, error };
 
-struct Log {
+struct LogSettings {
     std::string access_path = "-";  // "-": standard output; empty: off
     LogFormat access_format = LogFormat::json;
     double sample = 1.0;  // 0..1
@@ -505,7 +505,7 @@ struct Config {
     unsigned threads = 0;                    // 0: one for each core we may use
     std::chrono::microseconds busy_poll{0};  // a thread polls so long before it sleeps; 0: off
     StoreSettings store;
-    DenyCache deny_cache;
+    DenyCacheSettings deny_cache;
     std::optional<int> replicas;  // how many Tidegates share the store; unset: auto
     identity::ClientIpSettings client_ip;
     std::vector<identity::UserMethod> user_methods;  // in the order they are tried
@@ -513,14 +513,15 @@ struct Config {
     // Fields that may hold a credential, sorted, in lower case: these, those of user_methods, and
     // those of keys whose values are secret.
     std::vector<std::string> credential_fields{"authorization", "cookie", "proxy-authorization"};
-    bool require_user = false;                   // identity.require, where a route says nothing
-    bool anonymous_on_invalid = false;           // on_invalid_credentials: anonymous
-    const Policy* failed_credentials = nullptr;  // one of `policies`; null: no limit (`off`)
-    identity::UserTiers user_tiers;              // identity.users
+    bool require_user = false;          // identity.require, where a route says nothing
+    bool anonymous_on_invalid = false;  // on_invalid_credentials: anonymous
+    const PolicySettings* failed_credentials =
+        nullptr;                     // one of `policies`; null: no limit (`off`)
+    identity::UserTiers user_tiers;  // identity.users
     ForwardAs forward_as;
     Forwarding forwarding;
     std::vector<Upstream> upstreams;
-    std::vector<std::unique_ptr<const Policy>> policies;
+    std::vector<std::unique_ptr<const PolicySettings>> policies;
     std::vector<std::unique_ptr<const Cors>> cors;  // of `response` and of routes
     // By Policy::index and Tier::index: policies in their order, each with its tiers behind it.
     std::vector<LimitList> limit_lists;
@@ -533,7 +534,7 @@ struct Config {
     Connections connections;
     Http2 http2;
     Timeouts timeouts;
-    Log log;
+    LogSettings log;
     Telemetry telemetry;
     // Reservations of the check API are sealed with it, so that replicas can settle each other's;
     // empty: each process draws its own.

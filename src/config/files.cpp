@@ -250,7 +250,7 @@ Context context_of(const ReferencedFile& file, const Context& outer) {
 }
 
 void report_faults(Context&& inner, Context& outer) {
-    for (Fault& fault : inner.faults) {
+    for (ConfigFault& fault : inner.faults) {
         outer.other_errors.push_back(
             {inner.file, fault.place.line, fault.place.column, std::move(fault.message)});
     }

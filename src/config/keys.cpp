@@ -73,7 +73,7 @@ std::string spaced_size(std::int64_t bytes) {
     return grouped(bytes / static_cast<std::int64_t>(unit->bytes)) + " " + std::string(unit->name);
 }
 
-std::string bounds_of(kind::Count count, std::string_view of) {
+std::string bounds_of(kind::ItemCount count, std::string_view of) {
     std::string out;
     if (count.min > 0) out.append(",\"min").append(of).append("\":") += std::to_string(count.min);
     if (count.max > 0) out.append(",\"max").append(of).append("\":") += std::to_string(count.max);
@@ -173,7 +173,7 @@ KeyKind off_or(const KeyKind& kind) {
     return out;
 }
 
-KeyKind list(const KeyKind& item, Count count) {
+KeyKind list(const KeyKind& item, ItemCount count) {
     KeyKind out = item;
     out.schema = R"({"type":"array","items":)" + item.schema + bounds_of(count, "Items") + "}";
     out.steps = "[]" + item.steps;
@@ -183,11 +183,11 @@ KeyKind list(const KeyKind& item, Count count) {
     return out;
 }
 
-KeyKind one_or_more(const KeyKind& item, Count count) {
+KeyKind one_or_more(const KeyKind& item, ItemCount count) {
     return any({item, list(item, count)});
 }
 
-KeyKind named(const KeyKind& value, Count count) {
+KeyKind named(const KeyKind& value, ItemCount count) {
     KeyKind out = value;
     out.schema = R"({"type":"object","propertyNames":{"$ref":"#/$defs/names"})" +
                  bounds_of(count, "Properties") + R"(,"additionalProperties":)" + value.schema +

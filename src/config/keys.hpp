@@ -38,7 +38,7 @@ struct KeyKind {
 
 namespace kind {
 
-struct Count {
+struct ItemCount {
     std::size_t min = 0;
     std::size_t max = 0;  // 0: no bound
 };
@@ -62,11 +62,11 @@ KeyKind map(const KeyRows& keys);
 // A value may have any of these kinds.
 KeyKind any(std::initializer_list<KeyKind> kinds);
 KeyKind off_or(const KeyKind& kind);
-KeyKind list(const KeyKind& item, Count count = {});
+KeyKind list(const KeyKind& item, ItemCount count = {});
 // A list of such items, or one of them without a list.
-KeyKind one_or_more(const KeyKind& item, Count count = {});
+KeyKind one_or_more(const KeyKind& item, ItemCount count = {});
 // A map whose keys are names that the user chooses.
-KeyKind named(const KeyKind& value, Count count = {});
+KeyKind named(const KeyKind& value, ItemCount count = {});
 
 }  // namespace kind
 

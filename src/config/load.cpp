@@ -37,8 +37,8 @@ bool is_same_file(const std::string& path, const std::string& other) {
     return fs::equivalent(path, other, ec);
 }
 
-Entry* entry_of(TreeNode& map, std::string_view key) {
-    for (Entry& entry : map.entries) {
+TreeEntry* entry_of(TreeNode& map, std::string_view key) {
+    for (TreeEntry& entry : map.entries) {
         if (entry.key == key) return &entry;
     }
     return nullptr;
@@ -119,7 +119,7 @@ class IncludeReader {
 void set_file(TreeNode& node, int file) {
     node.place.file = file;
     for (TreeNode& item : node.items) set_file(item, file);
-    for (Entry& entry : node.entries) {
+    for (TreeEntry& entry : node.entries) {
         entry.place.file = file;
         set_file(entry.value, file);
     }
@@ -133,10 +133,10 @@ class Merger {
     void add(const IncludedFile& included) {
         context_.included.push_back(included.path);
         const int file = static_cast<int>(context_.included.size());
-        std::vector<Fault> faults;
+        std::vector<ConfigFault> faults;
         TreeNode part = parse_document(included.text, faults);
         set_file(part, file);
-        for (Fault& fault : faults) {
+        for (ConfigFault& fault : faults) {
             fault.place.file = file;
             context_.faults.push_back(std::move(fault));
         }
@@ -144,13 +144,13 @@ class Merger {
         if (part.kind != TreeNode::Kind::map) {
             return value_of(part, "").wrong_kind("a map of " + std::string(kAllowed));
         }
-        for (Entry& entry : part.entries) add(std::move(entry));
+        for (TreeEntry& entry : part.entries) add(std::move(entry));
     }
 
     // Last: the routes of all files come before those of the document.
     void finish() {
         if (routes_.empty()) return;
-        Entry& whole = *entry_of(document_, "routes");
+        TreeEntry& whole = *entry_of(document_, "routes");
         std::vector<TreeNode>& items = whole.value.items;
         items.insert(items.begin(), std::make_move_iterator(routes_.begin()),
                      std::make_move_iterator(routes_.end()));
@@ -161,7 +161,7 @@ class Merger {
         return {context_, node, name, node.place};
     }
 
-    void add(Entry&& entry) {
+    void add(TreeEntry&& entry) {
         if (entry.key == "upstreams" || entry.key == "policies") {
             add_named(std::move(entry));
         } else if (entry.key == "routes") {
@@ -180,8 +180,8 @@ class Merger {
 
     // The document's own value of that key, of the same type. Null: it is of another type, which
     // its reader reports.
-    TreeNode* counterpart(const Entry& entry) {
-        Entry* const own = entry_of(document_, entry.key);
+    TreeNode* counterpart(const TreeEntry& entry) {
+        TreeEntry* const own = entry_of(document_, entry.key);
         if (own != nullptr) return own->value.kind == entry.value.kind ? &own->value : nullptr;
         TreeNode empty;
         empty.kind = entry.value.kind;
@@ -190,14 +190,14 @@ class Merger {
         return &document_.entries.back().value;
     }
 
-    void add_named(Entry&& entry) {
+    void add_named(TreeEntry&& entry) {
         if (entry.value.kind != TreeNode::Kind::map) {
             return value_of(entry.value, entry.key).wrong_kind("a map of " + entry.key);
         }
         TreeNode* const whole = counterpart(entry);
         if (whole == nullptr) return;
-        for (Entry& named : entry.value.entries) {
-            const Entry* const same = entry_of(*whole, named.key);
+        for (TreeEntry& named : entry.value.entries) {
+            const TreeEntry* const same = entry_of(*whole, named.key);
             if (same == nullptr) {
                 whole->entries.push_back(std::move(named));
                 continue;
@@ -208,7 +208,7 @@ class Merger {
         }
     }
 
-    void add_routes(Entry&& entry) {
+    void add_routes(TreeEntry&& entry) {
         if (entry.value.kind != TreeNode::Kind::sequence) {
             return value_of(entry.value, entry.key).wrong_kind("a list of routes");
         }
@@ -228,7 +228,7 @@ std::vector<IncludedFile> read_included(const TreeNode& document, Context& conte
     constexpr ListRule kPatterns{"a pattern such as `conf.d/*.yaml`, or a list of these",
                                  "patterns", 64};
     IncludeReader reader(context);
-    for (const Entry& entry : document.entries) {
+    for (const TreeEntry& entry : document.entries) {
         if (entry.key != "include") continue;
         const Value value(context, entry.value, entry.key, entry.value.place);
         for (const Value& item : value.one_or_more(kPatterns)) reader.read_pattern(item);
@@ -248,17 +248,17 @@ void merge_included(const std::vector<IncludedFile>& files, TreeNode& document, 
 constexpr std::string_view kTooLarge = "the file is larger than 1 MiB";
 static_assert(kFileBytesMax == 1'048'576);
 
-bool is_before(const Fault& a, const Fault& b) {
+bool is_before(const ConfigFault& a, const ConfigFault& b) {
     return std::tie(a.place.file, a.place.line, a.place.column) <
            std::tie(b.place.file, b.place.line, b.place.column);
 }
 
 // Those of the file itself first, then those of each included one.
-std::vector<Diagnostic> diagnostics(std::vector<Fault>&& faults, const Context& context) {
+std::vector<Diagnostic> diagnostics(std::vector<ConfigFault>&& faults, const Context& context) {
     std::stable_sort(faults.begin(), faults.end(), is_before);
     std::vector<Diagnostic> out;
     out.reserve(faults.size());
-    for (Fault& fault : faults) {
+    for (ConfigFault& fault : faults) {
         out.push_back({context.file_of(fault.place), fault.place.line, fault.place.column,
                        std::move(fault.message)});
     }
@@ -277,7 +277,7 @@ std::string about_idle(const std::string& name, const IdleRule& rule) {
 
 // Routes are often shared with a Tidegate that is a proxy: some rules have one warning for all.
 void warn_about_idle_keys(const Config& config, const Declared& declared, Context& context) {
-    std::vector<Fault> together;
+    std::vector<ConfigFault> together;
     const IdleRule* rule = nullptr;
     for (const Context::MaybeIdle& one : context.maybe_idle) {
         if (one.rule->has_effect(config, declared)) continue;
@@ -289,7 +289,7 @@ void warn_about_idle_keys(const Config& config, const Declared& declared, Contex
         }
     }
     if (rule == nullptr) return;
-    const Fault& first = *std::min_element(together.begin(), together.end(), is_before);
+    const ConfigFault& first = *std::min_element(together.begin(), together.end(), is_before);
     std::string message = about_idle(first.message, *rule);
     if (const std::size_t more = together.size() - 1; more != 0) {
         message += "; the same holds for " +
@@ -299,7 +299,7 @@ void warn_about_idle_keys(const Config& config, const Declared& declared, Contex
 }
 
 // What a request has to know of each list of limits, computed once.
-LimitList list_of(const Policy& policy, const limit::Tier* tier) {
+LimitList list_of(const PolicySettings& policy, const limit::Tier* tier) {
     LimitList list;
     list.policy = &policy;
     list.tier = tier;
@@ -425,10 +425,11 @@ Loaded reread(const Config& config, Environment environment) {
 
 namespace {
 
-std::vector<Diagnostic> diagnostics_of(const std::vector<Fault>& faults, const std::string& file) {
+std::vector<Diagnostic> diagnostics_of(const std::vector<ConfigFault>& faults,
+                                       const std::string& file) {
     std::vector<Diagnostic> out;
     out.reserve(faults.size());
-    for (const Fault& fault : faults) {
+    for (const ConfigFault& fault : faults) {
         out.push_back({file, fault.place.line, fault.place.column, fault.message});
     }
     return out;
@@ -441,7 +442,7 @@ LoadedAdmin load_admin_of(const std::string& path, Environment environment) {
         loaded.errors.push_back({path, 0, 0, file.error()});
         return loaded;
     }
-    std::vector<Fault> faults;
+    std::vector<ConfigFault> faults;
     const TreeNode tree = parse_document(file->text, faults);
     if (tree.kind == TreeNode::Kind::broken) {
         loaded.errors = diagnostics_of(faults, path);

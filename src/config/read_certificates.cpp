@@ -510,7 +510,7 @@ const Rows& upstream_tls_keys() {
 }
 
 TlsSettings read_client_tls(const Value& value, const Rows& keys, const std::string& host) {
-    const std::vector<Fault>& faults = value.context().faults;
+    const std::vector<ConfigFault>& faults = value.context().faults;
     const std::size_t faults_before = faults.size();
     Section section(value, keys);
     TlsSettings tls = read_common(section, host);

@@ -93,7 +93,7 @@ void read_cost(const Value& value, Route& route) {
 void check_cost(const Value& value, const Route& route) {
     std::int64_t least = route.cost;
     if (route.header_cost) least = std::max(least, route.header_cost->min);
-    for (const Policy* policy : route.policies) {
+    for (const PolicySettings* policy : route.policies) {
         if (!check_list(value, least, *policy, policy->limits)) return;
         for (const limit::Tier& tier : policy->tiers) {
             if (!check_list(value, least, *policy, tier.limits)) return;

@@ -97,7 +97,7 @@ void read_client_ip(const Value& value, Config& config) {
 
 void limit_failed_credentials(std::vector<limit::Limit> limits, limit::OnStoreFailure on_failure,
                               Config& config) {
-    Policy policy;
+    PolicySettings policy;
     policy.name = kFailedCredentials;
     policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
     policy.limits = std::move(limits);

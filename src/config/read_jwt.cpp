@@ -135,7 +135,7 @@ void check_place_of_keys(Section& section) {
 }
 
 bool is_secret(JwsAlgorithm algorithm) {
-    return identity::key_kind_of(algorithm) == identity::KeyKind::secret;
+    return identity::key_kind_of(algorithm) == identity::JwkKind::secret;
 }
 
 std::shared_ptr<KeySource> source_at(const Value& value, identity::KeyLocation location,

@@ -609,7 +609,7 @@ void check_faces(const Config& config, const Declared& declared, Context& contex
     if (found_face == std::end(kAsked)) return;
     const std::string face(to_string(*found_face));
     for (std::size_t i = 0; i < config.routes.size(); ++i) {
-        for (const Policy* policy : config.routes[i].policies) {
+        for (const PolicySettings* policy : config.routes[i].policies) {
             const auto needs_end = [](const limit::Limit& limit) { return limit.settles(); };
             const bool found =
                 std::any_of(policy->limits.begin(), policy->limits.end(), needs_end) ||

@@ -212,7 +212,7 @@ ClientAuthSettings read_client_auth(Section& tls) {
 }
 
 void read_tls_settings(const Value& value, Listen& listen) {
-    const std::vector<Fault>& faults = value.context().faults;
+    const std::vector<ConfigFault>& faults = value.context().faults;
     const std::size_t faults_before = faults.size();
     TlsServerSettings& settings = listen.tls.emplace();
     Section section = listener_tls_keys().read(value, settings);

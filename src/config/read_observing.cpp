@@ -29,7 +29,7 @@ void warn_if_folder_is_missing(const Value& value, const std::string& path) {
                " does not exist: create it, or Tidegate does not start");
 }
 
-void read_access_path(const Value& value, Log& log) {
+void read_access_path(const Value& value, LogSettings& log) {
     if (value.is_off()) {
         value.fault(
             "write a path, or `-` for standard output; `access: off` turns the access log off");
@@ -39,27 +39,27 @@ void read_access_path(const Value& value, Log& log) {
     }
 }
 
-const Keys<Log>& access_log_keys() {
+const Keys<LogSettings>& access_log_keys() {
     static const auto keys =
-        Keys<Log>("`off` or a map: `{path: \"-\", format: json}`")
+        Keys<LogSettings>("`off` or a map: `{path: \"-\", format: json}`")
             .own("path", kind::type("text"), read_access_path,
                  {"`-` or `/dev/stdout` is standard output, `/dev/stderr` standard error; or a "
                   "file, in a folder that exists, or a named pipe that a program reads; `access: "
                   "off` for none",
                   "`-`"})
             .word<LogFormat>(
-                "format", &Log::access_format,
+                "format", &LogSettings::access_format,
                 {{"json", LogFormat::json},
                  {"text", LogFormat::text},
                  {"logfmt", LogFormat::logfmt}},
                 {"`json`, [`text`](operating.md#the-text-form) or [`logfmt`](operating.md#logfmt)"})
             .fraction(
-                "sample", &Log::sample,
+                "sample", &LogSettings::sample,
                 {"share of forwarded requests logged; all others always are", "`1.0`", "0 to 1"});
     return keys;
 }
 
-void read_access(const Value& value, Log& log) {
+void read_access(const Value& value, LogSettings& log) {
     if (value.is_off()) {
         log.access_path.clear();
     } else {
@@ -69,11 +69,11 @@ void read_access(const Value& value, Log& log) {
 
 }  // namespace
 
-const Keys<Log>& log_keys() {
-    static const auto keys = Keys<Log>()
+const Keys<LogSettings>& log_keys() {
+    static const auto keys = Keys<LogSettings>()
                                  .own("access", kind::off_or(kind::map(access_log_keys())),
                                       read_access, {"the access log, or off"})
-                                 .word<LogLevel>("level", &Log::level,
+                                 .word<LogLevel>("level", &LogSettings::level,
                                                  {{"debug", LogLevel::debug},
                                                   {"info", LogLevel::info},
                                                   {"warn", LogLevel::warn},

@@ -423,7 +423,7 @@ namespace {
 
 constexpr std::size_t kPoliciesMax = 10'000;
 
-void read_tiers(const Value& value, Policy& policy) {
+void read_tiers(const Value& value, PolicySettings& policy) {
     constexpr ListRule kTiers{
         "a map of tiers and their limits: `{pro: [200/s], internal: unlimited}`", "tiers", 64};
     for (const auto& [name, list] : value.named(kTiers)) {
@@ -446,7 +446,7 @@ std::optional<limit::OnMissing> read_on_missing(Section& section) {
         {{"skip", OnMissing::skip}, {"shared", OnMissing::shared}, {"reject", OnMissing::reject}});
 }
 
-void read_who_and_what(Section& section, Config& config, Policy& policy) {
+void read_who_and_what(Section& section, Config& config, PolicySettings& policy) {
     const auto key = section.need("key");
     if (const auto list = section.need("limits")) {
         Limits limits = read_limits(*list);
@@ -466,7 +466,7 @@ void read_who_and_what(Section& section, Config& config, Policy& policy) {
 }
 
 // The answer of this policy to a refused request, in place of `response`.
-void read_refusal(Section& section, Policy& policy) {
+void read_refusal(Section& section, PolicySettings& policy) {
     const auto status = section.find("status");
     if (status) policy.status = static_cast<int>(status->integer({400, 599}).value_or(0));
     const auto body = section.find("body");
@@ -518,22 +518,22 @@ const Rows& policy_keys() {
     return keys;
 }
 
-std::size_t add_policy(Policy&& policy, Config& config) {
+std::size_t add_policy(PolicySettings&& policy, Config& config) {
     std::uint32_t next = 0;
     if (!config.policies.empty()) {
-        const Policy& last = *config.policies.back();
+        const PolicySettings& last = *config.policies.back();
         next = last.index + static_cast<std::uint32_t>(last.tiers.size()) + 1;
     }
     policy.index = next++;
     for (limit::Tier& tier : policy.tiers) tier.index = next++;
-    config.policies.push_back(std::make_unique<const Policy>(std::move(policy)));
+    config.policies.push_back(std::make_unique<const PolicySettings>(std::move(policy)));
     return config.policies.size() - 1;
 }
 
 std::optional<std::size_t> read_policy(const Value& value, const std::string& name, Config& config,
                                        const Declared& declared) {
     const std::size_t faults_before = value.context().faults.size();
-    Policy policy;
+    PolicySettings policy;
     policy.name = name;
     policy.on_store_failure = declared.on_store_failure;
 

@@ -272,7 +272,7 @@ void read_preflight(const Value& value, const std::string& name, Cors& cors, Con
         return;
     }
     const std::size_t faults_before = value.context().faults.size();
-    Policy policy;
+    PolicySettings policy;
     policy.limits = read_preflight_limits(value);
     if (policy.limits.empty() || value.context().faults.size() != faults_before) return;
     policy.name = name;
@@ -284,8 +284,8 @@ void read_preflight(const Value& value, const std::string& name, Cors& cors, Con
 }
 
 // The limit of preflights where the configuration has none.
-const Policy* default_preflight(Config& config) {
-    Policy policy;
+const PolicySettings* default_preflight(Config& config) {
+    PolicySettings policy;
     policy.name = kPreflight;
     policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
     policy.key.front().on_missing = limit::OnMissing::shared;
@@ -355,7 +355,8 @@ Cors* read_cors(const Value& value, const std::string& policy, Config& config, D
 
 void settle_cors(Config& config, Declared& declared) {
     Declared::Cors& read = declared.cors;
-    const Policy* shared = read.of_response != nullptr ? read.of_response->preflight : nullptr;
+    const PolicySettings* shared =
+        read.of_response != nullptr ? read.of_response->preflight : nullptr;
     for (const auto& cors : read.all) {
         if (cors->preflight != nullptr) continue;
         if (shared == nullptr) shared = default_preflight(config);

@@ -17,8 +17,8 @@ namespace tidegate::config {
 namespace {
 
 using limit::Algorithm;
-using rls::Level;
 using rls::Rule;
+using rls::RuleLevel;
 using rls::Unit;
 
 constexpr std::size_t kRlsFilesMax = 1'000;
@@ -71,7 +71,7 @@ class FileReader {
         if (!name) return;
         const auto domain = name->text("the name of the domain");
         if (!domain) return;
-        Level* const level = made_.domains.add(*domain);
+        RuleLevel* const level = made_.domains.add(*domain);
         if (level == nullptr) {
             name->fault("the domain " + quote(*domain) + " is in " + quote(files[*domain]) +
                         ", too: write all its descriptors into one of the two files");
@@ -84,7 +84,7 @@ class FileReader {
     }
 
   private:
-    void read_level(const Value& value, const std::string& path, Level& level) {
+    void read_level(const Value& value, const std::string& path, RuleLevel& level) {
         constexpr ListRule kDescriptors{"a list of descriptors: `[{key: remote_address}]`",
                                         "descriptors", kRulesMax};
         for (const Value& item : value.items(kDescriptors)) read_rule(item, path, level);
@@ -101,7 +101,7 @@ class FileReader {
         return text;
     }
 
-    void read_rule(const Value& value, const std::string& above, Level& level) {
+    void read_rule(const Value& value, const std::string& above, RuleLevel& level) {
         Section section(value, "a descriptor: `{key: remote_address}`");
         if (!section.need("key", "`key: remote_address`")) return;
         const auto key = section.find("key")->text("the key of a descriptor");
@@ -143,13 +143,13 @@ class FileReader {
             path += '_';
             append_printable(rule.value, path);
         }
-        Policy policy;
+        PolicySettings policy;
         policy.shadow = is_shadow;
         if (limit) read_limit_block(*limit, rule, policy);
         if (limits) read_more_limits(*limits, rule, policy);
         if (!policy.limits.empty()) rule.policy = add(path, std::move(policy));
         if (below) {
-            rule.below = std::make_unique<Level>();
+            rule.below = std::make_unique<RuleLevel>();
             read_level(*below, path, *rule.below);
         }
         if (!level.add(std::move(rule))) {
@@ -157,7 +157,7 @@ class FileReader {
         }
     }
 
-    void read_limit_block(const Value& value, Rule& rule, Policy& policy) {
+    void read_limit_block(const Value& value, Rule& rule, PolicySettings& policy) {
         Section section(value, "a map: `{unit: second, requests_per_unit: 10}`");
         section.toggle("unlimited", rule.is_unlimited);
         if (const auto name = section.find("name")) rule.name = name->any_text().value_or("");
@@ -211,7 +211,7 @@ class FileReader {
     }
 
     // A list of Tidegate's own limits, beside the one of `rate_limit` or in its place.
-    static void read_more_limits(const Value& value, Rule& rule, Policy& policy) {
+    static void read_more_limits(const Value& value, Rule& rule, PolicySettings& policy) {
         if (rule.is_unlimited) {
             value.fault("not beside `unlimited: true`");
             return;
@@ -234,7 +234,7 @@ class FileReader {
         }
     }
 
-    const Policy* add(const std::string& path, Policy&& policy) {
+    const PolicySettings* add(const std::string& path, PolicySettings&& policy) {
         if (made_.counts_all) count_all(policy);
         policy.name = std::string(kRlsPolicy) + path;
         // `a_b` may be a key, or a key with a value.
@@ -279,7 +279,7 @@ void read_rls_file(const Value& value, const std::string& path, FileReader& read
     const TreeNode tree = parse_document(file.text, context.faults, {.anchors = Anchors::read});
     const Place top = tree.kind == TreeNode::Kind::null ? Place{1, 1} : tree.place;
     reader.read(Value(context, tree, "", top), path, domains);
-    for (const Fault& warning : context.warnings) {
+    for (const ConfigFault& warning : context.warnings) {
         value.warn(path + ":" + std::to_string(warning.place.line) + ": " + warning.message);
     }
     report_faults(std::move(context), value.context());
@@ -308,7 +308,7 @@ void read_files(const Value& value, FileReader& reader) {
 
 void add_override_policies(Config& config, Rls& made, const Declared& declared) {
     for (const auto& [name, unit] : kUnitNames) {
-        Policy policy;
+        PolicySettings policy;
         policy.name = std::string(kRlsOverridePolicy) + std::string(name);
         policy.key = {limit::single_key(limit::KeyPart::Kind::constant)};
         policy.on_store_failure = declared.on_store_failure;

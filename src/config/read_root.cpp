@@ -158,7 +158,7 @@ void read_short_limits(const Value& value, Config& config, Declared& declared) {
         return;
     }
     Limits list = read_limits(value);
-    Policy policy;
+    PolicySettings policy;
     policy.name = name;
     policy.key = {limit::single_key(limit::KeyPart::Kind::ip),
                   limit::single_key(limit::KeyPart::Kind::user)};

@@ -221,7 +221,7 @@ void add_named(const Value& value, const std::string& name, const Config& config
     }
     found->second.used = true;
     if (!found->second.position) return;
-    const Policy* policy = config.policies[*found->second.position].get();
+    const PolicySettings* policy = config.policies[*found->second.position].get();
     if (std::find(route.policies.begin(), route.policies.end(), policy) != route.policies.end()) {
         value.fault("the policy " + quote(name) +
                     " is on this route twice (default_policies count as well): remove one");
@@ -253,7 +253,7 @@ void read_route_policies(const Value& value, Config& config, Route& route, Decla
 void check_keys(const Value& value, const Route& route) {
     constexpr std::size_t kKeysMax = 31;
     std::size_t keys = 0;
-    for (const Policy* policy : route.policies) keys += policy->key.size();
+    for (const PolicySettings* policy : route.policies) keys += policy->key.size();
     if (keys <= kKeysMax) return;
     value.fault(std::to_string(keys) + " keys in the policies of this route: at most " +
                 std::to_string(kKeysMax) + " are allowed");
@@ -270,7 +270,7 @@ void check_captures(const Value& value, const limit::Policy& policy, const Route
 
 // How the policies of a route must fit it and each other.
 void check_policies(const Value& value, bool path_is_known, Route& route) {
-    for (const Policy* policy : route.policies) {
+    for (const PolicySettings* policy : route.policies) {
         if (path_is_known) check_captures(value, *policy, route);
         if (!agree_on_moment(value, policy->moment, route.moment)) return;
     }
@@ -419,7 +419,7 @@ void read_forwarding_keys(Section& section, const routing::PathPattern* pattern,
 void read_route(const Value& value, Config& config, Declared& declared, RouteNames& names) {
     Section section(value, route_keys());
     Route route;
-    const std::vector<Fault>& faults = value.context().faults;
+    const std::vector<ConfigFault>& faults = value.context().faults;
     const std::size_t faults_before_match = faults.size();
     const auto match = section.find("match");
     section.choice<bool>("encoded_slash", route.passes_encoded_slash,

@@ -39,7 +39,7 @@ const Rows& check_keys();
 const Keys<Rls>& rls_keys();
 const Rows& admin_keys();
 const Rows& store_keys();
-const Keys<DenyCache>& deny_cache_keys();
+const Keys<DenyCacheSettings>& deny_cache_keys();
 // Of a connection to Redis or its sentinels, to the collector of spans, and to upstreams.
 const Rows& redis_tls_keys();
 const Rows& collector_tls_keys();
@@ -62,7 +62,7 @@ const Keys<RequestBounds>& request_bounds_keys();
 const Keys<Connections>& connections_keys();
 const Keys<Http2>& http2_keys();
 const Keys<Timeouts>& timeouts_keys();
-const Keys<Log>& log_keys();
+const Keys<LogSettings>& log_keys();
 const Keys<Tracing>& tracing_keys();
 const Keys<Telemetry>& telemetry_keys();
 
@@ -241,7 +241,7 @@ void read_policies(const Value& value, Config& config, Declared& declared);
 std::optional<std::size_t> read_policy(const Value& value, const std::string& name, Config& config,
                                        const Declared& declared);
 // Gives the policy and its tiers their indices. Returns its position in Config::policies.
-std::size_t add_policy(Policy&& policy, Config& config);
+std::size_t add_policy(PolicySettings&& policy, Config& config);
 // `default_policies`, at the top or of a route: names, each once.
 std::vector<std::string> read_default_policies(const Value& value, Declared& declared);
 

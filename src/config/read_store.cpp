@@ -338,12 +338,12 @@ const Rows& store_keys() {
     return keys;
 }
 
-const Keys<DenyCache>& deny_cache_keys() {
+const Keys<DenyCacheSettings>& deny_cache_keys() {
     static const auto keys =
-        Keys<DenyCache>("`on`, `off`, or a map: `{max_ttl: 5s, entries: 100000}`")
-            .duration("max_ttl", &DenyCache::max_ttl, {milliseconds{1}, minutes{1}},
+        Keys<DenyCacheSettings>("`on`, `off`, or a map: `{max_ttl: 5s, entries: 100000}`")
+            .duration("max_ttl", &DenyCacheSettings::max_ttl, {milliseconds{1}, minutes{1}},
                       {"the longest that a denial is repeated without asking Redis"})
-            .size("entries", &DenyCache::entries, {1, 10'000'000},
+            .size("entries", &DenyCacheSettings::entries, {1, 10'000'000},
                   {"denials remembered, of the process; each thread has an equal share", "",
                    "1 to 10,000,000"});
     return keys;

@@ -230,7 +230,7 @@ void read_health_check(const Value& value, Upstream& upstream) {
         report_check_word(value);
         return;
     }
-    const std::vector<Fault>& faults = value.context().faults;
+    const std::vector<ConfigFault>& faults = value.context().faults;
     const std::size_t faults_before = faults.size();
     Section section(value, health_check_keys());
     const auto path = section.find("path");
@@ -499,7 +499,7 @@ void read_http(const Value& value, Upstream& upstream) {
 }
 
 void read_upstream(const Value& value, Config& config, Upstream& upstream) {
-    const std::vector<Fault>& faults = value.context().faults;
+    const std::vector<ConfigFault>& faults = value.context().faults;
     const std::size_t faults_before = faults.size();
     Section section = upstream_keys().read(value, upstream);
     if (const auto servers = section.need("servers")) read_servers(*servers, config, upstream);

@@ -91,7 +91,7 @@ constexpr std::string_view kKeyLine = "`<SHA-256 of the key, 64 digits>: {user: 
 // Not Section::refuse_others(), which would speak of keys: API keys are meant here.
 void refuse_other_entries(const TreeNode& owner, Context& context) {
     constexpr std::array<std::string_view, 2> kEntries{"user", "tier"};
-    for (const Entry& entry : owner.entries) {
+    for (const TreeEntry& entry : owner.entries) {
         if (std::find(kEntries.begin(), kEntries.end(), entry.key) != kEntries.end()) continue;
         const std::string_view meant = nearest(entry.key, {kEntries.begin(), kEntries.end()});
         context.faults.push_back(
@@ -102,7 +102,7 @@ void refuse_other_entries(const TreeNode& owner, Context& context) {
 
 // `entry` has the digest of a key as its own. No message repeats it: an operator who mistook the
 // file wrote the key itself there.
-void read_key_entry(const Entry& entry, Context& context, ApiKeys& keys, Declared& declared) {
+void read_key_entry(const TreeEntry& entry, Context& context, ApiKeys& keys, Declared& declared) {
     const bool missing = entry.value.kind == TreeNode::Kind::null;
     const Value owner(context, entry.value, "key", missing ? entry.place : entry.value.place);
     Section section(owner, "a map: `{user: alice, tier: pro}`");
@@ -136,7 +136,7 @@ std::shared_ptr<const ApiKeys> read_api_keys(const Value& value, Declared& decla
         parse_document(file->text, context.faults, {MapKeys::secret, kListBytesMax});
     auto keys = std::make_shared<ApiKeys>();
     if (tree.kind == TreeNode::Kind::map) {
-        for (const Entry& entry : tree.entries) read_key_entry(entry, context, *keys, declared);
+        for (const TreeEntry& entry : tree.entries) read_key_entry(entry, context, *keys, declared);
     } else if (tree.kind != TreeNode::Kind::null) {
         Value(context, tree, "", tree.place).wrong_kind("a map of keys: " + std::string(kKeyLine));
     }

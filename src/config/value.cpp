@@ -431,7 +431,7 @@ Value Value::item(std::size_t index) const {
     return {*context_, node, name_ + "[" + std::to_string(number) + "]", node.place};
 }
 
-Value Value::child(const Entry& entry) const {
+Value Value::child(const TreeEntry& entry) const {
     // A missing key has no place of its own in YAML: the section's key has one.
     const bool missing = entry.value.kind == TreeNode::Kind::null;
     const std::string key = is_identifier(entry.key) ? entry.key : quote(entry.key);
@@ -472,7 +472,7 @@ std::vector<std::pair<std::string, Value>> Value::named(const ListRule& rule,
         return out;
     }
     if (!keeps(rule, node_->entries.size())) return out;
-    for (const Entry& entry : node_->entries) {
+    for (const TreeEntry& entry : node_->entries) {
         if (identifiers && !is_identifier(entry.key)) {
             Value(*context_, entry.value, name_, entry.place)
                 .fault(quote(entry.key) +
@@ -509,7 +509,7 @@ std::string advice_for(std::string_view section, std::string_view key,
 Section::Section(const Value& value, const KeyRows& keys) : Section(value, keys.wanted()) {
     rows_ = &keys;
     for (const KeyRows::Row& row : keys.rows()) known_.push_back(row.key);
-    for (const Entry& entry : value.node_->entries) {
+    for (const TreeEntry& entry : value.node_->entries) {
         const KeyRows::Row* const row = keys.find(entry.key);
         if (row == nullptr || !row->idle) continue;
         const Value written = value.child(entry);
@@ -525,7 +525,7 @@ std::optional<Value> Section::find(std::string_view key) {
     const bool is_known = std::find(known_.begin(), known_.end(), key) != known_.end();
     assert(is_known || rows_ == nullptr);
     if (!is_known) known_.push_back(key);
-    for (const Entry& entry : value_.node_->entries) {
+    for (const TreeEntry& entry : value_.node_->entries) {
         if (entry.key == key) return value_.child(entry);
     }
     return std::nullopt;
@@ -546,7 +546,7 @@ std::optional<Value> Section::need(std::string_view key, std::string_view hint) 
 void Section::not_available(std::initializer_list<std::string_view> keys) {
     for (const std::string_view key : keys) {
         later_.push_back(key);
-        for (const Entry& entry : value_.node_->entries) {
+        for (const TreeEntry& entry : value_.node_->entries) {
             if (entry.key != key) continue;
             value_.context().faults.push_back(
                 {entry.place, value_.child(entry).name() + ": not available yet"});
@@ -558,7 +558,7 @@ void Section::refuse_others() const {
     const auto is_in = [](const std::vector<std::string_view>& keys, const std::string& key) {
         return std::find(keys.begin(), keys.end(), key) != keys.end();
     };
-    for (const Entry& entry : value_.node_->entries) {
+    for (const TreeEntry& entry : value_.node_->entries) {
         if (is_in(known_, entry.key) || is_in(later_, entry.key)) continue;
         std::string message = "unknown key " + quote(entry.key);
         if (!value_.name().empty()) message += " in " + value_.name();

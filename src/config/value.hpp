@@ -50,11 +50,11 @@ struct Context {
     Environment environment = process_environment;
     bool expands_variables = true;  // false: a dollar is a dollar
     Occasion occasion = Occasion::start;
-    std::vector<Fault> faults;
-    std::vector<Fault> warnings;
+    std::vector<ConfigFault> faults;
+    std::vector<ConfigFault> warnings;
     // Keys that are written and may have no effect.
     struct MaybeIdle {
-        Fault key;  // its name is the message
+        ConfigFault key;  // its name is the message
         const IdleRule* rule;
     };
     std::vector<MaybeIdle> maybe_idle;
@@ -186,7 +186,7 @@ class Value {
     std::optional<std::string> scalar(std::string_view wanted) const;
     bool keeps(const ListRule& rule, std::size_t size) const;
     Value item(std::size_t index) const;
-    Value child(const Entry& entry) const;
+    Value child(const TreeEntry& entry) const;
 
     Context* context_;
     const TreeNode* node_;

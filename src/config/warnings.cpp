@@ -34,10 +34,10 @@ void warn_about_free_keys(const Config& config, const Declared& declared, Contex
     for (std::size_t i = 0; i < declared.routes.size(); ++i) {
         const auto& policies = config.routes[i].policies;
         const bool host_is_fixed = config.router.names_host(i);
-        const auto is_chosen = [&](const Policy* policy) {
+        const auto is_chosen = [&](const PolicySettings* policy) {
             return counts_only_what_clients_choose(*policy, config, host_is_fixed);
         };
-        const auto is_free = [&](const Policy* policy) {
+        const auto is_free = [&](const PolicySettings* policy) {
             return policy->shadow || is_chosen(policy);
         };
         const auto free = std::find_if(policies.begin(), policies.end(), is_chosen);
@@ -83,9 +83,10 @@ bool counts_users(const Route& route) {
             return std::any_of(choice.begin(), choice.end(), is_user);
         });
     };
-    return std::any_of(route.policies.begin(), route.policies.end(), [&](const Policy* policy) {
-        return std::any_of(policy->key.begin(), policy->key.end(), has_user);
-    });
+    return std::any_of(route.policies.begin(), route.policies.end(),
+                       [&](const PolicySettings* policy) {
+                           return std::any_of(policy->key.begin(), policy->key.end(), has_user);
+                       });
 }
 
 // Once for all routes. `response.cors` silences it, even as `off`.
@@ -143,7 +144,7 @@ Place place_of(const limit::Policy& policy, const Config& config, const Declared
     const auto named = declared.policies.find(policy.name);
     if (named != declared.policies.end()) return named->second.place;
     for (std::size_t i = 0; i < declared.routes.size(); ++i) {
-        for (const Policy* used : config.routes[i].policies) {
+        for (const PolicySettings* used : config.routes[i].policies) {
             if (used == &policy) return declared.routes[i];
         }
     }
@@ -248,7 +249,7 @@ bool any_method(const Config& config, bool (*is_such)(const identity::UserMethod
 }
 
 // How messages name a policy.
-std::string subject_of(const Policy& policy, const Declared& declared) {
+std::string subject_of(const PolicySettings& policy, const Declared& declared) {
     const bool is_named = declared.policies.contains(policy.name);
     return is_named ? "policies." + policy.name : "the policy " + quote(policy.name);
 }
@@ -290,13 +291,13 @@ bool is_always_there(const Key& key, const Sender& sender) {
     });
 }
 
-bool exempts(const Policy& policy, const Sender& sender) {
+bool exempts(const PolicySettings& policy, const Sender& sender) {
     return sender.authenticated ? policy.exempt.authenticated : policy.exempt.anonymous;
 }
 
 // Whether the policy counts every request of the sender, or refuses it. Networks, users and tiers
 // that a policy exempts were chosen one by one.
-bool limits_all(const Policy& policy, const Sender& sender) {
+bool limits_all(const PolicySettings& policy, const Sender& sender) {
     if (policy.shadow || exempts(policy, sender)) return false;
     return !policy.may_skip ||
            std::any_of(policy.key.begin(), policy.key.end(),
@@ -305,13 +306,14 @@ bool limits_all(const Policy& policy, const Sender& sender) {
 
 // The policy whose `on_missing: skip` lets requests of the sender pass without any limit; null:
 // none.
-const Policy* policy_passed_by(const Route& route, const Sender& sender) {
+const PolicySettings* policy_passed_by(const Route& route, const Sender& sender) {
     const auto& policies = route.policies;
-    const auto limits = [&](const Policy* policy) { return limits_all(*policy, sender); };
+    const auto limits = [&](const PolicySettings* policy) { return limits_all(*policy, sender); };
     if (std::any_of(policies.begin(), policies.end(), limits)) return nullptr;
-    const auto skips = std::find_if(policies.begin(), policies.end(), [&](const Policy* policy) {
-        return policy->may_skip && !policy->shadow && !exempts(*policy, sender);
-    });
+    const auto skips =
+        std::find_if(policies.begin(), policies.end(), [&](const PolicySettings* policy) {
+            return policy->may_skip && !policy->shadow && !exempts(*policy, sender);
+        });
     return skips != policies.end() ? *skips : nullptr;
 }
 
@@ -328,7 +330,7 @@ void warn_about_unlimited_senders(const Config& config, const Declared& declared
     for (std::size_t i = 0; i < declared.routes.size(); ++i) {
         const Route& route = config.routes[i];
         for (const Sender& sender : kSenders) {
-            const Policy* const policy = policy_passed_by(route, sender);
+            const PolicySettings* const policy = policy_passed_by(route, sender);
             if (policy == nullptr || !can_come(sender, route, config)) continue;
             const bool may_require = !sender.has_user && !config.user_methods.empty();
             context.warnings.push_back(
@@ -345,7 +347,7 @@ void warn_about_unlimited_senders(const Config& config, const Declared& declared
 constexpr std::string_view kNoMethod = "no method";
 
 // A policy that refuses every request, or counts none, as nothing names users.
-void warn_about_impossible_keys(const Policy& policy, const Config& config,
+void warn_about_impossible_keys(const PolicySettings& policy, const Config& config,
                                 const Declared& declared, Context& context) {
     // A client of the check API names the user.
     const bool only_check = config.has_face(Face::check) && !config.has_face(Face::proxy) &&
@@ -374,8 +376,8 @@ void warn_about_impossible_keys(const Policy& policy, const Config& config,
 
 // Tiers that the policy names and no user can have. A tier in `tiers` may wait for its first user;
 // one in `exempt` or `deny` is more likely misspelt.
-void warn_about_tiers_of(const Policy& policy, const Config& config, const Declared& declared,
-                         Context& context) {
+void warn_about_tiers_of(const PolicySettings& policy, const Config& config,
+                         const Declared& declared, Context& context) {
     std::set<std::string_view> listed(policy.exempt.tiers.begin(), policy.exempt.tiers.end());
     listed.insert(policy.deny.tiers.begin(), policy.deny.tiers.end());
     if (takes_any_tier(config) || (policy.tiers.empty() && listed.empty())) return;
@@ -395,8 +397,8 @@ void warn_about_tiers_of(const Policy& policy, const Config& config, const Decla
     }
 }
 
-void warn_about_lists_of(const Policy& policy, const Config& config, const Declared& declared,
-                         Context& context) {
+void warn_about_lists_of(const PolicySettings& policy, const Config& config,
+                         const Declared& declared, Context& context) {
     const bool asks = policy.exempt.authenticated || policy.exempt.anonymous ||
                       policy.deny.authenticated || policy.deny.anonymous;
     const Place place = place_of(policy, config, declared);

@@ -33,7 +33,7 @@ void warn_about_shadowed(const Config& config, const Declared& declared, Context
 
 // The setting that makes `other` looser than `route`; empty: none that is known.
 std::string what_is_lacking(const Route& route, const Route& other) {
-    for (const Policy* policy : route.policies) {
+    for (const PolicySettings* policy : route.policies) {
         const auto& policies = other.policies;
         if (policy->shadow ||
             std::find(policies.begin(), policies.end(), policy) != policies.end()) {
@@ -327,7 +327,7 @@ void warn_about_hashes(const Config& config, const Declared& declared, Context& 
 }
 
 // The first status of gRPC that a limit of the policy counts by, as it is written; empty: none.
-std::string grpc_count_of(const Policy& policy) {
+std::string grpc_count_of(const PolicySettings& policy) {
     const auto find = [](const std::vector<limit::Limit>& limits) -> std::string {
         for (const limit::Limit& one : limits) {
             // In order, and those of gRPC are above those of HTTP.
@@ -346,7 +346,7 @@ std::string grpc_count_of(const Policy& policy) {
 // How a message says that calls of gRPC take the route; empty: nothing says so.
 std::string about_calls(const Route& route, bool is_for_grpc) {
     if (is_for_grpc) return "takes calls of gRPC";
-    for (const Policy* const policy : route.policies) {
+    for (const PolicySettings* const policy : route.policies) {
         const std::string count = grpc_count_of(*policy);
         if (!count.empty()) return "counts answers of gRPC (" + quote(count) + ")";
     }

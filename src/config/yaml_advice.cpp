@@ -54,26 +54,26 @@ int column_of(std::size_t position) {
 }
 
 // `*` begins an alias.
-std::optional<Fault> explain_star(std::string_view line, Place place) {
+std::optional<ConfigFault> explain_star(std::string_view line, Place place) {
     const auto before = static_cast<std::size_t>(std::max(place.column - 1, 0));
     const std::size_t star = line.rfind('*', before);
     if (star == std::string_view::npos) return std::nullopt;
-    return Fault{{place.line, column_of(star)},
-                 "YAML takes a value that begins with `*` for an alias: quote it, " +
-                     in_quotes(value_at(line, star))};
+    return ConfigFault{{place.line, column_of(star)},
+                       "YAML takes a value that begins with `*` for an alias: quote it, " +
+                           in_quotes(value_at(line, star))};
 }
 
 // `{` in the middle of a value inside `{...}` or `[...]` begins a map there.
-std::optional<Fault> explain_brace(std::string_view line, Place place) {
+std::optional<ConfigFault> explain_brace(std::string_view line, Place place) {
     const auto brace = static_cast<std::size_t>(std::max(place.column - 1, 0));
     if (brace == 0 || brace >= line.size() || line[brace] != '{') return std::nullopt;
     if (std::string_view(" ,[{:").find(line[brace - 1]) != std::string_view::npos) {
         return std::nullopt;
     }
     const std::size_t begin = line.find_last_of(" ,[{", brace - 1) + 1;
-    return Fault{{place.line, column_of(begin)},
-                 "`{` begins a map inside `{...}` and `[...]`: quote the value, " +
-                     in_quotes(value_at(line, begin))};
+    return ConfigFault{{place.line, column_of(begin)},
+                       "`{` begins a map inside `{...}` and `[...]`: quote the value, " +
+                           in_quotes(value_at(line, begin))};
 }
 
 // Whether, in a value in quotes `mark`, `c` makes the character `next` behind it a part of the
@@ -159,13 +159,13 @@ class BracketScanner {
     std::vector<Opened> open_;
 };
 
-Fault not_closed(char mark, Place place) {
+ConfigFault not_closed(char mark, Place place) {
     const char closing = mark == '[' ? ']' : mark == '{' ? '}' : mark;
     return {place, "nothing closes this " + quote(std::string(1, mark)) + ": write " +
                        quote(std::string(1, closing)) + " where it ends"};
 }
 
-std::optional<Fault> explain_unclosed(std::string_view text) {
+std::optional<ConfigFault> explain_unclosed(std::string_view text) {
     const auto open = BracketScanner(text).left_open();
     if (!open) return std::nullopt;
     return not_closed(open->mark, open->place);
@@ -186,17 +186,18 @@ bool is_closed(std::string_view text) {
 }
 
 // `@`, `%` and backquotes begin no value.
-std::optional<Fault> explain_reserved(std::string_view line, Place place) {
+std::optional<ConfigFault> explain_reserved(std::string_view line, Place place) {
     const auto at = static_cast<std::size_t>(std::max(place.column - 1, 0));
     if (at >= line.size() || std::string_view("@%`").find(line[at]) == std::string_view::npos) {
         return std::nullopt;
     }
-    return Fault{place, std::string("no value begins with this character unless it is quoted: ") +
-                            in_quotes(value_at(line, at))};
+    return ConfigFault{place,
+                       std::string("no value begins with this character unless it is quoted: ") +
+                           in_quotes(value_at(line, at))};
 }
 
 // A line such as `listen:8080`, which is one word to YAML.
-std::optional<Fault> explain_missing_space(std::string_view line, int number) {
+std::optional<ConfigFault> explain_missing_space(std::string_view line, int number) {
     const std::string_view words = without_indent(line);
     const std::size_t end = words.find_first_not_of("abcdefghijklmnopqrstuvwxyz_-");
     if (end == 0 || end == std::string_view::npos || words[end] != ':' || end + 1 == words.size() ||
@@ -205,11 +206,11 @@ std::optional<Fault> explain_missing_space(std::string_view line, int number) {
     }
     const std::string right =
         std::string(words.substr(0, end + 1)) + " " + std::string(words.substr(end + 1));
-    return Fault{{number, column_of(line.size() - words.size() + end)},
-                 "write a space behind the colon: " + quote(right)};
+    return ConfigFault{{number, column_of(line.size() - words.size() + end)},
+                       "write a space behind the colon: " + quote(right)};
 }
 
-Fault explain_map_value(std::string_view text, Place place) {
+ConfigFault explain_map_value(std::string_view text, Place place) {
     for (int number = place.line - 1; number > 0; --number) {
         const std::string_view line = line_of(text, number);
         const std::string_view words = without_indent(line);
@@ -227,7 +228,7 @@ Fault explain_map_value(std::string_view text, Place place) {
             "already: indent it as they are"};
 }
 
-Fault explain_map_end(std::string_view text, Place place) {
+ConfigFault explain_map_end(std::string_view text, Place place) {
     const std::string_view line = line_of(text, place.line);
     const auto column = static_cast<std::size_t>(std::max(place.column - 1, 0));
     const std::string_view before = line.substr(0, std::min(column, line.size()));
@@ -243,10 +244,10 @@ Fault explain_map_end(std::string_view text, Place place) {
             "write `key: value`"};
 }
 
-std::optional<Fault> explain(std::string_view text, Place place, std::string_view message) {
+std::optional<ConfigFault> explain(std::string_view text, Place place, std::string_view message) {
     const std::string_view line = line_of(text, place.line);
     const auto says = [&](std::string_view part) { return message.find(part) != message.npos; };
-    if (indented_by_tab(line)) return Fault{place, "a tab indents this line; use spaces"};
+    if (indented_by_tab(line)) return ConfigFault{place, "a tab indents this line; use spaces"};
     if (says("alias not found") || says("anchor is not defined")) return explain_star(line, place);
     if (says("flow not found")) {
         auto brace = explain_brace(line, place);
@@ -257,12 +258,12 @@ std::optional<Fault> explain(std::string_view text, Place place, std::string_vie
     if (says("illegal map value")) return explain_map_value(text, place);
     if (says("end of map not found")) return explain_map_end(text, place);
     if (says("illegal flow end")) {
-        return Fault{place,
-                     "nothing that is open closes here: remove this bracket, or write the "
-                     "one that opens it"};
+        return ConfigFault{place,
+                           "nothing that is open closes here: remove this bracket, or write the "
+                           "one that opens it"};
     }
     if (says("illegal block entry")) {
-        return Fault{place, "an item of a list, `- `, begins on a line of its own"};
+        return ConfigFault{place, "an item of a list, `- `, begins on a line of its own"};
     }
     return std::nullopt;
 }
@@ -277,19 +278,20 @@ YamlSource::YamlSource(std::string_view text) : text_(text) {
     }
 }
 
-std::optional<Fault> YamlSource::unclosed_quote(Place place) const {
+std::optional<ConfigFault> YamlSource::unclosed_quote(Place place) const {
     const auto line = static_cast<std::size_t>(place.line) - 1;
     if (line >= lines_.size()) return std::nullopt;
     const std::size_t at = lines_[line] + static_cast<std::size_t>(place.column) - 1;
     if (at >= text_.size() || (text_[at] != '"' && text_[at] != '\'')) return std::nullopt;
     if (is_closed(text_.substr(at))) return std::nullopt;
-    Fault fault = not_closed(text_[at], place);
+    ConfigFault fault = not_closed(text_[at], place);
     fault.message.insert(0, kNotYaml);
     return fault;
 }
 
-Fault explain_yaml_error(std::string_view text, Place place, std::string_view message) {
-    Fault fault = explain(text, place, message).value_or(Fault{place, std::string(message)});
+ConfigFault explain_yaml_error(std::string_view text, Place place, std::string_view message) {
+    ConfigFault fault =
+        explain(text, place, message).value_or(ConfigFault{place, std::string(message)});
     fault.message.insert(0, kNotYaml);
     return fault;
 }

@@ -26,7 +26,7 @@ struct Abandoned {};
 std::size_t nodes_in(const TreeNode& node) {
     std::size_t nodes = 1;
     for (const TreeNode& item : node.items) nodes += nodes_in(item);
-    for (const Entry& entry : node.entries) nodes += nodes_in(entry.value);
+    for (const TreeEntry& entry : node.entries) nodes += nodes_in(entry.value);
     return nodes;
 }
 
@@ -34,7 +34,7 @@ std::size_t depth_of(const TreeNode& node) {
     if (node.kind != TreeNode::Kind::sequence && node.kind != TreeNode::Kind::map) return 0;
     std::size_t below = 0;
     for (const TreeNode& item : node.items) below = std::max(below, depth_of(item));
-    for (const Entry& entry : node.entries) below = std::max(below, depth_of(entry.value));
+    for (const TreeEntry& entry : node.entries) below = std::max(below, depth_of(entry.value));
     return below + 1;
 }
 
@@ -42,7 +42,8 @@ std::size_t depth_of(const TreeNode& node) {
 // aliases, and the places of what is missing.
 class TreeBuilder : public YAML::EventHandler {
   public:
-    TreeBuilder(std::string_view text, std::vector<Fault>& faults, const DocumentSettings& settings)
+    TreeBuilder(std::string_view text, std::vector<ConfigFault>& faults,
+                const DocumentSettings& settings)
         : source_(text), faults_(faults), settings_(settings) {}
 
     TreeNode take() { return std::move(root_); }
@@ -95,7 +96,7 @@ class TreeBuilder : public YAML::EventHandler {
         TreeNode node;
         // Of a map, between a key and its value: the key, unless it was refused.
         bool has_key = false;
-        std::optional<Entry> key;
+        std::optional<TreeEntry> key;
         std::map<std::string, int> lines;  // where each key of the map is
         bool stands_for_key = false;       // where plain text is required: thrown away
         YAML::anchor_t anchor = YAML::NullAnchor;
@@ -174,7 +175,7 @@ class TreeBuilder : public YAML::EventHandler {
     void forget_keys_around() {
         for (const Frame& frame : stack_) {
             if (!frame.stands_for_key) continue;
-            std::erase_if(faults_, [&](const Fault& reported) {
+            std::erase_if(faults_, [&](const ConfigFault& reported) {
                 return reported.place.line == frame.node.place.line &&
                        reported.place.column == frame.node.place.column;
             });
@@ -196,7 +197,7 @@ class TreeBuilder : public YAML::EventHandler {
     // The map's own keys win, and of the merged maps the first that has a key.
     static void merge(Frame& frame) {
         for (TreeNode& map : frame.merged) {
-            for (Entry& entry : map.entries) {
+            for (TreeEntry& entry : map.entries) {
                 if (!frame.lines.emplace(entry.key, entry.place.line).second) continue;
                 frame.node.entries.push_back(std::move(entry));
             }
@@ -252,7 +253,7 @@ class TreeBuilder : public YAML::EventHandler {
             return;
         }
         map.is_merging = text == "<<";
-        if (!map.is_merging) map.key = Entry{text, place_of(mark), {}};
+        if (!map.is_merging) map.key = TreeEntry{text, place_of(mark), {}};
     }
 
     void attach(TreeNode&& node) {
@@ -275,7 +276,7 @@ class TreeBuilder : public YAML::EventHandler {
     }
 
     YamlSource source_;
-    std::vector<Fault>& faults_;
+    std::vector<ConfigFault>& faults_;
     const DocumentSettings& settings_;
     std::vector<Frame> stack_;
     std::map<YAML::anchor_t, TreeNode> anchors_;
@@ -290,17 +291,17 @@ bool is_utf16(std::string_view text) {
 
 // Control characters end yaml-cpp's stream (0x04 silently, with all that follows) and bytes that
 // are not UTF-8 are replaced by it: both are refused before it sees them.
-std::optional<Fault> check_characters(std::string_view text) {
+std::optional<ConfigFault> check_characters(std::string_view text) {
     Place place{1, 1};
     while (!text.empty()) {
         const std::size_t length = utf8_length(text);
         const auto byte = static_cast<unsigned char>(text.front());
         if (length == 0 && is_utf16(text) && place.line == 1 && place.column == 1) {
-            return Fault{place, "this is UTF-16 text: save the file as UTF-8"};
+            return ConfigFault{place, "this is UTF-16 text: save the file as UTF-8"};
         }
-        if (length == 0) return Fault{place, "this is not UTF-8 text"};
+        if (length == 0) return ConfigFault{place, "this is not UTF-8 text"};
         if (byte == 0x7F || (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r')) {
-            return Fault{place, "remove the control character " + quote(text.substr(0, 1))};
+            return ConfigFault{place, "remove the control character " + quote(text.substr(0, 1))};
         }
         if (byte == '\n') {
             place = {place.line + 1, 1};
@@ -321,7 +322,7 @@ TreeNode broken() {
 // The handler for what comes after the first document.
 class SecondDocument : public YAML::EventHandler {
   public:
-    explicit SecondDocument(std::vector<Fault>& faults) : faults_(faults) {}
+    explicit SecondDocument(std::vector<ConfigFault>& faults) : faults_(faults) {}
 
     void OnDocumentStart(const YAML::Mark& mark) override {
         faults_.push_back(
@@ -341,10 +342,10 @@ class SecondDocument : public YAML::EventHandler {
     void OnMapEnd() override {}
 
   private:
-    std::vector<Fault>& faults_;
+    std::vector<ConfigFault>& faults_;
 };
 
-void refuse_second_document(YAML::Parser& parser, std::vector<Fault>& faults) {
+void refuse_second_document(YAML::Parser& parser, std::vector<ConfigFault>& faults) {
     SecondDocument second(faults);
     try {
         parser.HandleNextDocument(second);
@@ -355,7 +356,7 @@ void refuse_second_document(YAML::Parser& parser, std::vector<Fault>& faults) {
 
 }  // namespace
 
-TreeNode parse_document(std::string_view text, std::vector<Fault>& faults,
+TreeNode parse_document(std::string_view text, std::vector<ConfigFault>& faults,
                         const DocumentSettings& settings) {
     if (text.size() > settings.bytes_max) {
         faults.push_back({{},
@@ -363,7 +364,7 @@ TreeNode parse_document(std::string_view text, std::vector<Fault>& faults,
                               std::to_string(settings.bytes_max / kFileBytesMax) + " MiB"});
         return broken();
     }
-    if (std::optional<Fault> fault = check_characters(text)) {
+    if (std::optional<ConfigFault> fault = check_characters(text)) {
         faults.push_back(std::move(*fault));
         return broken();
     }

@@ -24,12 +24,12 @@ struct Place {
 };
 
 // One sentence about one place.
-struct Fault {
+struct ConfigFault {
     Place place;
     std::string message;
 };
 
-struct Entry;
+struct TreeEntry;
 
 struct TreeNode {
     // `broken` has been reported already: readers stay silent.
@@ -37,12 +37,12 @@ struct TreeNode {
 
     Kind kind = Kind::null;
     Place place;
-    std::string text;             // of a scalar
-    std::vector<TreeNode> items;  // of a sequence
-    std::vector<Entry> entries;   // of a map, in the order written, no key twice
+    std::string text;                // of a scalar
+    std::vector<TreeNode> items;     // of a sequence
+    std::vector<TreeEntry> entries;  // of a map, in the order written, no key twice
 };
 
-struct Entry {
+struct TreeEntry {
     std::string key;
     Place place;
     TreeNode value;
@@ -66,14 +66,14 @@ struct DocumentSettings {
 
 // Reads one document; an empty text is a null node. Appends what is wrong to `faults`; the rest of
 // the tree is still there, so that all faults are found in one go.
-TreeNode parse_document(std::string_view text, std::vector<Fault>& faults,
+TreeNode parse_document(std::string_view text, std::vector<ConfigFault>& faults,
                         const DocumentSettings& settings = {});
 
 // What to write where yaml-cpp finds that a text is not YAML.
 
 // The fault for yaml-cpp's `message` about `place` of `text`: in words that say what to write, at
 // the place where to write it. Where the cause is not known, `message` itself.
-Fault explain_yaml_error(std::string_view text, Place place, std::string_view message);
+ConfigFault explain_yaml_error(std::string_view text, Place place, std::string_view message);
 
 // A text by lines, for what yaml-cpp lets pass: it ends a quoted value at the end of the text, and
 // takes all that follows the quote for the value.
@@ -83,7 +83,7 @@ class YamlSource {
     explicit YamlSource(std::string_view text);
 
     // The fault if a quote begins at `place` and nothing closes it.
-    std::optional<Fault> unclosed_quote(Place place) const;
+    std::optional<ConfigFault> unclosed_quote(Place place) const;
 
   private:
     std::string_view text_;

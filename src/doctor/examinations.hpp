@@ -62,15 +62,15 @@ void check_version(const Version& version, Findings& findings);
 // `offset`: how far the server's clock is ahead of ours, at most `accuracy` wrong.
 void check_clock(microseconds offset, microseconds accuracy, bool local_clock, Findings& findings);
 
-struct Percentiles {
+struct TripTimes {
     microseconds p50{0};
     microseconds p99{0};
     microseconds max{0};
 };
 // Requires at least one.
-Percentiles percentiles_of(std::vector<microseconds> times);
+TripTimes percentiles_of(std::vector<microseconds> times);
 // `decisions`: how many were measured. `timeout`: how long Tidegate waits for one.
-void check_latency(std::size_t decisions, const Percentiles& times, milliseconds timeout,
+void check_latency(std::size_t decisions, const TripTimes& times, milliseconds timeout,
                    Findings& findings);
 
 // `1.5 MiB`

@@ -163,7 +163,7 @@ void check_clock(microseconds offset, microseconds accuracy, bool local_clock, F
                       "tokens use ours, and a failover to another server changes the time");
 }
 
-Percentiles percentiles_of(std::vector<microseconds> times) {
+TripTimes percentiles_of(std::vector<microseconds> times) {
     std::sort(times.begin(), times.end());
     // The smallest that at least so many in a hundred do not exceed.
     const auto at = [&](std::size_t percent) {
@@ -172,7 +172,7 @@ Percentiles percentiles_of(std::vector<microseconds> times) {
     return {at(50), at(99), times.back()};
 }
 
-void check_latency(std::size_t decisions, const Percentiles& times, milliseconds timeout,
+void check_latency(std::size_t decisions, const TripTimes& times, milliseconds timeout,
                    Findings& findings) {
     const std::string text = fmt::format(
         "{} decisions: half within {}, 99 % within {}, the slowest {}; the timeout is {}",

@@ -60,7 +60,7 @@ bool needs_no_head(const limit::KeyPart& part) {
 }
 
 template <class Test>
-bool any_part(const config::Policy& policy, Test test) {
+bool any_part(const config::PolicySettings& policy, Test test) {
     return std::any_of(policy.key.begin(), policy.key.end(), [&](const limit::Key& key) {
         return std::any_of(key.choices.begin(), key.choices.end(), [&](const auto& choice) {
             return std::any_of(choice.begin(), choice.end(), test);
@@ -86,7 +86,7 @@ bool has_choice(const CheckItem& item, const limit::Key& key) {
 }
 
 // Whether all keys of the policy are there, and nothing else.
-std::string fault_of_identifiers(const CheckItem& item, const config::Policy& policy) {
+std::string fault_of_identifiers(const CheckItem& item, const config::PolicySettings& policy) {
     for (const auto& one : item.identifiers) {
         const std::string& name = one.first;
         const auto is_named = [&](const limit::KeyPart& part) {
@@ -120,7 +120,7 @@ void append_encoded(std::string_view text, std::string& out) {
 }
 
 // A request of which the policy's keys make these identifiers.
-std::string head_with(const CheckItem& item, const config::Policy& policy) {
+std::string head_with(const CheckItem& item, const config::PolicySettings& policy) {
     std::string method = "GET";
     std::string host = "localhost";
     std::string query;

@@ -80,9 +80,9 @@ const limit::Policy* RlsOverrides::find(const config::Config& config,
 // Finds the rule of each descriptor, and leaves out those whose limits another one replaces.
 std::string RlsCharge::list(RlsAnswer& answer) {
     const config::Rls& rls = *x_.config().rls;
-    const rls::Level* const domain = rls.domains.find(call_.domain);
+    const rls::RuleLevel* const domain = rls.domains.find(call_.domain);
     std::set<std::string_view> replaced;
-    std::vector<rls::Entry> entries;
+    std::vector<rls::DescriptorEntry> entries;
     std::vector<std::string_view> values;
     for (std::size_t i = 0; i < call_.descriptors.size(); ++i) {
         const RlsCall::Descriptor& descriptor = call_.descriptors[i];
@@ -91,7 +91,7 @@ std::string RlsCharge::list(RlsAnswer& answer) {
         const rls::Rule* rule = nullptr;
         if (domain != nullptr && descriptor.limit && rls.takes_overrides) {
             values.clear();
-            for (const rls::Entry& entry : entries) values.push_back(entry.value);
+            for (const rls::DescriptorEntry& entry : entries) values.push_back(entry.value);
             const limit::Policy* const policy = overrides_->find(x_.config(), *descriptor.limit);
             if (policy == nullptr) return "there are too many different limits in descriptors";
             std::string fault = count(i, nullptr, policy, values);

@@ -94,7 +94,7 @@ bool ClientSession::is_leaving() const {
     return has_failed_ || is_ending_ || nghttp2_session_check_request_allowed(session_) == 0;
 }
 
-ClientStream& ClientSession::begin(const RequestLine& request, std::string_view lines,
+ClientStream& ClientSession::begin(const PseudoFields& request, std::string_view lines,
                                    bool has_body) {
     ClientStream& stream = *pool_.take().release();
     streams_.push_back(stream);

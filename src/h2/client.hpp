@@ -109,7 +109,7 @@ class ClientSession : public Session<ClientSession, ClientStream> {
     // `has_body`: offer() follows, until the last. A head that is larger than what the server has
     // said it takes (SETTINGS_MAX_HEADER_LIST_SIZE) is not sent: the stream is closed at once.
     // Until it has said so, what it said on an earlier connection holds.
-    ClientStream& begin(const RequestLine& request, std::string_view lines, bool has_body);
+    ClientStream& begin(const PseudoFields& request, std::string_view lines, bool has_body);
     // The next of the body. Pieces and trailers, and what they look at, stay until
     // stream.is_taking(). Requires that, and a body. Trailers may come with the last. Those that
     // are larger than what the server has said it takes are not sent: the stream is reset.

@@ -374,7 +374,7 @@ void OutgoingFields::set_head(int status, std::string_view lines) {
     add_lines(lines);
 }
 
-void OutgoingFields::set_request(const RequestLine& request, std::string_view lines) {
+void OutgoingFields::set_request(const PseudoFields& request, std::string_view lines) {
     list_.clear();
     add(":method", request.method);
     add(":scheme", request.scheme);

@@ -146,7 +146,7 @@ inline std::string_view text_of(const std::uint8_t* bytes, std::size_t count) {
 }
 
 // What a request says before its fields.
-struct RequestLine {
+struct PseudoFields {
     std::string_view method;
     std::string_view scheme;
     std::string_view path;  // with the query
@@ -159,7 +159,7 @@ class OutgoingFields {
     // have are left out (RFC 9113 section 8.2.2); nghttp2 writes names in lower case.
     void set_head(int status, std::string_view lines);
     // The head of a request. The line of Host becomes `:authority` (section 8.3.1).
-    void set_request(const RequestLine& request, std::string_view lines);
+    void set_request(const PseudoFields& request, std::string_view lines);
     // Fields that frame a message or name a hop are left out, as in HTTP/1.
     void set_trailers(const http::Fields& trailers);
 

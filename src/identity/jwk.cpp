@@ -26,24 +26,24 @@ namespace {
 
 struct Traits {
     std::string_view name;
-    KeyKind kind;
+    JwkKind kind;
     std::size_t hash_bytes;
 };
 
 constexpr EnumTable<JwsAlgorithm, Traits> kTraits(
-    {{JwsAlgorithm::hs256, {"HS256", KeyKind::secret, 32}},
-     {JwsAlgorithm::hs384, {"HS384", KeyKind::secret, 48}},
-     {JwsAlgorithm::hs512, {"HS512", KeyKind::secret, 64}},
-     {JwsAlgorithm::rs256, {"RS256", KeyKind::rsa, 32}},
-     {JwsAlgorithm::rs384, {"RS384", KeyKind::rsa, 48}},
-     {JwsAlgorithm::rs512, {"RS512", KeyKind::rsa, 64}},
-     {JwsAlgorithm::ps256, {"PS256", KeyKind::rsa, 32}},
-     {JwsAlgorithm::ps384, {"PS384", KeyKind::rsa, 48}},
-     {JwsAlgorithm::ps512, {"PS512", KeyKind::rsa, 64}},
-     {JwsAlgorithm::es256, {"ES256", KeyKind::p256, 32}},
-     {JwsAlgorithm::es384, {"ES384", KeyKind::p384, 48}},
-     {JwsAlgorithm::es512, {"ES512", KeyKind::p521, 64}},
-     {JwsAlgorithm::eddsa, {"EdDSA", KeyKind::ed25519, 64}}});
+    {{JwsAlgorithm::hs256, {"HS256", JwkKind::secret, 32}},
+     {JwsAlgorithm::hs384, {"HS384", JwkKind::secret, 48}},
+     {JwsAlgorithm::hs512, {"HS512", JwkKind::secret, 64}},
+     {JwsAlgorithm::rs256, {"RS256", JwkKind::rsa, 32}},
+     {JwsAlgorithm::rs384, {"RS384", JwkKind::rsa, 48}},
+     {JwsAlgorithm::rs512, {"RS512", JwkKind::rsa, 64}},
+     {JwsAlgorithm::ps256, {"PS256", JwkKind::rsa, 32}},
+     {JwsAlgorithm::ps384, {"PS384", JwkKind::rsa, 48}},
+     {JwsAlgorithm::ps512, {"PS512", JwkKind::rsa, 64}},
+     {JwsAlgorithm::es256, {"ES256", JwkKind::p256, 32}},
+     {JwsAlgorithm::es384, {"ES384", JwkKind::p384, 48}},
+     {JwsAlgorithm::es512, {"ES512", JwkKind::p521, 64}},
+     {JwsAlgorithm::eddsa, {"EdDSA", JwkKind::ed25519, 64}}});
 
 }  // namespace
 
@@ -58,7 +58,7 @@ std::string_view to_string(JwsAlgorithm algorithm) {
     return kTraits[algorithm].name;
 }
 
-KeyKind key_kind_of(JwsAlgorithm algorithm) {
+JwkKind key_kind_of(JwsAlgorithm algorithm) {
     return kTraits[algorithm].kind;
 }
 
@@ -177,14 +177,14 @@ constexpr std::size_t kSecretBytesMax = 1024;
 
 struct Curve {
     std::string_view name;
-    KeyKind kind;
+    JwkKind kind;
     cjose_jwk_ec_curve id;
     std::size_t bytes;  // of a coordinate
 };
 constexpr std::array<Curve, 3> kCurves{{
-    {"P-256", KeyKind::p256, CJOSE_JWK_EC_P_256, 32},
-    {"P-384", KeyKind::p384, CJOSE_JWK_EC_P_384, 48},
-    {"P-521", KeyKind::p521, CJOSE_JWK_EC_P_521, 66},
+    {"P-256", JwkKind::p256, CJOSE_JWK_EC_P_256, 32},
+    {"P-384", JwkKind::p384, CJOSE_JWK_EC_P_384, 48},
+    {"P-521", JwkKind::p521, CJOSE_JWK_EC_P_521, 66},
 }};
 
 // Why a key is refused. The text has no part of the key's secrets.
@@ -265,7 +265,7 @@ KeyOrFault read_secret(const JsonValue& object) {
         return Malformed{"`k` has more than " + std::to_string(kSecretBytesMax) + " bytes"};
     }
     Jwk key;
-    key.kind = KeyKind::secret;
+    key.kind = JwkKind::secret;
     key.bytes = bytes.size();
     key.handle.reset(cjose_jwk_create_oct_spec(octets_of(bytes), bytes.size(), nullptr));
     if (!key.handle) throw std::bad_alloc();
@@ -324,7 +324,7 @@ KeyOrFault read_rsa(const JsonValue& object) {
     spec.e = unchanged(exponent);
     spec.elen = exponent.size();
     Jwk key;
-    key.kind = KeyKind::rsa;
+    key.kind = JwkKind::rsa;
     key.bytes = modulus.size();
     key.handle.reset(cjose_jwk_create_RSA_spec(&spec, nullptr));
     if (!key.handle) throw std::bad_alloc();
@@ -372,7 +372,7 @@ KeyOrFault read_octet_pair(const JsonValue& object) {
         return Malformed{"`x` is not base64url of " + std::to_string(kEd25519KeyBytes) + " bytes"};
     }
     Jwk key;
-    key.kind = KeyKind::ed25519;
+    key.kind = JwkKind::ed25519;
     key.bytes = x->size();
     key.ed25519 = read_ed25519_key(*x);
     if (!key.ed25519) return Malformed{"`x` is not a point of Ed25519 that can be a key"};
@@ -455,13 +455,13 @@ void JwkRelease::operator()(cjose_jwk_t* key) const {
 
 bool Jwk::fits(JwsAlgorithm wanted) const {
     if (kind != key_kind_of(wanted) || (algorithm && *algorithm != wanted)) return false;
-    return kind != KeyKind::secret || bytes >= hash_bytes_of(wanted);
+    return kind != JwkKind::secret || bytes >= hash_bytes_of(wanted);
 }
 
 bool Jwk::may_have_signed(std::string_view signature, JwsAlgorithm wanted) const {
-    if (kind == KeyKind::secret) return signature.size() == hash_bytes_of(wanted);
-    if (kind == KeyKind::rsa) return signature.size() == bytes;
-    if (kind == KeyKind::ed25519) return signature.size() == kEd25519SignatureBytes;
+    if (kind == JwkKind::secret) return signature.size() == hash_bytes_of(wanted);
+    if (kind == JwkKind::rsa) return signature.size() == bytes;
+    if (kind == JwkKind::ed25519) return signature.size() == kEd25519SignatureBytes;
     if (signature.size() != 2 * bytes) return false;
     const auto in_range = [this](std::string_view number) {
         return number.find_first_not_of('\0') != number.npos && number < order;
@@ -480,7 +480,7 @@ JwkReading read_jwk(const JsonValue& value) {
     key.digest = digest_of({key.digest, key.kid ? "kid" : "", key.kid.value_or(""),
                             key.algorithm ? to_string(*key.algorithm) : ""});
     JwkReading reading{std::move(key), false, {}};
-    if (reading.key->kind != KeyKind::secret && has_private_part(value))
+    if (reading.key->kind != JwkKind::secret && has_private_part(value))
         reading.remark = "it has private parts, which only the issuer should have";
     return reading;
 }
@@ -538,7 +538,7 @@ std::optional<std::string> JwkSet::take(const JsonValue& member, std::size_t num
         if (origin == Origin::file) return name + ": another key of its kind has the same `kid`";
         warnings_.push_back(name + ": another key of its kind has the same `kid`");
     }
-    if (reading.key->kind == KeyKind::secret && origin == Origin::fetched)
+    if (reading.key->kind == JwkKind::secret && origin == Origin::fetched)
         warnings_.push_back(name + " is a secret: everyone who can fetch it can sign tokens");
     if (!reading.remark.empty()) warnings_.push_back(name + ": " + reading.remark);
     keys_.push_back(*std::move(reading.key));

@@ -22,14 +22,14 @@
 namespace tidegate::identity {
 
 // What a key is; each curve is a kind of its own.
-enum class KeyKind : std::uint8_t { secret, rsa, p256, p384, p521, ed25519 };
+enum class JwkKind : std::uint8_t { secret, rsa, p256, p384, p521, ed25519 };
 
 // `RS256`, exactly so. Nothing for other names, `none` among them.
 std::optional<JwsAlgorithm> parse_jws_algorithm(std::string_view name);
 std::string_view to_string(JwsAlgorithm algorithm);
 
 // The only kind of key that signs with it.
-KeyKind key_kind_of(JwsAlgorithm algorithm);
+JwkKind key_kind_of(JwsAlgorithm algorithm);
 
 // How many bytes the hash of the algorithm has; for EdDSA those of SHA-512.
 std::size_t hash_bytes_of(JwsAlgorithm algorithm);
@@ -61,7 +61,7 @@ struct JwkRelease {
 
 struct Jwk {
     std::optional<std::string> kid;  // empty is a name, too
-    KeyKind kind = KeyKind::secret;
+    JwkKind kind = JwkKind::secret;
     std::optional<JwsAlgorithm> algorithm;  // the only one that it is for, if it says so
     std::size_t bytes = 0;                  // of the secret, the modulus, a coordinate
     std::string order;                      // of the curve, big-endian in `bytes`; else empty

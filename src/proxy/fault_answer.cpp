@@ -45,9 +45,9 @@ std::string filled_in(std::string_view text, std::string_view retry_after, std::
 }
 
 struct Violated {
-    std::vector<std::string_view> names;     // of the limits that refused, each once
-    std::string_view limit;                  // the first of them
-    const config::Policy* policy = nullptr;  // whose limit that is: the first that refused
+    std::vector<std::string_view> names;             // of the limits that refused, each once
+    std::string_view limit;                          // the first of them
+    const config::PolicySettings* policy = nullptr;  // whose limit that is: the first that refused
 };
 
 enum class Content : std::uint8_t { problem, none };
@@ -114,7 +114,7 @@ FaultAnswer plain_answer(const Exchange& exchange, Content content) {
 FaultAnswer limited_answer(const Exchange& exchange, Content content) {
     const config::Response& response = exchange.config().response;
     const Violated limits = violated(exchange);
-    const config::Policy* const policy = limits.policy;
+    const config::PolicySettings* const policy = limits.policy;
     const config::AnswerBody& body =
         policy != nullptr && policy->body ? *policy->body : response.body;
     FaultAnswer answer;

@@ -266,10 +266,10 @@ void Forwarder::note_outcome(Fault fault) {
             if (upload_.has_callers_deadline()) return;
             [[fallthrough]];
         case Fault::answer_stalled:
-            return pool_.group()->note_failure(server, balance::Failure::timeout);
+            return pool_.group()->note_failure(server, balance::ServerFailure::timeout);
         case Fault::upstream_broken:
         case Fault::answer_cut_off:
-            return pool_.group()->note_failure(server, balance::Failure::broken);
+            return pool_.group()->note_failure(server, balance::ServerFailure::broken);
         default:
             if (x_.relay.reached >= Reached::answer) pool_.group()->note_success(server);
     }

@@ -88,7 +88,7 @@ std::optional<Handshake::Step> Handshake::next(bool is_down) {
                 as_a_decision ? options_.timeout : std::max(options_.timeout, kHandshakeTime)};
 }
 
-std::optional<ConnectFault> Handshake::on_reply(const Reply& reply) {
+std::optional<RedisConnectFault> Handshake::on_reply(const Reply& reply) {
     const Command& command = commands_[next_ - 1];
     const bool is_error = reply.kind == Reply::Kind::error;
     const std::string_view error = is_error ? reply.text : std::string_view();
@@ -97,20 +97,20 @@ std::optional<ConnectFault> Handshake::on_reply(const Reply& reply) {
     if (command.kind == Kind::ping && !is_temporary(error)) return std::nullopt;
     if (command.kind == Kind::write && !is_replica_error(error)) return std::nullopt;
     if (command.kind == Kind::ping || command.kind == Kind::write) {
-        return ConnectFault{false, shown};
+        return RedisConnectFault{false, shown};
     }
     if (wants_password(error)) {
-        return ConnectFault{true, "it wants a password, and none is configured: " + shown};
+        return RedisConnectFault{true, "it wants a password, and none is configured: " + shown};
     }
     if (is_error) {
-        return ConnectFault{!is_temporary(error),
-                            command.what + " was refused: " + shown + options_.advice(error)};
+        return RedisConnectFault{!is_temporary(error),
+                                 command.what + " was refused: " + shown + options_.advice(error)};
     }
     if (command.kind != Kind::role) return std::nullopt;
     const std::string_view role = reply.kind == Reply::Kind::array ? reply.text : "";
     is_master_ = role == kMasterRole;
     if (is_master_) return std::nullopt;
-    return ConnectFault{false, "it is not a master, its role is " + quote(role)};
+    return RedisConnectFault{false, "it is not a master, its role is " + quote(role)};
 }
 
 Client::Client(Executor executor, ClientOptions options, OnState on_state, OnError on_error)
@@ -167,13 +167,13 @@ void Client::stop() {
     wakeup_.wake_later();
 }
 
-std::optional<ConnectFault> Client::try_once(const ClientOptions& options, milliseconds time) {
+std::optional<RedisConnectFault> Client::try_once(const ClientOptions& options, milliseconds time) {
     asio::io_context context(1);
     auto client = std::make_shared<Client>(context.get_executor(), options, OnState{});
-    std::optional<ConnectFault> fault =
-        ConnectFault{false, "Redis at " + options.address() + ": no answer"};
+    std::optional<RedisConnectFault> fault =
+        RedisConnectFault{false, "Redis at " + options.address() + ": no answer"};
     spawn(context.get_executor(), client->connect(),
-          [&](const std::exception_ptr& failed, std::optional<ConnectFault> outcome) {
+          [&](const std::exception_ptr& failed, std::optional<RedisConnectFault> outcome) {
               if (!failed) fault = std::move(outcome);
               client->drop_connection(Failure::unavailable);
               client->stop();
@@ -184,7 +184,7 @@ std::optional<ConnectFault> Client::try_once(const ClientOptions& options, milli
     return fault;
 }
 
-std::optional<Failure> Client::forward(const Command& command) {
+std::optional<Failure> Client::forward(const QueuedCommand& command) {
     if (breaker_.is_down() || stopped_) return Failure::unavailable;
     if (!pipeline_.add(command)) return Failure::overloaded;
     if (breaker_.is_up()) connection_->flush_soon();
@@ -213,7 +213,7 @@ void Client::on_connected() {
 
 void Client::on_reply(std::uint64_t ticket, const Reply& reply) {
     if (reply.kind == Reply::Kind::error) pipeline_.note_error(ticket, reply.text);
-    const std::optional<Command> command = pipeline_.take_answered(ticket);
+    const std::optional<QueuedCommand> command = pipeline_.take_answered(ticket);
     // A reply that is too late does not show that Redis is well.
     if (!command) return;
     breaker_.on_answer();
@@ -233,7 +233,8 @@ void Client::on_reply(std::uint64_t ticket, const Reply& reply) {
     command->request->on_reply(reply);
 }
 
-void Client::on_script_error(const Command& command, std::uint64_t ticket, std::string_view error) {
+void Client::on_script_error(const QueuedCommand& command, std::uint64_t ticket,
+                             std::string_view error) {
     const Script& script = *command.request->script();
     const bool is_unknown = error.starts_with("NOSCRIPT");
     const std::string_view refused = pipeline_.why_not_loaded(script);
@@ -281,8 +282,8 @@ void Client::leave_connection(std::string_view reason) {
     wakeup_.wake_later();
 }
 
-void Client::fail(const std::deque<Command>& commands, Failure failure) {
-    for (const Command& command : commands) {
+void Client::fail(const std::deque<QueuedCommand>& commands, Failure failure) {
+    for (const QueuedCommand& command : commands) {
         if (command.request != nullptr) command.request->on_failure(failure);
     }
 }
@@ -336,7 +337,7 @@ Client::Connected Client::connect() {
     fault = co_await open_connection();
     if (!fault) fault = co_await shake_hands();
     // The last answer and the end may arrive together.
-    if (!fault && !is_connected_) fault = ConnectFault{false, closed_because_};
+    if (!fault && !is_connected_) fault = RedisConnectFault{false, closed_because_};
     if (fault && connection_ && connection_->tls_was_refused()) fault->refused = true;
     if (fault) fault->message = "Redis at " + place() + ": " + fault->message;
     co_return fault;
@@ -346,7 +347,7 @@ Client::Connected Client::open_connection() {
     if (!options_.unix_path.empty() && !options_.master_watch) {
         co_return co_await await_connection(begin_connection({}));
     }
-    ConnectFault fault;
+    RedisConnectFault fault;
     // A name may have addresses where nothing listens: `localhost` is ::1 before 127.0.0.1.
     for (const Endpoint& endpoint : co_await resolve(fault.message)) {
         if (stopped_ || moved_to_) break;
@@ -403,7 +404,7 @@ Task<std::vector<Client::Endpoint>> Client::resolve(std::string& reason) {
 
 // Until the connection, when it could be begun at all, is made.
 Client::Connected Client::await_connection(bool begun) {
-    if (!begun) co_return ConnectFault{false, closed_because_};
+    if (!begun) co_return RedisConnectFault{false, closed_because_};
     const SteadyTime deadline = steady_now() + std::max(options_.timeout, kHandshakeTime);
     pause_timer_.expires_at(deadline);
     pause_timer_.async_wait([weak = weak_from_this()](const error_code&) {
@@ -414,26 +415,26 @@ Client::Connected Client::await_connection(bool begun) {
     }
     pause_timer_.cancel();
     if (is_connected_) co_return std::nullopt;
-    if (!closed_because_.empty()) co_return ConnectFault{false, closed_because_};
-    co_return ConnectFault{false, connection_ && connection_->awaits_tls()
-                                      ? "no answer in TLS: does it speak TLS on this port?"
-                                      : "no answer"};
+    if (!closed_because_.empty()) co_return RedisConnectFault{false, closed_because_};
+    co_return RedisConnectFault{false, connection_ && connection_->awaits_tls()
+                                           ? "no answer in TLS: does it speak TLS on this port?"
+                                           : "no answer"};
 }
 
 Client::Connected Client::shake_hands() {
     Handshake handshake(options_, was_replica_);
     while (auto step = handshake.next(breaker_.is_down())) {
-        if (!is_connected_) co_return ConnectFault{false, closed_because_};
+        if (!is_connected_) co_return RedisConnectFault{false, closed_because_};
         AwaitedCommand command(std::move(step->command), wakeup_);
         pipeline_.send_now({&command, steady_now() + step->time}, to_connection());
         watch_deadlines(false);
         while (!command.done()) co_await wakeup_.wait();
         // The reason for the loss says more than the loss itself.
         if (!command.reply() && !closed_because_.empty()) {
-            co_return ConnectFault{false, closed_because_};
+            co_return RedisConnectFault{false, closed_because_};
         }
         if (!command.reply()) {
-            co_return ConnectFault{
+            co_return RedisConnectFault{
                 false, command.failure() == Failure::timeout ? "no answer" : "connection closed"};
         }
         if (auto fault = handshake.on_reply(*command.reply())) co_return fault;
@@ -493,11 +494,11 @@ Client::Connected Client::find_master() {
     if (moved_to_) {
         master_ = *std::exchange(moved_to_, std::nullopt);
     } else if (stopped_) {
-        co_return ConnectFault{false, "stopped"};
+        co_return RedisConnectFault{false, "stopped"};
     } else if (news_->master) {
         master_ = *news_->master;
     } else {
-        co_return ConnectFault{news_->denied, news_->fault};
+        co_return RedisConnectFault{news_->denied, news_->fault};
     }
     co_return std::nullopt;
 }

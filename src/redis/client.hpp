@@ -107,7 +107,7 @@ struct ClientOptions {
 };
 
 // Why a connection cannot be used.
-struct ConnectFault {
+struct RedisConnectFault {
     bool refused = false;  // Redis was reached, and refuses us or our scripts
     std::string message;   // names the address
 };
@@ -131,7 +131,7 @@ class Handshake {
     // `is_down`: Redis counts as down.
     std::optional<Step> next(bool is_down);
     // What the answer to the last command means: why the connection cannot be used, or nothing.
-    std::optional<ConnectFault> on_reply(const Reply& reply);
+    std::optional<RedisConnectFault> on_reply(const Reply& reply);
     // The server has answered ROLE with `master`.
     bool is_master() const { return is_master_; }
 
@@ -171,7 +171,7 @@ class Client final : public std::enable_shared_from_this<Client>,
     using OnState = std::function<void(bool up, std::string_view reason)>;
     // Called with an error before the request is: true if the command is another node's and on its
     // way there. From inside a reply: must not stop this client.
-    using OnError = std::function<bool(const Command& command, std::string_view error)>;
+    using OnError = std::function<bool(const QueuedCommand& command, std::string_view error)>;
 
     Client(Executor executor, ClientOptions options, OnState on_state, OnError on_error = {});
     ~Client();
@@ -193,11 +193,12 @@ class Client final : public std::enable_shared_from_this<Client>,
     // Sends now what waits for the end of the turn. May call requests before it returns.
     void flush();
     // As send(), for a command that another node has not carried out, within the deadline it has.
-    std::optional<Failure> forward(const Command& command);
+    std::optional<Failure> forward(const QueuedCommand& command);
 
     // Tries once to connect, authenticate and load the scripts; for start-up. Blocks for at most
     // `time`. Nothing when all went well.
-    static std::optional<ConnectFault> try_once(const ClientOptions& options, milliseconds time);
+    static std::optional<RedisConnectFault> try_once(const ClientOptions& options,
+                                                     milliseconds time);
 
     bool is_up() const { return !breaker_.is_down(); }
     // Whether commands leave at once.
@@ -206,7 +207,7 @@ class Client final : public std::enable_shared_from_this<Client>,
   private:
     class RoleCheck;
     using Endpoint = asio::ip::tcp::endpoint;
-    using Connected = Task<std::optional<ConnectFault>>;
+    using Connected = Task<std::optional<RedisConnectFault>>;
 
     // Hands a command of the pipeline to the connection.
     auto to_connection() {
@@ -214,7 +215,8 @@ class Client final : public std::enable_shared_from_this<Client>,
             connection_->send(bytes, ticket);
         };
     }
-    void on_script_error(const Command& command, std::uint64_t ticket, std::string_view error);
+    void on_script_error(const QueuedCommand& command, std::uint64_t ticket,
+                         std::string_view error);
 
     void on_connected() override;
     void on_flush() override;
@@ -242,7 +244,7 @@ class Client final : public std::enable_shared_from_this<Client>,
 
     void drop_connection(Failure failure);
     void leave_connection(std::string_view reason);
-    static void fail(const std::deque<Command>& commands, Failure failure);
+    static void fail(const std::deque<QueuedCommand>& commands, Failure failure);
     void become_up();
     void become_down(std::string_view reason);
     // Sweeps for late commands until there are none; `is_hurried`: often, as a caller's deadline is

@@ -115,9 +115,10 @@ Client* Cluster::client_for(std::uint16_t slot) const {
     return nullptr;
 }
 
-std::optional<ConnectFault> Cluster::try_once(const ClusterOptions& options, milliseconds time) {
+std::optional<RedisConnectFault> Cluster::try_once(const ClusterOptions& options,
+                                                   milliseconds time) {
     const SteadyTime deadline = steady_now() + time;
-    std::optional<ConnectFault> first;
+    std::optional<RedisConnectFault> first;
     for (std::size_t i = 0; i < options.seeds.size(); ++i) {
         const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_now());
         const milliseconds share = left / static_cast<int>(options.seeds.size() - i);
@@ -155,7 +156,7 @@ Cluster::Position Cluster::add(const NodeAddress& address) {
     auto client = std::make_shared<Client>(
         executor_, options_.client_of(address),
         [this, address](bool up, std::string_view reason) { on_node_state(address, up, reason); },
-        [this, host = address.host](const Command& command, std::string_view error) {
+        [this, host = address.host](const QueuedCommand& command, std::string_view error) {
             return redirect(host, command, error);
         });
     *free = Node{address, {}, std::move(client), {}};
@@ -282,7 +283,8 @@ Task<> Cluster::wait_until(SteadyTime time) {
     co_await wakeup_.wait();
 }
 
-bool Cluster::redirect(const std::string& from_host, Command command, std::string_view error) {
+bool Cluster::redirect(const std::string& from_host, QueuedCommand command,
+                       std::string_view error) {
     const auto to = parse_redirection(error, from_host);
     if (!to || stopped_ || command.redirections == kRedirectionsMax) return false;
     const auto position = find_or_add(to->target);

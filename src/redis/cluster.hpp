@@ -75,7 +75,8 @@ class Cluster final : public std::enable_shared_from_this<Cluster> {
 
     // Tries each seed in turn until a connection can be used; for start-up. Blocks for at most
     // `time`. Nothing when all went well.
-    static std::optional<ConnectFault> try_once(const ClusterOptions& options, milliseconds time);
+    static std::optional<RedisConnectFault> try_once(const ClusterOptions& options,
+                                                     milliseconds time);
 
     bool is_up() const { return !is_down_; }
 
@@ -110,7 +111,7 @@ class Cluster final : public std::enable_shared_from_this<Cluster> {
     Task<> wait_until(SteadyTime time);
     void stop_retired();
 
-    bool redirect(const std::string& from_host, Command command, std::string_view error);
+    bool redirect(const std::string& from_host, QueuedCommand command, std::string_view error);
     void on_node_state(const NodeAddress& address, bool up, std::string_view reason);
     void report_state();
     std::string what_is_missing() const;
@@ -140,11 +141,12 @@ class Cluster final : public std::enable_shared_from_this<Cluster> {
 
 // Where counts are kept: one Redis, or a cluster of them. Its users say in which slot their keys
 // are, and need not know which of the two it is. A handle: copies are of the same servers.
-class Servers {
+class RedisServers {
   public:
-    Servers() = default;                                                         // none
-    Servers(std::shared_ptr<Client> client) : client_(std::move(client)) {}      // NOLINT: is one
-    Servers(std::shared_ptr<Cluster> cluster) : cluster_(std::move(cluster)) {}  // NOLINT: likewise
+    RedisServers() = default;                                                     // none
+    RedisServers(std::shared_ptr<Client> client) : client_(std::move(client)) {}  // NOLINT: is one
+    RedisServers(std::shared_ptr<Cluster> cluster)
+        : cluster_(std::move(cluster)) {}  // NOLINT: likewise
 
     explicit operator bool() const { return client_ != nullptr || cluster_ != nullptr; }
     bool is_cluster() const { return cluster_ != nullptr; }

@@ -62,7 +62,7 @@ bool Breaker::may_reconnect(SteadyTime now) {
     return true;
 }
 
-void CommandQueue::push(const Command& command) {
+void CommandQueue::push(const QueuedCommand& command) {
     if (commands_.empty() || command.deadline >= latest_) {
         latest_ = command.deadline;
     } else if (command.request != nullptr) {
@@ -72,15 +72,15 @@ void CommandQueue::push(const Command& command) {
     commands_.push_back(command);
 }
 
-Command CommandQueue::pop() {
-    const Command first = commands_.front();
+QueuedCommand CommandQueue::pop() {
+    const QueuedCommand first = commands_.front();
     commands_.pop_front();
     ++first_ticket_;
     if (commands_.empty()) early_.clear();
     return first;
 }
 
-std::deque<Command> CommandQueue::take_all() {
+std::deque<QueuedCommand> CommandQueue::take_all() {
     first_ticket_ += commands_.size();
     early_.clear();
     hurried_.clear();
@@ -99,7 +99,7 @@ std::size_t CommandQueue::take_late(SteadyTime now, std::vector<Request*>& late)
     searched_ = std::max(searched_, first_ticket_);
     for (; searched_ != next_ticket(); ++searched_) {
         ++looked_at;
-        Command& command = commands_[searched_ - first_ticket_];
+        QueuedCommand& command = commands_[searched_ - first_ticket_];
         if (command.request != nullptr && command.deadline > now) break;
         abandon(searched_, now, late);
     }
@@ -107,7 +107,7 @@ std::size_t CommandQueue::take_late(SteadyTime now, std::vector<Request*>& late)
 }
 
 void CommandQueue::abandon(std::uint64_t ticket, SteadyTime now, std::vector<Request*>& late) {
-    Command& command = commands_[ticket - first_ticket_];
+    QueuedCommand& command = commands_[ticket - first_ticket_];
     if (command.request == nullptr) return;
     late.push_back(std::exchange(command.request, nullptr));
     if (command.unanswered_at <= now) {
@@ -124,9 +124,9 @@ int CommandQueue::take_unanswered(SteadyTime now) {
     return std::exchange(unanswered_, 0);
 }
 
-std::optional<Command> Pipeline::take_answered(std::uint64_t ticket) {
+std::optional<QueuedCommand> Pipeline::take_answered(std::uint64_t ticket) {
     if (sent_.empty() || ticket != sent_.first_ticket()) return std::nullopt;
-    const Command command = sent_.pop();
+    const QueuedCommand command = sent_.pop();
     if (command.request == nullptr) return std::nullopt;
     return command;
 }

@@ -31,7 +31,6 @@
 namespace tidegate::redis {
 
 using std::chrono::milliseconds;
-using tidegate::SteadyTime;
 
 class Breaker {
   public:
@@ -105,7 +104,7 @@ class Breaker {
 // nothing out: at once the first time, and then with the next commands until its deadline. No I/O
 // and no clock; one thread.
 
-struct Command {
+struct QueuedCommand {
     Request* request;  // null: abandoned; its reply still has a place in the order
     SteadyTime deadline;
     // Without a reply by then, it counts as unanswered; if that is not later than its deadline,
@@ -131,12 +130,12 @@ class CommandQueue {
     std::uint64_t next_ticket() const { return first_ticket_ + commands_.size(); }
     // Of the first command, if there is one.
     std::uint64_t first_ticket() const { return first_ticket_; }
-    void push(const Command& command);
+    void push(const QueuedCommand& command);
     // Both require a command.
-    const Command& front() const { return commands_.front(); }
-    Command pop();
+    const QueuedCommand& front() const { return commands_.front(); }
+    QueuedCommand pop();
     // All there is; their tickets are used up.
-    std::deque<Command> take_all();
+    std::deque<QueuedCommand> take_all();
 
     // Appends to `late` the requests whose deadline has come, and abandons their commands. Returns
     // how many commands it looked at.
@@ -159,7 +158,7 @@ class CommandQueue {
 
     void abandon(std::uint64_t ticket, SteadyTime now, std::vector<Request*>& late);
 
-    std::deque<Command> commands_;
+    std::deque<QueuedCommand> commands_;
     std::uint64_t first_ticket_ = 1;
     std::uint64_t searched_ = 1;  // no command with a lower ticket will be late but those in early_
     SteadyTime latest_;           // the latest deadline of all commands
@@ -179,7 +178,7 @@ class Pipeline {
     bool empty() const { return sent_.empty() && waiting_.empty(); }
 
     // Adds a command that waits to be sent. False: there are as many as there may be.
-    bool add(const Command& command) {
+    bool add(const QueuedCommand& command) {
         if (sent_.size() + waiting_.size() >= commands_max_) return false;
         waiting_.push(command);
         return true;
@@ -189,7 +188,7 @@ class Pipeline {
     void send_waiting(const Send& send) {
         const std::uint64_t first = sent_.next_ticket();
         while (!waiting_.empty()) {
-            const Command command = waiting_.pop();
+            const QueuedCommand command = waiting_.pop();
             if (command.request == nullptr) continue;
             if (command.sent_again) load(command, first, send);
             send_now(command, send);
@@ -197,7 +196,7 @@ class Pipeline {
     }
     // Sends `command`, which has a request, ahead of those that wait.
     template <class Send>
-    void send_now(const Command& command, const Send& send) {
+    void send_now(const QueuedCommand& command, const Send& send) {
         if (command.asking) send_unawaited({"ASKING"}, command.deadline, send);
         bytes_.clear();
         command.request->append_command(bytes_);
@@ -206,14 +205,14 @@ class Pipeline {
     }
 
     // The command whose reply has arrived; none when it was abandoned.
-    std::optional<Command> take_answered(std::uint64_t ticket);
+    std::optional<QueuedCommand> take_answered(std::uint64_t ticket);
 
     // The server answered that it does not know the script of `command`, which had `ticket`: loads
     // it and sends the command again. Of all the commands that were under way when the server
     // forgot the script, only the first to be answered so loads it. Returns whether this is a
     // script that the server had, and loaded now. Requires a command that was not sent again yet.
     template <class Send>
-    bool load_and_resend(Command command, std::uint64_t ticket, const Send& send) {
+    bool load_and_resend(QueuedCommand command, std::uint64_t ticket, const Send& send) {
         const bool is_first = !loads_.contains(command.request->script());
         const bool loads = load(command, ticket, send);
         command.sent_again = true;
@@ -223,7 +222,7 @@ class Pipeline {
     // The same for one that was sent again already: the server has forgotten the script once more.
     // It waits to be sent with other commands, so that a server which never knows a script is not
     // asked without a pause.
-    void load_and_resend_later(const Command& command) { waiting_.push(command); }
+    void load_and_resend_later(const QueuedCommand& command) { waiting_.push(command); }
     // The server answered `error` to what has `ticket`, which may be a SCRIPT LOAD.
     void note_error(std::uint64_t ticket, std::string_view error);
     // Why the last SCRIPT LOAD of `script` failed; empty: it did not, or was not answered yet.
@@ -235,8 +234,8 @@ class Pipeline {
     // commands count as unanswered since the last call.
     int take_late(SteadyTime now, std::vector<Request*>& late);
     // The commands whose replies will not come, as the connection is gone.
-    std::deque<Command> take_sent() { return sent_.take_all(); }
-    std::deque<Command> take_waiting() { return waiting_.take_all(); }
+    std::deque<QueuedCommand> take_sent() { return sent_.take_all(); }
+    std::deque<QueuedCommand> take_waiting() { return waiting_.take_all(); }
 
   private:
     struct Load {
@@ -246,7 +245,7 @@ class Pipeline {
 
     // Sends SCRIPT LOAD for `command`, unless a command from ticket `since` on has done so.
     template <class Send>
-    bool load(const Command& command, std::uint64_t since, const Send& send) {
+    bool load(const QueuedCommand& command, std::uint64_t since, const Send& send) {
         const Script& script = *command.request->script();
         Load& last = loads_[&script];
         if (last.ticket >= since) return false;

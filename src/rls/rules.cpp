@@ -46,7 +46,7 @@ bool matches_wildcard(std::string_view pattern, std::string_view value) {
     }
 }
 
-bool Level::add(Rule&& rule) {
+bool RuleLevel::add(Rule&& rule) {
     auto owned = std::make_unique<const Rule>(std::move(rule));
     if (!by_name_.emplace(Name{owned->key, owned->value}, owned.get()).second) return false;
     if (owned->is_wildcard()) wildcards_.push_back(owned.get());
@@ -54,7 +54,7 @@ bool Level::add(Rule&& rule) {
     return true;
 }
 
-Level::Met Level::find(const Entry& entry) const {
+RuleLevel::Met RuleLevel::find(const DescriptorEntry& entry) const {
     if (!entry.value.empty()) {
         const auto exact = by_name_.find(Name{entry.key, entry.value});
         if (exact != by_name_.end()) return {exact->second, false};
@@ -75,24 +75,24 @@ Level::Met Level::find(const Entry& entry) const {
     return {any == by_name_.end() ? nullptr : any->second, false};
 }
 
-Level* Domains::add(std::string name) {
+RuleLevel* Domains::add(std::string name) {
     const auto [level, is_new] = levels_.try_emplace(std::move(name));
     return is_new ? &level->second : nullptr;
 }
 
-const Level* Domains::find(std::string_view name) const {
+const RuleLevel* Domains::find(std::string_view name) const {
     const auto found = levels_.find(name);
     return found == levels_.end() ? nullptr : &found->second;
 }
 
-const Rule* find_rule(const Level& domain, std::span<const Entry> entries,
+const Rule* find_rule(const RuleLevel& domain, std::span<const DescriptorEntry> entries,
                       std::vector<std::string_view>& values) {
     values.clear();
-    const Level* level = &domain;
+    const RuleLevel* level = &domain;
     const Rule* rule = nullptr;
-    for (const Entry& entry : entries) {
+    for (const DescriptorEntry& entry : entries) {
         if (level == nullptr) return nullptr;  // the descriptor is deeper than the rules
-        const Level::Met met = level->find(entry);
+        const RuleLevel::Met met = level->find(entry);
         if (met.rule == nullptr) return nullptr;
         rule = met.rule;
         const bool is_shared = met.by_wildcard && rule->shares_threshold;

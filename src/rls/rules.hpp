@@ -38,12 +38,12 @@ limit::Micros duration_of(Unit unit);
 Unit unit_of(limit::Micros duration);
 
 // One pair of a descriptor in a request.
-struct Entry {
+struct DescriptorEntry {
     std::string_view key;
     std::string_view value;
 };
 
-class Level;
+class RuleLevel;
 
 // What a file says of one key, or of one key with a value.
 struct Rule {
@@ -58,13 +58,13 @@ struct Rule {
     bool is_quota = false;              // `quota_mode`
     bool shares_threshold = false;      // all values that a value with `*` matches count as one
 
-    std::unique_ptr<Level> below;  // null: none
+    std::unique_ptr<RuleLevel> below;  // null: none
 
     bool is_wildcard() const { return value.find('*') != std::string::npos; }
 };
 
 // Rules side by side: the next pair of a descriptor meets at most one of them.
-class Level {
+class RuleLevel {
   public:
     // False: there is one with the same key and value already.
     bool add(Rule&& rule);
@@ -75,7 +75,7 @@ class Level {
     };
     // The rule with this key and value; else the one with this value without white space around
     // it; else the first one with `*` that matches either; else the one with the key alone.
-    Met find(const Entry& entry) const;
+    Met find(const DescriptorEntry& entry) const;
 
     std::span<const std::unique_ptr<const Rule>> rules() const { return rules_; }
 
@@ -93,17 +93,17 @@ bool matches_wildcard(std::string_view pattern, std::string_view value);
 class Domains {
   public:
     // Null: there is a domain of that name already.
-    Level* add(std::string name);
-    const Level* find(std::string_view name) const;
+    RuleLevel* add(std::string name);
+    const RuleLevel* find(std::string_view name) const;
     bool empty() const { return levels_.empty(); }
 
   private:
-    std::map<std::string, Level, std::less<>> levels_;
+    std::map<std::string, RuleLevel, std::less<>> levels_;
 };
 
 // The rule that a descriptor meets: the one at the depth of its last pair. Null: none. `values`
 // gets what is counted of each pair: its value, or the pattern that shares its threshold.
-const Rule* find_rule(const Level& domain, std::span<const Entry> entries,
+const Rule* find_rule(const RuleLevel& domain, std::span<const DescriptorEntry> entries,
                       std::vector<std::string_view>& values);
 
 }  // namespace tidegate::rls

@@ -46,7 +46,7 @@ class Heartbeat::Call final : public redis::Request {
     }
 
     // All keys are in the slot of kHeartbeatTag.
-    void send(const redis::Servers& servers) {
+    void send(const redis::RedisServers& servers) {
         done_ = servers.send(*this, redis::slot_of_tag(kHeartbeatTag)).has_value();
     }
     bool done() const { return done_; }

@@ -12,14 +12,12 @@
 
 namespace tidegate::store {
 
-using redis::SteadyTime;
-
 // The hash slot of an item's keys in Redis Cluster: its identifier is their hash tag.
 std::uint16_t slot_of(const limit::ChargeItem& item);
 
 // A copy is of the same servers.
 struct RedisStore {
-    redis::Servers servers{};  // none: nothing is counted in Redis
+    redis::RedisServers servers{};  // none: nothing is counted in Redis
     std::string key_prefix{};
     bool local_clock = false;  // this machine's clock counts; else Redis's, by TIME
 

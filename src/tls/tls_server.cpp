@@ -249,10 +249,10 @@ struct FreeCipher {
 };
 
 // The data of OpenSSL's callbacks. The SSL_CTX owns it, as connections may outlive the TlsServer.
-class ServerState {
+class TlsServerState {
   public:
-    ServerState(std::shared_ptr<const ServerCredentials> credentials,
-                std::shared_ptr<const TicketKeys> tickets)
+    TlsServerState(std::shared_ptr<const ServerCredentials> credentials,
+                   std::shared_ptr<const TicketKeys> tickets)
         : credentials_(std::move(credentials)),
           tickets_(std::move(tickets)),
           cipher_(EVP_CIPHER_fetch(nullptr, "AES-256-CBC", nullptr)) {
@@ -270,7 +270,7 @@ class ServerState {
 };
 
 void free_state(void*, void* state, CRYPTO_EX_DATA*, int, long, void*) {
-    delete static_cast<ServerState*>(state);
+    delete static_cast<TlsServerState*>(state);
 }
 
 // Where an SSL_CTX keeps it.
@@ -279,8 +279,8 @@ int state_index() {
     return index;
 }
 
-ServerState& state_of(const SSL* tls) {
-    return *static_cast<ServerState*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(tls), state_index()));
+TlsServerState& state_of(const SSL* tls) {
+    return *static_cast<TlsServerState*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(tls), state_index()));
 }
 
 // Calls `use` with the certificate, the key and the chain of each pair of `choice`; whether it
@@ -339,8 +339,8 @@ bool set_ticket_keys(const TicketKey& key, EVP_MAC_CTX* mac) {
     return EVP_MAC_CTX_set_params(mac, parameters.data()) == 1;
 }
 
-int begin_ticket(ServerState& state, unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX* cipher,
-                 EVP_MAC_CTX* mac) {
+int begin_ticket(TlsServerState& state, unsigned char* name, unsigned char* iv,
+                 EVP_CIPHER_CTX* cipher, EVP_MAC_CTX* mac) {
     const TicketKey& key = state.ticket_keys().keys.front();
     std::copy(key.name.begin(), key.name.end(), name);
     if (RAND_bytes(iv, EVP_CIPHER_get_iv_length(state.ticket_cipher())) != 1 ||
@@ -352,7 +352,7 @@ int begin_ticket(ServerState& state, unsigned char* name, unsigned char* iv, EVP
 }
 
 // 0: the ticket cannot be read, and the handshake goes on without it.
-int open_ticket(ServerState& state, const SSL* tls, const unsigned char* name,
+int open_ticket(TlsServerState& state, const SSL* tls, const unsigned char* name,
                 const unsigned char* iv, EVP_CIPHER_CTX* cipher, EVP_MAC_CTX* mac) {
     const TicketKeySet& keys = state.ticket_keys();
     const TicketKey* const key = keys.find(name);
@@ -368,7 +368,7 @@ int open_ticket(ServerState& state, const SSL* tls, const unsigned char* name,
 
 int on_ticket(SSL* tls, unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX* cipher,
               EVP_MAC_CTX* mac, int is_new) {
-    ServerState& state = state_of(tls);
+    TlsServerState& state = state_of(tls);
     return is_new == 1 ? begin_ticket(state, name, iv, cipher, mac)
                        : open_ticket(state, tls, name, iv, cipher, mac);
 }
@@ -480,7 +480,7 @@ struct TlsServer::Context {
 TlsServer::TlsServer(std::shared_ptr<const ServerCredentials> credentials,
                      std::shared_ptr<TicketKeys> tickets)
     : context_(std::make_unique<Context>()) {
-    auto state = std::make_unique<ServerState>(std::move(credentials), std::move(tickets));
+    auto state = std::make_unique<TlsServerState>(std::move(credentials), std::move(tickets));
     context_->openssl =
         make_server_context(state->credentials().min_version(), state->credentials().http());
     SSL_CTX* const context = context_->openssl.get();

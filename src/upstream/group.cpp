@@ -68,10 +68,10 @@ bool is_shortage_here(int error) {
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-constexpr EnumTexts<balance::Failure> kFailures(
-    {{balance::Failure::connect, "the proxy cannot connect to it"},
-     {balance::Failure::timeout, "it does not answer in time"},
-     {balance::Failure::broken, "its answers are broken"}});
+constexpr EnumTexts<balance::ServerFailure> kFailures(
+    {{balance::ServerFailure::connect, "the proxy cannot connect to it"},
+     {balance::ServerFailure::timeout, "it does not answer in time"},
+     {balance::ServerFailure::broken, "its answers are broken"}});
 
 }  // namespace
 
@@ -259,11 +259,11 @@ std::shared_ptr<SharedServer> Group::find(const balance::ServerState& state) con
     return found == servers_.end() ? nullptr : *found;
 }
 
-void Group::note_failure(SharedServer& server, balance::Failure failure, int error,
+void Group::note_failure(SharedServer& server, balance::ServerFailure failure, int error,
                          const std::string& tls_why) {
     if (!tls_why.empty()) {
         log_connect_failure(server, tls_why);
-    } else if (failure == balance::Failure::connect) {
+    } else if (failure == balance::ServerFailure::connect) {
         log_connect_failure(server, error_code(error, boost::system::system_category()).message());
         if (is_shortage_here(error)) return;
     }

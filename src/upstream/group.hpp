@@ -108,7 +108,7 @@ class Group {
 
     // Notes that a request to `server` failed. If the connection failed, `error` is the errno, or
     // `tls_why` says in a clause why TLS failed. Logs that, and what changes.
-    void note_failure(SharedServer& server, balance::Failure failure, int error = 0,
+    void note_failure(SharedServer& server, balance::ServerFailure failure, int error = 0,
                       const std::string& tls_why = {});
     // Notes that `server` has answered a request. Logs that if requests before it had failed.
     void note_success(SharedServer& server) {

@@ -100,7 +100,7 @@ Task<Pool::Reached> Pool::reach(Server& server, Sleeper& sleeper,
 void Pool::note_connect_failure(Server& server, const Failure& failure) {
     if (failure.kind == ConnectFault::client_left) return;
     metrics_.count_upstream_failure(metrics_slot_);
-    group_->note_failure(server.shared(), balance::Failure::connect, failure.error,
+    group_->note_failure(server.shared(), balance::ServerFailure::connect, failure.error,
                          failure.tls_why);
 }
 
@@ -150,13 +150,14 @@ bool Pool::note_tls_failure(const Stream& stream) {
     if (tls == nullptr) return false;
     const TlsFault fault = tls_fault(*tls, false);
     if (!fault.refused) return false;
-    group_->note_failure(stream.server().shared(), balance::Failure::broken, 0, fault.message);
+    group_->note_failure(stream.server().shared(), balance::ServerFailure::broken, 0,
+                         fault.message);
     return true;
 }
 
 bool Pool::note_no_http2(const Stream& stream) {
     if (!stream.is_http2() || !stream.http2().is_foreign()) return false;
-    group_->note_failure(stream.server().shared(), balance::Failure::broken, 0,
+    group_->note_failure(stream.server().shared(), balance::ServerFailure::broken, 0,
                          "it does not speak HTTP/2");
     return true;
 }

@@ -25,7 +25,7 @@ AdminAnswer noted(std::string what) {
 AdminSources some_sources() {
     AdminSources sources;
     sources.metrics = [] { return std::string("tidegate_requests_total 1\n"); };
-    sources.ready = [] { return Readiness{true, R"({"status":"ready"})"}; };
+    sources.ready = [] { return ReadinessAnswer{true, R"({"status":"ready"})"}; };
     sources.token = [] { return std::string_view("secret"); };
     sources.counts = [](CountsRequest request) -> Task<AdminAnswer> {
         co_return noted((request.reset ? "reset " : "inspect ") + request.identifier);
@@ -71,7 +71,7 @@ TEST_CASE("admin: metrics, health and readiness are open to every peer") {
 
 TEST_CASE("admin: not ready is 503 with the same body") {
     AdminSources sources = some_sources();
-    sources.ready = [] { return Readiness{false, R"({"status":"draining"})"}; };
+    sources.ready = [] { return ReadinessAnswer{false, R"({"status":"draining"})"}; };
     const AdminAnswer answer = answer_to(request_for("/readyz"), sources);
     CHECK(answer.status == 503);
     CHECK(answer.body == R"({"status":"draining"})");

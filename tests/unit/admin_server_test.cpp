@@ -45,7 +45,7 @@ class Fixture {
                                  ++metrics_made_;
                                  return std::string(metrics_bytes, 'm');
                              },
-                         .ready = []() -> Readiness { throw std::runtime_error("no idea"); },
+                         .ready = []() -> ReadinessAnswer { throw std::runtime_error("no idea"); },
                          .token = [] { return std::string_view("secret"); },
                          .reload = [this] { return reload(); }},
             bounds);

@@ -41,7 +41,7 @@ std::string requests(const std::string& text, const std::string& labels) {
 }
 
 TEST_CASE("metrics: the store is up when no worker sees it down") {
-    Metrics metrics(some_names(), 3, "1");
+    MetricsRegistry metrics(some_names(), 3, "1");
     CHECK(metrics.store_is_up());
     metrics.worker(1).store.state.set(store::StoreState::down);
     CHECK_FALSE(metrics.store_is_up());
@@ -53,7 +53,7 @@ TEST_CASE("metrics: the store is up when no worker sees it down") {
 }
 
 TEST_CASE("metrics: gauges and the build show what they were given") {
-    const Metrics metrics(some_names(), 1, "1.2.3");
+    const MetricsRegistry metrics(some_names(), 1, "1.2.3");
     const store::MemoryStore store{store::MemoryStore::Options{}};
     const std::string text =
         metrics.serialize({.memory_store = &store,
@@ -70,7 +70,7 @@ TEST_CASE("metrics: gauges and the build show what they were given") {
 }
 
 TEST_CASE("metrics: what became of spans is shown once something was traced") {
-    const Metrics metrics(some_names(), 1, "1.2.3");
+    const MetricsRegistry metrics(some_names(), 1, "1.2.3");
     CHECK(metrics.serialize({}).find("tidegate_trace") == std::string::npos);
     Gauges gauges;
     gauges.traced_spans = TracedSpans{.exported = 7, .dropped = {1, 2, 3, 4, 5}};
@@ -85,20 +85,20 @@ TEST_CASE("metrics: what became of spans is shown once something was traced") {
 }
 
 TEST_CASE("metrics: names from the configuration cannot break out of their label") {
-    const Metrics metrics(routes({"a\"} 1\nb\\"}), 1, "1");
+    const MetricsRegistry metrics(routes({"a\"} 1\nb\\"}), 1, "1");
     const std::string text = metrics.serialize({});
     CHECK(sample(text, R"(tidegate_request_seconds_count{route="a\"} 1\nb\\"})") == "0");
 }
 
 TEST_CASE("metrics: a configuration without policies and upstreams is served all the same") {
-    const Metrics metrics({}, 1, "1");
+    const MetricsRegistry metrics({}, 1, "1");
     const std::string text = metrics.serialize({});
     CHECK(text.find("tidegate_decisions_total") == std::string::npos);
     CHECK(sample(text, R"(tidegate_request_seconds_count{route="-"})") == "0");
 }
 
 TEST_CASE("metrics: another configuration's names are added, and those that were there count on") {
-    Metrics metrics(some_names(), 2, "1");
+    MetricsRegistry metrics(some_names(), 2, "1");
     const MetricSlots before = *metrics.admit(some_names());
     metrics.worker(0).proxy.count_request(before.route(0), Face::proxy, 200, Outcome::forwarded,
                                           1ms);
@@ -134,9 +134,9 @@ TEST_CASE("metrics: another configuration's names are added, and those that were
 }
 
 TEST_CASE("metrics: names that would be too many are refused, and none of them is added") {
-    Metrics metrics(some_names(), 1, "1");
+    MetricsRegistry metrics(some_names(), 1, "1");
     MetricNames many;
-    for (std::size_t i = 0; i < Metrics::kNamesMax - 6; ++i) {
+    for (std::size_t i = 0; i < MetricsRegistry::kNamesMax - 6; ++i) {
         many.routes.push_back("r" + std::to_string(i));
     }
     REQUIRE(metrics.admit(many).has_value());  // with the six of before: all there may be
@@ -153,16 +153,16 @@ TEST_CASE("metrics: names that would be too many are refused, and none of them i
 
 TEST_CASE("metrics: the first configuration may have more names than others could add") {
     MetricNames many;
-    for (std::size_t i = 0; i <= Metrics::kNamesMax; ++i) {
+    for (std::size_t i = 0; i <= MetricsRegistry::kNamesMax; ++i) {
         many.routes.push_back("r" + std::to_string(i));
     }
-    Metrics metrics(many, 1, "1");
-    CHECK(metrics.admit(many)->route(Metrics::kNamesMax) == Metrics::kNamesMax);
+    MetricsRegistry metrics(many, 1, "1");
+    CHECK(metrics.admit(many)->route(MetricsRegistry::kNamesMax) == MetricsRegistry::kNamesMax);
     CHECK_FALSE(metrics.admit(routes({"other"})).has_value());
 }
 
 TEST_CASE("metrics: names are added and scraped while a thread counts") {
-    Metrics metrics(some_names(), 1, "1");
+    MetricsRegistry metrics(some_names(), 1, "1");
     const MetricSlots first = *metrics.admit(some_names());
     std::thread counting([&] {
         for (int i = 0; i < 20'000; ++i) {
@@ -182,7 +182,7 @@ TEST_CASE("metrics: names are added and scraped while a thread counts") {
 }
 
 TEST_CASE("metrics: fetched keys are shown by their place, with their age once they have one") {
-    const Metrics metrics(some_names(), 1, "1");
+    const MetricsRegistry metrics(some_names(), 1, "1");
     Gauges gauges;
     gauges.jwks_fetches_ok = 3;
     gauges.jwks_fetches_failed = 2;
@@ -197,7 +197,7 @@ TEST_CASE("metrics: fetched keys are shown by their place, with their age once t
 }
 
 TEST_CASE("metrics: a certificate's expiry is a whole number of seconds, by its name") {
-    Metrics metrics(some_names(), 1, "1");
+    MetricsRegistry metrics(some_names(), 1, "1");
     Gauges gauges;
     gauges.certificate_expiry = {
         {"a.example", std::chrono::system_clock::from_time_t(1'795'255'201)},
@@ -230,7 +230,7 @@ TEST_CASE("metrics: every metric is listed once, with the names and texts that P
 }
 
 TEST_CASE("metrics: the list has every metric that is shown, also those without a sample") {
-    const Metrics metrics(some_names(), 1, "1");
+    const MetricsRegistry metrics(some_names(), 1, "1");
     std::set<std::string> listed;
     for (const telemetry::MetricInfo& metric : all_metrics()) listed.emplace(metric.name);
     std::istringstream lines(metrics.serialize({}));

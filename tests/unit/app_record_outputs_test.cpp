@@ -23,8 +23,8 @@ struct Folder {
     }
     ~Folder() { std::filesystem::remove_all(path); }
 
-    config::Log log(const std::string& name, LogFormat format = LogFormat::json) const {
-        config::Log settings;
+    config::LogSettings log(const std::string& name, LogFormat format = LogFormat::json) const {
+        config::LogSettings settings;
         settings.access_path = (path / name).string();
         settings.access_format = format;
         return settings;

@@ -191,7 +191,7 @@ TEST_CASE("hash: a server that could not be connected to gives its keys away for
     Hash choice;
     choice.reset(world.list);
     const Chosen first = choice.choose(kBegin, 7);
-    world.fail(*first, kBegin, 1, Failure::connect);
+    world.fail(*first, kBegin, 1, ServerFailure::connect);
     CHECK(choice.choose(kBegin, 7) != first);
     CHECK(choice.choose(kBegin + 1s, 7) == first);
 }

@@ -71,8 +71,8 @@ TEST_CASE("health: five failures in a row eject, and a success between them begi
     CHECK(server.failures() == 4);
     CHECK(world.health.note_success(server));
     CHECK_FALSE(world.health.note_success(server));
-    CHECK(world.fail(0, kBegin, 4, Failure::broken).kind == Kind::none);
-    const HealthChange change = world.fail(0, kBegin, 1, Failure::connect);
+    CHECK(world.fail(0, kBegin, 4, ServerFailure::broken).kind == Kind::none);
+    const HealthChange change = world.fail(0, kBegin, 1, ServerFailure::connect);
     CHECK(change.kind == Kind::ejected);
     CHECK(change.ejected_for == 10s);
     CHECK(change.returned.empty());
@@ -165,7 +165,7 @@ TEST_CASE("health: a lone server is never ejected, and servers that drain do not
     CHECK(left->is_draining());
     CHECK(left->rank(kBegin) == Rank::out);
     CHECK(two.fail(0, kBegin, 100).kind == Kind::none);
-    CHECK(two.health.note_failure(*left, Failure::timeout, kBegin).kind == Kind::none);
+    CHECK(two.health.note_failure(*left, ServerFailure::timeout, kBegin).kind == Kind::none);
 }
 
 TEST_CASE("health: of the addresses of a name, one that fails again is avoided twice as long") {
@@ -174,17 +174,17 @@ TEST_CASE("health: of the addresses of a name, one that fails again is avoided t
     SteadyTime now = kBegin;
     for (const auto time : {1s, 2s, 4s, 8s, 16s, 30s, 30s}) {
         CAPTURE(time.count());
-        for (std::size_t i = 0; i < 2; ++i) world.fail(i, now, 20, Failure::connect);
+        for (std::size_t i = 0; i < 2; ++i) world.fail(i, now, 20, ServerFailure::connect);
         CHECK(world.at(1).is_avoided(now + 1s - 1ms));
         CHECK_FALSE(world.at(1).is_avoided(now + 1s));
         // Another failure meanwhile begins the same time anew.
-        world.fail(0, now + time - 1ms, 1, Failure::connect);
+        world.fail(0, now + time - 1ms, 1, ServerFailure::connect);
         now += time + time - 1ms;
         CHECK(world.at(0).is_avoided(now - 1ms));
         CHECK_FALSE(world.at(0).is_avoided(now));
     }
     CHECK(world.health.note_success(world.at(0)));
-    world.fail(0, now, 1, Failure::connect);
+    world.fail(0, now, 1, ServerFailure::connect);
     CHECK_FALSE(world.at(0).is_avoided(now + 1s));
 }
 
@@ -192,8 +192,8 @@ TEST_CASE("health: an address that its check finds healthy again is not avoided 
     World world({1, 1}, HealthSettings{});
     world.at(0).set_shares_name(true);
     SteadyTime now = kBegin;
-    for (int i = 0; i < 6; ++i, now += 31s) world.fail(0, now, 1, Failure::connect);
-    world.fail(0, now, 1, Failure::connect);
+    for (int i = 0; i < 6; ++i, now += 31s) world.fail(0, now, 1, ServerFailure::connect);
+    world.fail(0, now, 1, ServerFailure::connect);
     world.check(0, false, 3, now);
     world.check(0, true, 2, now);
     CHECK(world.at(0).rank(now) == Rank::usable);
@@ -254,13 +254,13 @@ TEST_CASE("health: a server that becomes healthy is no longer ejected, and start
 
 TEST_CASE("health: without ejection, failures only make others be tried first") {
     World world({1, 1}, HealthSettings{});
-    CHECK(world.fail(0, kBegin, 100, Failure::connect).kind == Kind::none);
+    CHECK(world.fail(0, kBegin, 100, ServerFailure::connect).kind == Kind::none);
     CHECK(world.at(0).rank(kBegin) == Rank::avoided);
     CHECK(world.at(0).rank(kBegin + 1s) == Rank::usable);
-    world.fail(0, kBegin, 1, Failure::connect);
+    world.fail(0, kBegin, 1, ServerFailure::connect);
     CHECK(world.health.note_success(world.at(0)));
     CHECK(world.at(0).rank(kBegin) == Rank::usable);
-    world.fail(0, kBegin, 100, Failure::timeout);
+    world.fail(0, kBegin, 100, ServerFailure::timeout);
     CHECK(world.at(0).rank(kBegin) == Rank::usable);
 }
 
@@ -282,7 +282,7 @@ TEST_CASE("health: no more than at_most are out, and one is left, whatever threa
             server.begin_request();
             if ((i + thread) % 3 == 0) {
                 world.health.note_success(server);
-            } else if (world.health.note_failure(server, Failure::broken, now).kind ==
+            } else if (world.health.note_failure(server, ServerFailure::broken, now).kind ==
                        Kind::ejected) {
                 ++ejected;
             }

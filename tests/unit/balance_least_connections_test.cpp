@@ -117,7 +117,7 @@ TEST_CASE("least_connections: others are tried before a server that could not be
         LeastConnections choice(1);
         choice.reset(world.list);
         for (std::size_t i = 1; i < count; ++i) world.begin_requests(i, 3);
-        world.fail(0, kBegin, 1, Failure::connect);
+        world.fail(0, kBegin, 1, ServerFailure::connect);
         for (int i = 0; i < 50; ++i) CHECK(choice.choose(kBegin) != 0);
         CHECK(choice.choose(kBegin + 1s).has_value());
     }

@@ -196,10 +196,10 @@ TEST_CASE("round_robin: others are tried before a server that could not be conne
     World world({2, 1}, HealthSettings{});
     RoundRobin choice(0);
     choice.reset(world.list);
-    world.fail(0, kBegin, 1, Failure::connect);
+    world.fail(0, kBegin, 1, ServerFailure::connect);
     for (int i = 0; i < 10; ++i) CHECK(choice.choose(kBegin) == 1);
     CHECK(choice.choose(kBegin, &world.at(1)) == 0);
-    world.fail(1, kBegin, 1, Failure::connect);
+    world.fail(1, kBegin, 1, ServerFailure::connect);
     // All are avoided: then all are taken, by weight.
     CHECK(count_choices(2, 300, [&] { return choice.choose(kBegin); }) ==
           std::vector<int>{200, 100});

@@ -43,7 +43,7 @@ struct World {
     }
     // The change by the last of them.
     HealthChange fail(std::size_t i, SteadyTime now, int times = 5,
-                      Failure failure = Failure::timeout) {
+                      ServerFailure failure = ServerFailure::timeout) {
         HealthChange change;
         for (int n = 0; n < times; ++n) change = health.note_failure(at(i), failure, now);
         return change;

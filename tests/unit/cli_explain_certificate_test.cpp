@@ -28,7 +28,7 @@ Explanation explained(std::optional<ClientCertificate> certificate, Face face = 
     std::const_pointer_cast<config::Config>(loaded.config)
         ->user_methods.push_back(
             {"mtls", CertificateMethod{CertificateMethod::Subject::uri, "spiffe://example.org/"}});
-    Question question;
+    ExplainQuestion question;
     question.from = parse_ip("127.0.0.1");
     question.face = face;
     question.certificate = std::move(certificate);

@@ -152,7 +152,7 @@ TEST_CASE("explain check: `all` is one charge, and each item of `each` has a res
 
 TEST_CASE("explain: a gateway's question is read as its listener reads it") {
     const auto path_at = [](std::size_t listener, const std::string& target, bool by_socket) {
-        Question question;
+        ExplainQuestion question;
         question.face = Face::forward_auth;
         question.listener = listener;
         question.target = target;

@@ -35,7 +35,7 @@ Explanation explained(const std::string& path, std::vector<std::string> fields =
                       const std::string& from = "10.0.0.1") {
     const auto loaded = config::load_text(kYaml, "t.yaml");
     for (const auto& error : loaded.errors) FAIL(error.to_string());
-    Question question;
+    ExplainQuestion question;
     question.target = path;
     question.fields = std::move(fields);
     question.from = parse_scoped_ip(from);
@@ -89,7 +89,7 @@ routes: [{policies: [both]}]
 )",
                                           "t.yaml");
     for (const auto& error : loaded.errors) FAIL(error.to_string());
-    Question question;
+    ExplainQuestion question;
     question.fields = std::move(fields);
     return explain(loaded.config, question, [](const auto&) {});
 }

@@ -21,8 +21,8 @@ routes:
   - {name: search, match: {path: /search}, policies: [per-user]}
 )";
 
-Question asked(std::vector<std::string> fields = {}, const std::string& method = "GET") {
-    Question question;
+ExplainQuestion asked(std::vector<std::string> fields = {}, const std::string& method = "GET") {
+    ExplainQuestion question;
     question.method = method;
     question.target = "/search?q=1";
     question.fields = std::move(fields);
@@ -31,14 +31,14 @@ Question asked(std::vector<std::string> fields = {}, const std::string& method =
     return question;
 }
 
-Explanation explained(const Question& question) {
+Explanation explained(const ExplainQuestion& question) {
     const auto loaded = config::load_text(kConfig, "test.yaml");
     for (const auto& error : loaded.errors) FAIL(error.to_string());
     return explain(loaded.config, question, [](const auto&) { FAIL_CHECK("keys are not needed"); });
 }
 
 // The status of the refusal and what it says; empty: none.
-std::string refusal(const Question& question) {
+std::string refusal(const ExplainQuestion& question) {
     const Explanation told = explained(question);
     return told.refusal == 0 ? "" : std::to_string(told.refusal) + " " + told.refusal_reason;
 }
@@ -48,7 +48,7 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 TEST_CASE("explain: a request over HTTP/2 takes the route that it takes over HTTP/1") {
-    Question question = asked({"X-Beta: 1"});
+    ExplainQuestion question = asked({"X-Beta: 1"});
     question.host = "b.example";
     const Explanation over_2 = explained(question);
     CHECK(over_2.route == "beta");
@@ -66,7 +66,7 @@ TEST_CASE("explain: a request over HTTP/2 takes the route that it takes over HTT
 TEST_CASE("explain: over HTTP/2 cookies in crumbs are one field") {
     std::vector<std::string> crumbs(20, "Cookie: a=b");
     crumbs.emplace_back("Cookie: session=hush");
-    Question question = asked(std::move(crumbs));
+    ExplainQuestion question = asked(std::move(crumbs));
     const Explanation told = explained(question);
     CHECK(told.refusal == 0);
     CHECK(told.user.has_value());
@@ -85,7 +85,7 @@ TEST_CASE("explain: over HTTP/2 what belongs to one hop is refused") {
 }
 
 TEST_CASE("explain: over HTTP/2 there is one host") {
-    Question question = asked({"Host: b.example"});
+    ExplainQuestion question = asked({"Host: b.example"});
     CHECK(explained(question).host == "b.example");
     question.host = "B.example";
     CHECK(explained(question).refusal == 0);
@@ -98,7 +98,7 @@ TEST_CASE("explain: over HTTP/2 bounds hold, and CONNECT is not supported") {
     CHECK(refusal(asked({"X-Long: " + std::string(5'000, 'x')})).starts_with("431 "));
     CHECK(refusal(asked(std::vector<std::string>(11, "X-A: 1"))).starts_with("431 "));
     CHECK(refusal(asked({}, "CONNECT")).starts_with("501 "));
-    Question url = asked();
+    ExplainQuestion url = asked();
     url.target = "https://b.example/search";
     CHECK(refusal(url).starts_with("400 "));
 }

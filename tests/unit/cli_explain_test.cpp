@@ -43,9 +43,9 @@ routes:
   - {name: free, match: {path: /free}, policies: []}
 )";
 
-Question from(const std::string& address, const std::string& target = "/search",
-              std::vector<std::string> fields = {}) {
-    Question question;
+ExplainQuestion from(const std::string& address, const std::string& target = "/search",
+                     std::vector<std::string> fields = {}) {
+    ExplainQuestion question;
     question.target = target;
     question.fields = std::move(fields);
     question.from = parse_scoped_ip(address);
@@ -63,7 +63,7 @@ void never_fetch(const std::shared_ptr<identity::KeySource>&) {
     FAIL("keys are not needed");
 }
 
-Explanation explained(const Question& question, const std::string& yaml = kGateway) {
+Explanation explained(const ExplainQuestion& question, const std::string& yaml = kGateway) {
     return explain(read(yaml), question, never_fetch);
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("explain: each hop that was walked is listed with its verdict") {
 }
 
 TEST_CASE("explain: a trusted Unix socket has no address, but may name clients") {
-    Question question;
+    ExplainQuestion question;
     question.target = "/search";
     question.fields = {"X-Forwarded-For: 203.0.113.7"};
     const auto told = explained(question);
@@ -125,7 +125,7 @@ TEST_CASE("explain: the first route that fits, and why those before it did not")
     CHECK(told.passed[1].because == routing::Mismatch::headers);
     CHECK(told.other_paths == 1);
     CHECK(explained(from("203.0.113.7", "/search", {"X-Beta: 1"})).route == "beta");
-    Question other = from("203.0.113.7");
+    ExplainQuestion other = from("203.0.113.7");
     other.host = "B.example:80";
     CHECK(explained(other).route == "other-host");
 }
@@ -164,7 +164,7 @@ TEST_CASE("explain: a path or method that is refused for its case says so") {
     CHECK(told.readings[1].route == "search");
     CHECK(told.readings[1].ignoring_case);
     CHECK(doc_of(told).text().find("route search, if case is ignored") != std::string::npos);
-    Question get = from("203.0.113.7");
+    ExplainQuestion get = from("203.0.113.7");
     get.method = "get";
     CHECK(explained(get).refusal == 400);
     CHECK(explained(get).refusal_reason == "The method differs from a known one only in case.");
@@ -172,7 +172,7 @@ TEST_CASE("explain: a path or method that is refused for its case says so") {
 
 TEST_CASE("explain: a request that the proxy would not read is refused with the same words") {
     const struct {
-        Question question;
+        ExplainQuestion question;
         int status;
         std::string reason;
     } cases[] = {
@@ -194,7 +194,7 @@ TEST_CASE("explain: a request that the proxy would not read is refused with the 
         CHECK(has(doc_of(told).text(), "result"));
         CHECK(json::parse(doc_of(told).json_text())["result"]["status"] == status);
     }
-    Question connect = from("203.0.113.7", "a.example:443");
+    ExplainQuestion connect = from("203.0.113.7", "a.example:443");
     connect.method = "CONNECT";
     CHECK(explained(connect).refusal == 501);
 }
@@ -254,7 +254,7 @@ TEST_CASE("explain: clients that a policy exempts, denies or cannot count") {
     CHECK(told.policies[0].outcome == PolicyOutcome::unclear);
     CHECK(told.refusal == 400);
 
-    Question login = from("198.51.100.1", "/login");
+    ExplainQuestion login = from("198.51.100.1", "/login");
     login.method = "POST";
     told = explained(login);
     REQUIRE(told.policies.size() == 1);
@@ -352,7 +352,7 @@ TEST_CASE("explain: the JSON has the same facts") {
 }
 
 TEST_CASE("explain: no part of a request commands the terminal") {
-    Question question = from("203.0.113.7", "/x\x9b?a=\x1b[2J", {"X-A: \x1b[2J"});
+    ExplainQuestion question = from("203.0.113.7", "/x\x9b?a=\x1b[2J", {"X-A: \x1b[2J"});
     question.method = "GET\x1b[2J\u202e";
     const std::string text = doc_of(explained(question)).text();
     for (const char* hidden : {"\x1b", "\x9b", "\u202e"}) CHECK_FALSE(has(text, hidden));
@@ -361,7 +361,7 @@ TEST_CASE("explain: no part of a request commands the terminal") {
 TEST_CASE("explain: a preflight of a route with cors is charged to the limit of preflights alone") {
     const std::vector<std::string> fields{"Origin: https://evil.test",
                                           "Access-Control-Request-Method: PUT"};
-    Question question = from("10.0.0.1", "/", fields);
+    ExplainQuestion question = from("10.0.0.1", "/", fields);
     question.method = "OPTIONS";
     const std::string yaml =
         "identity: {client_ip: {trusted_proxies: [10.0.0.0/8]},"

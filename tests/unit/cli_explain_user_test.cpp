@@ -94,7 +94,7 @@ Explanation explained(
     folder.write("t.yaml", text);
     const auto loaded = config::load_file((folder.path / "t.yaml").string());
     for (const auto& error : loaded.errors) FAIL(error.to_string());
-    Question question;
+    ExplainQuestion question;
     question.fields = std::move(fields);
     question.from = parse_scoped_ip(from);
     return explain(loaded.config, question, fetch);

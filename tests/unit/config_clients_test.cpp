@@ -29,7 +29,7 @@ std::shared_ptr<const config::Config> read(const std::string& yaml) {
     return loaded.config;
 }
 
-const config::Policy& policy_of(const config::Config& config, const std::string& name) {
+const config::PolicySettings& policy_of(const config::Config& config, const std::string& name) {
     for (const auto& policy : config.policies) {
         if (policy->name == name) return *policy;
     }

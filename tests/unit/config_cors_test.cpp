@@ -59,7 +59,7 @@ TEST_CASE("config: cors has all its settings, and every route takes those of res
 
 TEST_CASE("config: preflights have a limit of 50/s where none is written") {
     const auto config = read(kUpstream + cors("origins: [\"*\"]"));
-    const config::Policy& preflight = *config->response.cors->preflight;
+    const config::PolicySettings& preflight = *config->response.cors->preflight;
     CHECK(config->response.cors->origins.any);
     CHECK(config->response.cors->max_age == 0s);
     CHECK(preflight.limits.at(0).quota == 50);

@@ -244,7 +244,7 @@ TEST_CASE("config: a field of a credential is known as one, however long its nam
 TEST_CASE("config: failed credentials are limited by a policy of their own") {
     const auto config = loaded(identity_of("failed_credentials: 20/min"));
     REQUIRE(config->failed_credentials != nullptr);
-    const config::Policy& policy = *config->failed_credentials;
+    const config::PolicySettings& policy = *config->failed_credentials;
     CHECK(policy.name == "failed_credentials");
     CHECK(policy.key == std::vector{limit::single_key(limit::KeyPart::Kind::ip)});
     CHECK(policy.on_store_failure == limit::OnStoreFailure::local);
@@ -268,7 +268,7 @@ TEST_CASE("config: failed credentials may have several limits, whatever the stor
                                            "gcra}, 100/day]") +
                                "limits: [10/s]\n");
     REQUIRE(config->policies.size() == 2);
-    const config::Policy& policy = *config->failed_credentials;
+    const config::PolicySettings& policy = *config->failed_credentials;
     CHECK(policy.on_store_failure == limit::OnStoreFailure::local);
     REQUIRE(policy.limits.size() == 2);
     CHECK(policy.limits[0].algorithm == limit::Algorithm::gcra);
@@ -450,7 +450,7 @@ TEST_CASE("config: wrong credentials are limited by default where checking them 
             .with("h.htpasswd", "alice:" + kSha256Crypt + "\n");
         const Loaded result = files.load();
         REQUIRE(result.config != nullptr);
-        const config::Policy* const policy = result.config->failed_credentials;
+        const config::PolicySettings* const policy = result.config->failed_credentials;
         if (policy == nullptr) return std::string("none");
         REQUIRE(policy->limits.size() == 1);
         CHECK(policy->limits[0].keeps(401));

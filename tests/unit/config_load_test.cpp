@@ -181,7 +181,7 @@ TEST_CASE("config: the short form is one upstream, one policy and one route") {
     REQUIRE(config->upstreams.size() == 1);
     CHECK(config->upstreams[0].name == "default");
     REQUIRE(config->policies.size() == 1);
-    const config::Policy& policy = *config->policies[0];
+    const config::PolicySettings& policy = *config->policies[0];
     CHECK(policy.name == "default");
     CHECK(policy.key == std::vector<limit::Key>{limit::single_key(limit::KeyPart::Kind::ip),
                                                 limit::single_key(limit::KeyPart::Kind::user)});
@@ -191,7 +191,7 @@ TEST_CASE("config: the short form is one upstream, one policy and one route") {
     CHECK(policy.limits[2].precision == 1min);
     REQUIRE(config->routes.size() == 1);
     CHECK(config->routes[0].name == "default");
-    CHECK(config->routes[0].policies == std::vector<const config::Policy*>{&policy});
+    CHECK(config->routes[0].policies == std::vector<const config::PolicySettings*>{&policy});
     const http::Fields none;
     const auto matched = config->router.match({"DELETE", "/any/where", "h", &none});
     CHECK(matched.outcome == routing::MatchOutcome::matched);
@@ -456,8 +456,8 @@ TEST_CASE("config: what is on by default may be written as `on`") {
         CAPTURE(on);
         const auto config = read("upstreams: {a: {servers: [http://a], queue: " + on +
                                  "}}\nroutes: [{policies: []}]\ndeny_cache: " + on + "\n");
-        CHECK(config->deny_cache.entries == config::DenyCache().entries);
-        CHECK(config->deny_cache.max_ttl == config::DenyCache().max_ttl);
+        CHECK(config->deny_cache.entries == config::DenyCacheSettings().entries);
+        CHECK(config->deny_cache.max_ttl == config::DenyCacheSettings().max_ttl);
         CHECK(config->upstreams.at(0).queue.max == config::Queue().max);
     }
 }

@@ -198,7 +198,7 @@ TEST_CASE("config: policies and tiers number their lists of limits one by one") 
 TEST_CASE("config: exempt and deny name networks and users") {
     const auto config = with_policy(
         "key: [ip], limits: [1/s], exempt: [10.0.0.0/8, \"user:b\", \"user:a\"], deny: 192.0.2.1");
-    const config::Policy& policy = *config->policies[0];
+    const config::PolicySettings& policy = *config->policies[0];
     const auto in = [](const identity::ClientList& group, const char* ip, const char* user) {
         identity::ClientIdentity client;
         if (*ip != 0) client.address = parse_ip(ip);

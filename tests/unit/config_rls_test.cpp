@@ -45,7 +45,7 @@ class Folder {
 };
 
 const rls::Rule* find(const config::Config& config, std::string_view domain,
-                      std::vector<rls::Entry> entries) {
+                      std::vector<rls::DescriptorEntry> entries) {
     std::vector<std::string_view> values;
     return rls::find_rule(*config.rls->domains.find(domain), entries, values);
 }
@@ -136,7 +136,7 @@ descriptors:
     for (const auto& error : loaded.errors) FAIL_CHECK(error.to_string());
     REQUIRE(loaded.config != nullptr);
     const config::Config& config = *loaded.config;
-    const auto quota = [&](std::vector<rls::Entry> entries) -> std::int64_t {
+    const auto quota = [&](std::vector<rls::DescriptorEntry> entries) -> std::int64_t {
         const auto* const rule = find(config, "${NO_SUCH:-d}", std::move(entries));
         REQUIRE(rule != nullptr);
         REQUIRE(rule->policy != nullptr);

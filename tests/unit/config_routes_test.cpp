@@ -145,7 +145,7 @@ config::Loaded load(const std::string& text) {
 
 std::string policies_of(const config::Route& route) {
     std::string names;
-    for (const config::Policy* policy : route.policies) names += policy->name + " ";
+    for (const config::PolicySettings* policy : route.policies) names += policy->name + " ";
     return names;
 }
 
@@ -299,7 +299,7 @@ std::string routes_of(const config::Config& config) {
         if (!out.empty()) out += ' ';
         out += route.name + ">" + config.upstreams.at(route.upstream).name + ":";
         std::string names;
-        for (const config::Policy* policy : route.policies) {
+        for (const config::PolicySettings* policy : route.policies) {
             if (!names.empty()) names += ',';
             names += policy->name;
         }

@@ -12,7 +12,7 @@ using tidegate::utf8_length;
 namespace {
 
 struct Parsed {
-    std::vector<Fault> faults;
+    std::vector<ConfigFault> faults;
     TreeNode root;
 
     explicit Parsed(std::string_view text, const DocumentSettings& settings = {})
@@ -220,7 +220,7 @@ namespace {
 
 // `line:column: message` of the only fault.
 std::string fault_of(const std::string& text) {
-    std::vector<Fault> faults;
+    std::vector<ConfigFault> faults;
     parse_document(text, faults);
     if (faults.size() != 1) return std::to_string(faults.size()) + " faults";
     constexpr std::string_view kNotYaml = "this is not YAML: ";
@@ -264,7 +264,7 @@ TEST_CASE("yaml advice: escapes in quotes close nothing, and a value may have se
          {"a: \"b \\\" c\"\nd: e\n", "a: 'it''s'\n", "a: \"b\\\n  c\"\nd: 'e\n  f'\n",
           "a: \"\"\nb: ''\n", "\xef\xbb\xbf\"a\": \"b\"\n"}) {
         CAPTURE(text);
-        std::vector<Fault> faults;
+        std::vector<ConfigFault> faults;
         parse_document(text, faults);
         CHECK(faults.empty());
     }
@@ -293,7 +293,7 @@ TEST_CASE("yaml advice: text behind a closing brace, reserved characters and str
 }
 
 TEST_CASE("yaml advice: UTF-16 is distinguished from other bytes that are no text") {
-    std::vector<Fault> faults;
+    std::vector<ConfigFault> faults;
     parse_document(std::string("\xff\xfe"
                                "a\0",
                                4),
@@ -307,9 +307,9 @@ TEST_CASE("yaml advice: every cut of a text has one fault at most, within the te
         "a: {b: [c, 'd'], e: \"f\"}\nroutes:\n  - {path: \"/x/{y}\", z: *}\n  - g: [${T}]\nh:i\n";
     for (std::size_t begin = 0; begin < whole.size(); ++begin) {
         for (std::size_t end = begin; end <= whole.size(); ++end) {
-            std::vector<Fault> faults;
+            std::vector<ConfigFault> faults;
             parse_document(std::string_view(whole).substr(begin, end - begin), faults);
-            for (const Fault& fault : faults) {
+            for (const ConfigFault& fault : faults) {
                 CHECK(fault.place.line >= 1);
                 CHECK(fault.place.column >= 1);
                 CHECK(fault.place.line <= 7);

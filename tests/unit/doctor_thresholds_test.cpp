@@ -38,7 +38,7 @@ Finding clock_off_by(microseconds offset, microseconds accuracy = 100us, bool lo
     return judged([&](Findings& findings) { check_clock(offset, accuracy, local, findings); });
 }
 
-Finding latency(Percentiles times) {
+Finding latency(TripTimes times) {
     return judged([&](Findings& findings) { check_latency(200, times, 100ms, findings); });
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("thresholds: a clock is off only by more than the round trip can expla
 }
 
 TEST_CASE("thresholds: percentiles are times that occurred") {
-    const Percentiles one = percentiles_of({7us});
+    const TripTimes one = percentiles_of({7us});
     CHECK(one.p50 == 7us);
     CHECK(one.p99 == 7us);
     CHECK(one.max == 7us);

@@ -63,17 +63,17 @@ inline const SigningKey& secret() {
 
 inline const SigningKey& key_for(JwsAlgorithm algorithm) {
     switch (key_kind_of(algorithm)) {
-        case KeyKind::secret:
+        case JwkKind::secret:
             return secret();
-        case KeyKind::rsa:
+        case JwkKind::rsa:
             return rsa();
-        case KeyKind::p256:
+        case JwkKind::p256:
             return p256();
-        case KeyKind::p384:
+        case JwkKind::p384:
             return p384();
-        case KeyKind::p521:
+        case JwkKind::p521:
             return p521();
-        case KeyKind::ed25519:
+        case JwkKind::ed25519:
             return ed25519();
     }
     return secret();

@@ -134,8 +134,9 @@ long lines_logged(std::string_view text, Act&& act) {
 }
 
 // The fault of one attempt against a server on a thread of its own.
-std::optional<ConnectFault> try_against(const std::function<std::string(const Words&)>& answer,
-                                        const std::function<void(ClientOptions&)>& change = {}) {
+std::optional<RedisConnectFault> try_against(
+    const std::function<std::string(const Words&)>& answer,
+    const std::function<void(ClientOptions&)>& change = {}) {
     asio::io_context io;
     FakeRedis server(io);
     server.other = answer;

@@ -43,13 +43,13 @@ std::vector<std::string> commands_of(const ClientOptions& options, bool after_re
 }
 
 // What the answer to the first command means.
-std::optional<ConnectFault> fault_of(const ClientOptions& options, const Reply& reply) {
+std::optional<RedisConnectFault> fault_of(const ClientOptions& options, const Reply& reply) {
     Handshake handshake(options, false);
     REQUIRE(handshake.next(false));
     return handshake.on_reply(reply);
 }
 
-bool mentions(const std::optional<ConnectFault>& fault, std::string_view part) {
+bool mentions(const std::optional<RedisConnectFault>& fault, std::string_view part) {
     return fault && fault->message.find(part) != std::string::npos;
 }
 

@@ -263,7 +263,7 @@ struct Rig {
     std::vector<std::string> reasons;
     std::deque<Asker> askers;
     std::optional<Failure> refused;
-    std::optional<ConnectFault> fault;
+    std::optional<RedisConnectFault> fault;
     std::optional<int> follower;  // gets what the client gets, right before it
     int announcements = 0;
     bool ended = false;

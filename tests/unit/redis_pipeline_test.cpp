@@ -206,7 +206,7 @@ struct PipelineRig {
         };
     }
     void send() { pipeline.send_waiting(sink()); }
-    bool load_and_resend(const Command& command, std::uint64_t ticket) {
+    bool load_and_resend(const QueuedCommand& command, std::uint64_t ticket) {
         return pipeline.load_and_resend(command, ticket, sink());
     }
     Late late(SteadyTime now) {
@@ -450,7 +450,7 @@ TEST_CASE(
     "pipeline: ASKING goes before a command whose slot is moving, and has a reply of its own") {
     PipelineRig rig;
     Asker& asker = rig.add("x");
-    Command command = rig.pipeline.take_waiting().front();
+    QueuedCommand command = rig.pipeline.take_waiting().front();
     command.asking = true;
     REQUIRE(rig.pipeline.add(command));
     rig.send();

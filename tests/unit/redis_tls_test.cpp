@@ -127,12 +127,12 @@ ClientOptions options_for(std::uint16_t port, const TlsSettings& settings,
     return options;
 }
 
-std::optional<ConnectFault> try_once(const TlsServer& server, const TlsSettings& settings,
-                                     const std::string& host = "localhost") {
+std::optional<RedisConnectFault> try_once(const TlsServer& server, const TlsSettings& settings,
+                                          const std::string& host = "localhost") {
     return Client::try_once(options_for(server.port(), settings, host), 10s);
 }
 
-bool says(const std::optional<ConnectFault>& fault, const std::string& part) {
+bool says(const std::optional<RedisConnectFault>& fault, const std::string& part) {
     INFO("it says: ", fault ? fault->message : "nothing");
     CHECK_MESSAGE((fault && fault->message.find(part) != std::string::npos), part);
     return fault && fault->message.find(part) != std::string::npos;

@@ -24,7 +24,7 @@ Rule rule(std::string key, std::string value = "", bool shares = false) {
 
 using Values = std::vector<std::string_view>;
 
-const Rule* find(const Level& level, std::vector<Entry> entries, Values& values) {
+const Rule* find(const RuleLevel& level, std::vector<DescriptorEntry> entries, Values& values) {
     return find_rule(level, entries, values);
 }
 
@@ -49,7 +49,7 @@ struct Plain {
     std::vector<Plain> below;
 };
 
-const Plain* model_step(const std::vector<Plain>& level, const Entry& entry) {
+const Plain* model_step(const std::vector<Plain>& level, const DescriptorEntry& entry) {
     for (const Plain& one : level) {
         if (!entry.value.empty() && one.key == entry.key && one.value == entry.value) return &one;
     }
@@ -65,10 +65,11 @@ const Plain* model_step(const std::vector<Plain>& level, const Entry& entry) {
     return nullptr;
 }
 
-const Plain* model_find(const std::vector<Plain>& top, const std::vector<Entry>& entries) {
+const Plain* model_find(const std::vector<Plain>& top,
+                        const std::vector<DescriptorEntry>& entries) {
     const std::vector<Plain>* level = &top;
     const Plain* met = nullptr;
-    for (const Entry& entry : entries) {
+    for (const DescriptorEntry& entry : entries) {
         met = model_step(*level, entry);
         if (met == nullptr) return nullptr;
         level = &met->below;
@@ -110,11 +111,11 @@ class World {
     std::mt19937 random_;
 };
 
-void build(const std::vector<Plain>& plain, Level& level) {
+void build(const std::vector<Plain>& plain, RuleLevel& level) {
     for (const Plain& one : plain) {
         Rule made = rule(one.key, one.value, one.shares);
         if (!one.below.empty()) {
-            made.below = std::make_unique<Level>();
+            made.below = std::make_unique<RuleLevel>();
             build(one.below, *made.below);
         }
         REQUIRE(level.add(std::move(made)));
@@ -124,7 +125,7 @@ void build(const std::vector<Plain>& plain, Level& level) {
 }  // namespace
 
 TEST_CASE("rls: a key with a value goes before patterns, and these before the key alone") {
-    Level level;
+    RuleLevel level;
     REQUIRE(level.add(rule("path")));
     REQUIRE(level.add(rule("path", "/a*")));
     REQUIRE(level.add(rule("path", "/ab*")));
@@ -142,7 +143,7 @@ TEST_CASE("rls: a key with a value goes before patterns, and these before the ke
 }
 
 TEST_CASE("rls: white space around a value leads to no other rule") {
-    Level level;
+    RuleLevel level;
     REQUIRE(level.add(rule("tenant")));
     REQUIRE(level.add(rule("tenant", "acme")));
     REQUIRE(level.add(rule("tenant", "spaced ")));
@@ -162,9 +163,9 @@ TEST_CASE("rls: white space around a value leads to no other rule") {
 }
 
 TEST_CASE("rls: a descriptor meets a rule of its own depth alone") {
-    Level level;
+    RuleLevel level;
     Rule outer = rule("a", "1");
-    outer.below = std::make_unique<Level>();
+    outer.below = std::make_unique<RuleLevel>();
     REQUIRE(outer.below->add(rule("b")));
     REQUIRE(level.add(std::move(outer)));
     Values values;
@@ -177,7 +178,7 @@ TEST_CASE("rls: a descriptor meets a rule of its own depth alone") {
 }
 
 TEST_CASE("rls: all values of a pattern that shares its threshold count as the pattern") {
-    Level level;
+    RuleLevel level;
     REQUIRE(level.add(rule("file", "docs/*", true)));
     REQUIRE(level.add(rule("file", "img/*")));
     Values values;
@@ -202,14 +203,14 @@ TEST_CASE("rls: random descriptors meet the rules that a slow model finds") {
     World world(7);
     for (int round = 0; round < 300; ++round) {
         const auto plain = world.level(2);
-        Level level;
+        RuleLevel level;
         build(plain, level);
         for (int i = 0; i < 30; ++i) {
             std::vector<std::pair<std::string, std::string>> texts;
             for (std::size_t count = 1 + world.number(3); count > 0; --count) {
                 texts.emplace_back(world.word("k", 1) + "k", world.word("ab*", 4));
             }
-            std::vector<Entry> entries;
+            std::vector<DescriptorEntry> entries;
             for (const auto& [key, value] : texts) entries.push_back({key, value});
             Values values;
             const Rule* const found = find_rule(level, entries, values);

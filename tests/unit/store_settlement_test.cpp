@@ -87,7 +87,7 @@ struct SettleRig {
 
     // Of the policy, as a reload would.
     void set_limits(std::vector<limit::Limit> limits) {
-        auto policy = std::make_unique<config::Policy>();
+        auto policy = std::make_unique<config::PolicySettings>();
         static_cast<limit::Policy&>(*policy) = test::policy("p", std::move(limits));
         config.policies.clear();
         config.policies.push_back(std::move(policy));

@@ -191,9 +191,9 @@ TEST_CASE("group: status() adds up what the workers count, and which servers get
     for (const ServerStatus& server : status.servers) CHECK(server.health == ServerHealth::up);
 
     group.note_check(*first, "it answers 500");
-    group.note_failure(*second, balance::Failure::timeout);
+    group.note_failure(*second, balance::ServerFailure::timeout);
     CHECK(find(group.status(), "192.0.2.2:81").health == ServerHealth::up);
-    group.note_failure(*second, balance::Failure::timeout);
+    group.note_failure(*second, balance::ServerFailure::timeout);
     status = group.status();
     CHECK(find(status, "192.0.2.1:81").health == ServerHealth::unhealthy);
     CHECK(find(status, "192.0.2.1:81").is_checked);
@@ -212,7 +212,7 @@ TEST_CASE("group: an answer ends a row of failures") {
     Group group(settings, 1, nullptr);
     const auto server = group.servers()[0];
     for (int i = 0; i < 5; ++i) {
-        group.note_failure(*server, balance::Failure::broken);
+        group.note_failure(*server, balance::ServerFailure::broken);
         group.note_success(*server);
     }
     CHECK(group.status().servers[0].health == ServerHealth::up);
@@ -225,12 +225,12 @@ TEST_CASE("group: that this machine has no descriptor left is no fault of the se
     Group group(settings, 1, nullptr);
     const auto server = group.servers()[0];
     for (const int error : {EMFILE, ENFILE, ENOBUFS, ENOMEM}) {
-        group.note_failure(*server, balance::Failure::connect, error);
+        group.note_failure(*server, balance::ServerFailure::connect, error);
         CHECK(server->state.rank(steady_now()) == balance::Rank::usable);
         CHECK(server->state.failures() == 0);
     }
     for (int i = 0; i < 2; ++i) {
-        group.note_failure(*server, balance::Failure::connect, ECONNREFUSED);
+        group.note_failure(*server, balance::ServerFailure::connect, ECONNREFUSED);
     }
     CHECK(group.status().servers[0].health == ServerHealth::ejected);
 }
