@@ -60,13 +60,13 @@ const Candidate* TurnsByDue::next(std::span<const Candidate> candidates) {
 
 namespace {
 
-// A round of virtual time is what a turn of a server of weight 1 takes.
+// A turn of a server of weight 1 takes one round of virtual time.
 constexpr std::uint64_t kRound = std::uint64_t{1} << 40;
 // reset() skips at most so many turns of a new list.
 constexpr std::uint64_t kSeedTurns = 1'024;
-// Small multiples of it, modulo kFullShare, lie far apart.
+// Small multiples of this number, modulo kFullShare, lie far apart.
 constexpr std::uint64_t kSpread = 382;
-// Parked servers that a choice looks at.
+// A choice looks at so many parked servers.
 constexpr int kLooks = 2;
 
 bool is_before(std::uint64_t one, std::uint64_t other) {
@@ -75,7 +75,7 @@ bool is_before(std::uint64_t one, std::uint64_t other) {
 
 }  // namespace
 
-// Heaps of std have the largest on top.
+// Heaps of std have the largest on top, so this order puts the first turn there.
 struct RoundRobin::BeginsLater {
     bool operator()(const Turn& one, const Turn& other) const {
         if (one.begin != other.begin) return is_before(other.begin, one.begin);
@@ -83,7 +83,7 @@ struct RoundRobin::BeginsLater {
     }
 };
 
-// Of two turns that end together, the shorter is first: its server has another before long.
+// If two turns end together, the shorter is first: its server has another turn before long.
 struct RoundRobin::EndsLater {
     bool operator()(const Turn& one, const Turn& other) const {
         const Virtual end = one.begin + one.length;
@@ -117,7 +117,7 @@ void RoundRobin::reset(Servers servers) {
     bool some_stay = false;
     for (ServerState* server : servers) {
         const auto index = static_cast<std::uint32_t>(entries_.size());
-        // Servers that begin their slow start together must not all use the same turn.
+        // Servers that begin their slow start together must not all use turns of the same round.
         const auto saved = static_cast<int>((seed_ + index) * kSpread % kFullShare);
         entries_.push_back({server, 0, saved});
         const auto old = kept.find(server);
@@ -150,7 +150,7 @@ bool RoundRobin::is_even(const Entry& entry, SteadyTime now, std::chrono::nanose
            server.share_in_slow_start(now, slow_start) == kFullShare;
 }
 
-// Empty while the next server in turn differs from the others.
+// Returns nothing while the next server in turn differs from the others.
 Chosen RoundRobin::choose_in_order(SteadyTime now) {
     const std::uint32_t index = order_[next_in_order_];
     if (!is_even(entries_[index], now, slow_start_)) return std::nullopt;
@@ -158,8 +158,8 @@ Chosen RoundRobin::choose_in_order(SteadyTime now) {
     return index;
 }
 
-// If all servers are equal: of turns that are equally long, the first to begin ends first, so the
-// order is theirs.
+// Requires that all servers are equal. As their turns are equally long, the first turn to begin
+// ends first: the servers keep this order.
 void RoundRobin::begin_order(SteadyTime now) {
     choices_ = 0;
     if (entries_.empty() || !parked_.empty()) return;
@@ -175,7 +175,7 @@ void RoundRobin::begin_order(SteadyTime now) {
     next_in_order_ = 0;
 }
 
-// Gives each server the turn that it has next. Sorted as they are, these are a heap.
+// Gives each server the turn that it has next. The turns come sorted, and so are a heap.
 void RoundRobin::end_order() {
     Virtual begin = now_;
     for (std::size_t i = 0; i < order_.size(); ++i) {
@@ -219,7 +219,8 @@ void RoundRobin::add(std::uint32_t index, Virtual begin) {
     std::push_heap(ahead_.begin(), ahead_.end(), BeginsLater{});
 }
 
-// Requires a turn. Where none has begun, time goes on to the next that does.
+// Requires a turn. If none has begun, the function moves the virtual time on to the next one that
+// does.
 RoundRobin::Turn RoundRobin::take_turn() {
     if (begun_.empty() && is_before(now_, ahead_.front().begin)) now_ = ahead_.front().begin;
     while (!ahead_.empty() && !is_before(now_, ahead_.front().begin)) {
@@ -264,8 +265,8 @@ void RoundRobin::park(const Turn& turn) {
     parked_.push_back(turn.index);
 }
 
-// Looks at a few of them, so that many servers that are down cost no more than one. A server that
-// is back has a turn now.
+// Looks at a few parked servers, so that many servers that are down cost no more than one. A server
+// that is back gets a turn now.
 void RoundRobin::look_at_parked(SteadyTime now) {
     for (int looks = 0; looks < kLooks && !parked_.empty(); ++looks) {
         if (next_look_ >= parked_.size()) next_look_ = 0;
@@ -287,8 +288,8 @@ void RoundRobin::set_weight(Entry& entry, std::uint32_t weight) {
     if (weights_ > 0) step_ = kRound / weights_;
 }
 
-// No server has a turn, or only servers that were tried have one: chooses from those that are not
-// usable.
+// Chooses from the servers that are not usable. Requires that no server has a turn, or that
+// the request has tried all that have one.
 Chosen RoundRobin::choose_unusable(SteadyTime now, const Tried& tried) {
     candidates_.begin();
     for (const Entry& entry : entries_) candidates_.add(*entry.state, now, slow_start_, tried);
@@ -298,7 +299,7 @@ Chosen RoundRobin::choose_unusable(SteadyTime now, const Tried& tried) {
 
 namespace {
 
-// Whether the first has fewer requests in flight for its weight.
+// Says whether the first has fewer requests in flight for its weight.
 bool has_fewer(const Candidate& one, const Candidate& other) {
     return one.active * other.weight < other.active * one.weight;
 }
@@ -351,9 +352,9 @@ std::uint64_t LeastConnections::random() {
 
 namespace {
 
-// What a server of that weight bids for a key; the highest bid wins. With `chance` evenly
-// distributed, the bid of each server is the highest as often as its weight says. Of equal weights,
-// the highest chance makes the highest bid.
+// Returns what a server of that weight bids for a key; the highest bid wins. With `chance` evenly
+// distributed, the bid of each server is the highest as often as its weight says. If weights are
+// equal, the highest chance makes the highest bid.
 double bid(std::uint64_t chance, std::uint64_t weight) {
     const double even = (static_cast<double>(chance >> 11) + 0.5) * 0x1p-53;  // 0 < even < 1
     return std::log(even) / static_cast<double>(weight);
@@ -376,9 +377,9 @@ Chosen Hash::choose(SteadyTime now, std::uint64_t key, const Tried& tried) {
     std::uint64_t best_chance = 0;
     double best_bid = 0;
     for (const Candidate& candidate : candidates) {
-        // With one more request, the server is within its part, rounded up. At least one candidate
-        // is: together the parts are more than all requests. (The products stay below 2^64 with a
-        // billion requests in flight.)
+        // With one more request, the server has at most its part, rounded up. At least one
+        // candidate passes: together the parts are more than all requests. (The products stay below
+        // 2^64 with a billion requests in flight.)
         const bool has_room =
             candidate.active * 100 * weights < kLoadPercent * requests * candidate.weight;
         if (!has_room) continue;

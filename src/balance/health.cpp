@@ -9,10 +9,10 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// From then on each lasts kAvoidedMax.
+// After so many avoidances in a row each further one lasts kAvoidedMax.
 constexpr int kAvoidancesMax = 6;
 
-// The end of its ejection would bring the server back: no other state keeps it out.
+// Says whether the end of its ejection would bring the server back: no other state keeps it out.
 bool is_only_ejected(const ServerState& server, SteadyTime now) {
     const Rank rank = server.rank(now);
     return rank == Rank::ejected || rank == Rank::ejected_avoided;
@@ -68,7 +68,7 @@ HealthChange Health::note_check(ServerState& server, bool good, SteadyTime now) 
     const std::lock_guard lock(mutex_);
     server.contradictions_.store(0, std::memory_order_relaxed);
     if (verdict == CheckVerdict::unhealthy) {
-        // What the check found is newer than what ejected the server.
+        // The result of the check is newer than the failures that ejected the server.
         ServerState::set(server.ejected_until_,
                          std::min(now, ServerState::get(server.ejected_until_)));
         ServerState::set(server.slow_since_, now);
@@ -86,7 +86,8 @@ HealthChange Health::note_check(ServerState& server, bool good, SteadyTime now) 
     return change;
 }
 
-// Failures of connections that were being made together count once.
+// Several connections may fail at once because the pool made them at once: these failures count
+// once.
 void Health::avoid(ServerState& server, SteadyTime now) {
     std::uint8_t avoidances = server.avoidances_.load(std::memory_order_relaxed);
     if (!server.is_avoided(now)) {
@@ -130,8 +131,8 @@ std::size_t Health::ejections_max() const {
     return std::max<std::size_t>(1, part / 100);
 }
 
-// Ends the ejections of the servers that were out longest, down to ejections_max(). Unhealthy
-// servers do not count: they would not come back.
+// Ends the ejections of the servers that were out longest, until ejections_max() are left. It does
+// not count unhealthy servers, which would not come back.
 std::vector<ServerState*> Health::return_surplus(SteadyTime now) {
     std::vector<ServerState*> out;
     for (const auto& server : servers_) {

@@ -74,8 +74,8 @@ SeatWaiter::Answer SeatWaiter::take() {
     return answer;
 }
 
-// Takes the mutex even to look: when this returns, the thread that granted the seat no longer uses
-// the waiter, so its owner may destroy it.
+// The waiter takes the mutex even to look: when this returns, the thread that granted the seat no
+// longer uses the waiter, so its owner may destroy it.
 bool SeatWaiter::accept() {
     if (state_.load(std::memory_order_relaxed) == State::idle) return false;
     const std::lock_guard lock(seats_.mutex_);
@@ -100,7 +100,7 @@ Seats::Seats(std::uint32_t max, std::uint32_t queue_max)
 bool Seats::try_take() {
     Word old = word();
     do {
-        if (free_in(old) == 0) return false;  // always so while a request waits
+        if (free_in(old) == 0) return false;  // no seat is free while a request waits
     } while (!word_.compare_exchange_weak(old, old - kOneFree, std::memory_order_acquire,
                                           std::memory_order_relaxed));
     return true;
@@ -152,7 +152,7 @@ SeatWaiter::Answer Seats::count_in() {
     }
 }
 
-// Puts a waiter that is counted in the queue. Requires the mutex.
+// Puts a waiter into the queue that count_in() has counted. Requires the mutex.
 void Seats::push(SeatWaiter& waiter) {
     try {
         queue_.push(waiter);
@@ -164,7 +164,7 @@ void Seats::push(SeatWaiter& waiter) {
     waiter.state_ = SeatWaiter::State::waiting;
 }
 
-// Ends the wait of a request of another address, if that has more than its share of the places.
+// Ends the wait of a request of another address, if that address has more than its share of places.
 // Requires the mutex.
 bool Seats::push_out_for(const std::optional<IpAddress>& address) {
     SeatQueue::Request* const last = queue_.last_of_crowds_besides(address);
@@ -183,7 +183,7 @@ void Seats::hand_on() {
     }
 }
 
-// The waiter leaves the queue, and is notified unless it left by itself. Requires the mutex.
+// Takes the waiter out of the queue, and notifies it unless it left by itself. Requires the mutex.
 void Seats::remove(SeatWaiter& waiter, SeatWaiter::State state) {
     queue_.erase(waiter);
     note_crowds();

@@ -12,7 +12,7 @@ namespace tidegate::routing {
 
 namespace {
 
-// Unicode's case folding: which character each capital folds to.
+// These tables hold Unicode's case folding: which character each capital folds to.
 
 // Every `step`th character from `first` to `last` folds as far from `folded` as it is from `first`.
 struct Run {
@@ -22,7 +22,7 @@ struct Run {
     std::uint32_t folded;
 };
 
-// In ascending order. What they fold to has no more bytes than they have.
+// The runs stand in ascending order. No character folds to one with more bytes than its own.
 constexpr std::array kRuns = std::to_array<Run>({
     // clang-format off
     {0x00C0, 0x00D6, 1, 0x00E0}, {0x00D8, 0x00DE, 1, 0x00F8}, {0x0100, 0x012E, 2, 0x0101},
@@ -98,7 +98,7 @@ constexpr std::array kRuns = std::to_array<Run>({
     // clang-format on
 });
 
-// Characters that stand for several letters of ASCII.
+// A character that folds to several letters of ASCII.
 struct LettersFolded {
     std::uint32_t character;
     std::string_view folded;
@@ -130,7 +130,7 @@ std::uint32_t folded(std::uint32_t character) {
     return run.folded + (character - run.first);
 }
 
-// The character of a UTF-8 sequence of 2 to 4 bytes.
+// Returns the character that a UTF-8 sequence of 2 to 4 bytes encodes.
 std::uint32_t decoded(std::string_view sequence) {
     const auto lead = static_cast<unsigned char>(sequence[0]);
     std::uint32_t character = lead & (0x7FU >> sequence.size());

@@ -31,13 +31,13 @@ Class class_of(char c) {
     return kClasses[static_cast<std::uint8_t>(c)];
 }
 
-// The byte of the `%xx` at `at`, or -1 when it is malformed.
+// Returns the byte that the `%xx` at `at` encodes, or -1 when it is malformed.
 int encoded_byte(std::string_view text, std::size_t at) {
     if (text.size() - at < 3) return -1;
     return hex_byte(text[at + 1], text[at + 2]);
 }
 
-// One byte of a path, decoded.
+// Holds one byte of a path, decoded.
 struct Unit {
     char c;
     bool encoded;
@@ -51,7 +51,7 @@ Unit take_unit(std::string_view text, std::size_t& at) {
     return {static_cast<char>(byte), true};
 }
 
-// RFC 3986 section 3.3: may a byte be in a segment as it is?
+// Says whether a segment may hold the byte as it is (RFC 3986 section 3.3).
 bool is_segment_char(char c) {
     return is_alphanumeric(c) ||
            std::string_view("-._~!$&'()*+,;=:@").find(c) != std::string_view::npos;
@@ -95,7 +95,7 @@ class SegmentScan {
     std::uint8_t features_ = 0;
 };
 
-// Features of a path that is well-formed but not plain.
+// Finds the features of a path that is well-formed but not plain.
 std::uint8_t features_of(std::string_view path) {
     SegmentScan scan;
     std::uint8_t features = 0;
@@ -124,9 +124,9 @@ std::uint8_t features_of(std::string_view path) {
 
 enum class Parameters : std::uint8_t { keep, cut, cut_before_decoding };
 
-// How one kind of server reads.
+// Describes how one kind of server reads a path.
 struct Manner {
-    bool slash_decoded = false;  // %2F separates
+    bool slash_decoded = false;  // the server takes %2F for a separator
     bool backslash_separates = false;
     Parameters parameters = Parameters::keep;
     bool empty_merged = false;  // `//` is `/`
@@ -170,7 +170,7 @@ class PathReader {
         return unit.c == '\\' && manner_.backslash_separates;
     }
 
-    // Where the parameters that begin at `at` end: at a separator, or the end.
+    // Returns where the parameters that begin at `at` end: at a separator, or at the end.
     std::size_t skip_parameters(std::size_t at) const {
         if (manner_.parameters == Parameters::cut_before_decoding)
             return std::min(path_.find('/', at), path_.size());
@@ -187,7 +187,7 @@ class PathReader {
         if (manner_.dots_removed && (segment == "." || segment == "..")) {
             const bool up = segment.size() == 2;
             out_.resize(start_);
-            // Above the root is the root.
+            // A `..` at the root leads to the root.
             if (up && start_ > 1) out_.resize(out_.rfind('/', start_ - 2) + 1);
         } else if (more && !(manner_.empty_merged && segment.empty())) {
             out_ += '/';
@@ -201,8 +201,9 @@ class PathReader {
     std::size_t start_ = 1;  // of the segment being read; a `/` comes before it
 };
 
-// As sent: bytes that must be encoded in a path are decoded, as they cannot mean anything else by
-// them; all others keep their spelling, but for the case of the digits (RFC 3986 section 6.2.2.1).
+// Returns the path as the client sent it, in one spelling: the function decodes the bytes that a
+// path must encode, as these can mean nothing else, and writes the digits of the other encoded
+// bytes in one case (RFC 3986 section 6.2.2.1).
 std::string as_sent(std::string_view path) {
     std::string out;
     out.reserve(path.size());
@@ -231,7 +232,7 @@ void both(bool possible, F each) {
     if (possible) each(true);
 }
 
-// Of a path whose end is what it is.
+// Returns the readings of servers that take the end of the path as it is.
 std::vector<PathReading> readings_of(std::string_view path, const PathShape& shape) {
     const auto has = [&](PathFeature feature) { return (shape.features & feature) != 0; };
     std::vector<PathReading> readings;
@@ -307,7 +308,7 @@ PathShape with_slash_kept(PathShape shape) {
 std::vector<PathReading> path_readings(std::string_view path, const PathShape& shape) {
     std::vector<PathReading> readings = readings_of(path, shape);
     // `$` of many regular expressions matches before a final newline, too: frameworks that route by
-    // them take `/a%0A` for `/a`.
+    // such expressions take `/a%0A` for `/a`.
     constexpr std::size_t kNewlineBytes = 3;
     if (path.size() <= kNewlineBytes) return readings;
     const std::size_t end = path.size() - kNewlineBytes;

@@ -30,8 +30,8 @@ re2::StringPiece piece(std::string_view text) {
 RE2::Options regex_options() {
     RE2::Options options;
     options.set_log_errors(false);
-    // A path is bytes. Were it read as UTF-8, `.` would not match a byte that is none, and a
-    // newline nowhere: `/admin/%FF` and `/admin/%0A` would slip past `/admin/.*`.
+    // RE2 must read a path as bytes, and `.` must match a newline. Else `.` would match neither a
+    // byte that is not UTF-8 nor a newline: `/admin/%FF` and `/admin/%0A` would pass `/admin/.*`.
     options.set_encoding(RE2::Options::EncodingLatin1);
     options.set_dot_nl(true);
     return options;
@@ -46,8 +46,8 @@ bool is_name(std::string_view text) {
                        [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '-'; });
 }
 
-// Refuses literals for which requests are refused, and those that servers read in different ways:
-// such a literal could never be the only reading of a path.
+// Refuses literals that Tidegate refuses in requests, and those that servers read in different
+// ways: such a literal could never be the only reading of a path.
 Problem check_literal(std::string_view text) {
     if (text.find_first_of("*{}") != text.npos)
         return std::string("`*` and `{name}` must be a whole segment: `/a/*` or `/a/{id}`");
@@ -73,7 +73,7 @@ bool holds_more_than_ascii(std::string_view text) {
                        [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
 }
 
-// Whether the `-` at `at` could stand for capitals among others, as in `[0-z]` or `[@-_]`.
+// Says whether the `-` at `at` could stand for capitals among others, as in `[0-z]` or `[@-_]`.
 bool may_span_capitals(std::string_view expression, std::size_t at) {
     if (at == 0 || at + 1 == expression.size()) return false;
     const char from = expression[at - 1];
@@ -82,16 +82,16 @@ bool may_span_capitals(std::string_view expression, std::size_t at) {
            !(is_digit(from) && is_digit(to));
 }
 
-// Whether a text without capitals could match `expression` with its case and not without it, or the
-// other way round. In doubt: yes.
+// Says whether a text without capitals could match `expression` with its case and not without it,
+// or the other way round. In doubt it says yes.
 bool may_ask_for_capitals(std::string_view expression) {
     for (std::size_t at = 0; at < expression.size(); ++at) {
         const std::string_view rest = expression.substr(at);
         if (rest.starts_with("(?P<")) {
             at += std::min(rest.find('>'), rest.size() - 1);
         } else if (rest.front() == '\\') {
-            // `\A`, `\x41`, `\pL`, `\101`. Of `\.` and the like, `\d`, `\s` and `\w` the case is
-            // one.
+            // The case of `\A`, `\x41`, `\pL` and `\101` matters. That of `\.` and the like, `\d`,
+            // `\s` and `\w` does not.
             ++at;
             const bool known =
                 rest.size() > 1 && std::string_view("dsw").find(rest[1]) != rest.npos;
@@ -106,12 +106,12 @@ bool may_ask_for_capitals(std::string_view expression) {
     return false;
 }
 
-// The last segment of a path that ends in a slash.
+// The last segment of a path that ends in a slash is such a literal.
 bool is_empty_literal(const Segment& segment) {
     return segment.kind == Segment::Kind::literal && segment.text.empty();
 }
 
-// Whether `a` takes whatever `b` can be.
+// Says whether `a` takes whatever `b` can be.
 bool takes(const Segment& a, const Segment& b) {
     if (b.kind == Segment::Kind::any) return a.kind == Segment::Kind::any;
     return a.kind == Segment::Kind::any ? !b.text.empty() : a.text == b.text;
@@ -166,7 +166,7 @@ Problem PathPattern::parse_segments(std::string_view path) {
             open_ended_ = true;
             return {};
         }
-        // Only the last may be empty: the path then ends in a slash.
+        // Only the last segment may be empty: the path then ends in a slash.
         if (segment.empty() && more)
             return std::string("`//` never matches: write the path with single slashes");
         if (auto added = add_segment(segment); !added) return added;
@@ -205,7 +205,8 @@ Result<PathPattern, std::string> PathPattern::ignoring_case() const {
     if (kind_ != Kind::regex) return pattern;
     RE2::Options options = regex_options();
     options.set_case_sensitive(false);
-    // RE2 reads bytes here and knows the letters of ASCII; the others are folded in both texts.
+    // RE2 reads bytes here and folds the letters of ASCII only. fold_beyond_ascii() folds the
+    // others, in both texts.
     auto regex = std::make_shared<const RE2>(fold_beyond_ascii(regex_->pattern()), options);
     if (!regex->ok())
         return "RE2 cannot match this regular expression without regard to case: " + regex->error();
@@ -239,7 +240,7 @@ bool PathPattern::matches_segments(std::string_view path) const {
         if (segment.kind == Segment::Kind::any ? text.empty() : text != segment.text) return false;
     }
     if (open_ended_ || !more) return true;
-    // One slash after it, unless the pattern ends in a slash of its own.
+    // The path may have one slash more, unless the pattern ends in a slash of its own.
     return rest.empty() && !is_empty_literal(segments_.back());
 }
 
@@ -253,7 +254,7 @@ std::vector<std::string> PathPattern::captures(std::string_view path) const {
             return regex_->Match(piece(subject), 0, subject.size(), RE2::ANCHOR_BOTH, groups.data(),
                                  static_cast<int>(groups.size()));
         };
-        // What is captured keeps its case, unless only the folded text matches.
+        // A capture keeps its case, unless only the folded text matches.
         std::string folded;
         if (!match(path)) match(folded = fold_beyond_ascii(path));
         for (const auto& [name, index] : regex_->NamedCapturingGroups())
@@ -313,7 +314,8 @@ bool PathPattern::overlaps(const PathPattern& other) const {
     if (!std::equal(segments_.begin(), segments_.begin() + static_cast<std::ptrdiff_t>(common),
                     other.segments_.begin(), meet))
         return false;
-    // What one has more, the other must take: by `**`, or as one slash at the end.
+    // The shorter pattern must take the further segments of the longer one: by `**`, or as one
+    // slash at the end.
     const auto takes_rest = [&](const PathPattern& shorter, const PathPattern& longer) {
         return longer.segments_.size() == common || shorter.open_ended_ ||
                (longer.segments_.size() == common + 1 && is_empty_literal(longer.segments_.back()));
@@ -326,7 +328,7 @@ std::optional<std::string> PathPattern::example(bool other_case) const {
     std::string path;
     for (const Segment& segment : segments_) {
         path += '/';
-        // A text that is hardly a literal of another route.
+        // Hardly another route has this literal.
         path += segment.kind == Segment::Kind::any ? "~" : segment.text;
     }
     if (path.empty()) path = "/";
@@ -340,8 +342,8 @@ namespace {
 
 using Segment = PathPattern::Segment;
 
-// What clients send as it is (RFC 3986 section 3.3), but for `;` and `*`: the one ends a segment
-// for some servers, the other is no literal in a pattern.
+// Clients send these characters as they are (RFC 3986 section 3.3). `;` and `*` are not among them:
+// the one ends a segment for some servers, the other is no literal in a pattern.
 bool is_plain(char c) {
     return is_alphanumeric(c) ||
            std::string_view("-._~!$&'()+,=:@").find(c) != std::string_view::npos;
@@ -354,7 +356,7 @@ bool begins_with(std::string_view text, std::string_view prefix, bool ignoring_c
     return ignoring_case ? http::equal_ignoring_case(begin, prefix) : begin == prefix;
 }
 
-// Whether `whole`, one reading of a path, is the prefix and then `rest`.
+// Says whether `whole`, one reading of a path, is the prefix and then `rest`.
 bool is_joined(std::string_view whole, std::string_view prefix, std::string_view rest,
                bool ignoring_case) {
     return begins_with(whole, prefix, ignoring_case) &&

@@ -24,7 +24,7 @@ namespace tidegate::routing {
 
 namespace {
 
-// `[2001:DB8:0::1]` is `[2001:db8::1]`; what is no address stays as it is.
+// Writes `[2001:DB8:0::1]` as `[2001:db8::1]`, and returns a text that is no address as it is.
 std::string one_spelling(std::string_view literal) {
     const auto ip = parse_ip(literal.substr(1, literal.size() - 2));
     return ip ? "[" + ip->to_string() + "]" : std::string(literal);
@@ -37,7 +37,7 @@ HostName::HostName(std::string_view host) {
     if (host.ends_with('.')) host.remove_suffix(1);
     std::string literal;
     if (host.starts_with('[') && host.ends_with(']')) host = literal = one_spelling(host);
-    if (host.size() > bytes_.size()) return;  // names nothing
+    if (host.size() > bytes_.size()) return;  // no route has such a host
     size_ = host.size();
     std::transform(host.begin(), host.end(), bytes_.begin(), [](char c) { return to_lower(c); });
 }
@@ -49,17 +49,17 @@ std::string_view HostName::without_port(std::string_view host) {
 
 namespace {
 
-// The patterns of many routes as one tree of segments, so that a path is compared with its own
-// segments and not with every route. Built once, then read by any thread.
+// Holds the patterns of many routes as one tree of segments, so that a look-up compares a path with
+// its own segments and not with every route. The router builds it once; then any thread reads it.
 class RouteIndex {
   public:
     static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-    // Adds a pattern of segments. Routes are added in ascending order.
+    // Adds a pattern of segments. The caller adds routes in ascending order.
     void add(const PathPattern& pattern, std::uint32_t route);
 
-    // The lowest route below `best` whose pattern matches `path` and which `accept` takes; `best`
-    // when there is none. `path` begins with a slash.
+    // Returns the lowest route below `best` whose pattern matches `path` and which `accept` takes,
+    // or `best` when there is none. `path` begins with a slash.
     template <class Accept>
     std::uint32_t find(std::string_view path, std::uint32_t best, const Accept& accept) const {
         return nodes_.empty() ? best : find_below(0, path.substr(1), true, best, accept);
@@ -93,15 +93,15 @@ class RouteIndex {
         return best;
     }
 
-    // Visits a node at most once for each way its pattern's segments can be met, so no more nodes
-    // than there are; `lowest` cuts off what could not win.
+    // Visits a node at most once, as one way of segments leads to it. `lowest` lets the search skip
+    // the subtrees that could not win.
     template <class Accept>
     std::uint32_t find_below(std::uint32_t index, std::string_view rest, bool more,
                              std::uint32_t best, const Accept& accept) const {
         const Node& node = nodes_[index];
         if (node.lowest >= best) return best;
         best = first_of(node.open, best, accept);
-        // The end of the path, or one slash after it.
+        // The path ends here, or has one slash more.
         if (rest.empty()) best = first_of(node.here, best, accept);
         if (!more) return best;
         const std::string_view segment = take_segment(rest, more);
@@ -154,7 +154,8 @@ bool has_any_labels(std::string_view host) {
     return host.starts_with(kAnyLabels);
 }
 
-// Whether the host of a route takes `host`, or every host that `host` takes as that of a route.
+// Says whether the host of a route takes `host`; where `host` is that of another route, whether it
+// takes every host that the other takes.
 bool host_takes(std::string_view of_route, std::string_view host) {
     if (of_route.empty() || of_route == host) return true;
     if (!has_any_labels(of_route)) return false;
@@ -181,7 +182,8 @@ bool method_fits(const Entry& entry, std::string_view method) {
     return entry.methods.empty() || includes(entry.methods, method);
 }
 
-// White space around it makes no other value: an upstream may cut off more of it than the parser.
+// White space around a value makes no other value: an upstream may cut off more white space than
+// Tidegate's parser.
 bool value_fits(std::string_view wanted, std::string_view value) {
     return value == wanted || (value.size() > wanted.size() && !wanted.empty() &&
                                without_outer_blanks(value) == wanted);
@@ -198,12 +200,12 @@ bool headers_fit(const Entry& entry, const http::Fields* fields) {
     });
 }
 
-// One way to compare the routes whose paths are segments: with case or without.
+// Finds routes whose paths are segments in one way of comparing: with case or without.
 struct Index {
     RouteIndex any_host;
     using Hosts = std::unordered_map<std::string, RouteIndex, HostHash, std::equal_to<>>;
     Hosts by_host;
-    Hosts by_parent;  // of `*.example.com`, by `example.com`
+    Hosts by_parent;  // has `*.example.com` under `example.com`
     std::size_t parent_labels_max = 0;
 
     void add(const PathPattern& pattern, const std::string& host, std::uint32_t route) {
@@ -228,7 +230,7 @@ struct Index {
         return by_parent.empty() ? best : find_by_parent(text, host, best, accept);
     }
 
-    // Looks at no more parents of `host` than have as many labels as some route's.
+    // Looks only at parents of `host` with at most as many labels as a route's parent has.
     template <class Accept>
     std::uint32_t find_by_parent(std::string_view text, std::string_view host, std::uint32_t best,
                                  const Accept& accept) const {
@@ -245,13 +247,13 @@ struct Index {
 
 enum class Letters : std::uint8_t { as_sent, folded };
 
-// One reading of a path.
+// Holds one reading of a path.
 struct Subject {
-    std::string_view text;     // compared with literal segments
-    std::string_view decoded;  // with regular expressions
+    std::string_view text;     // to compare with literal segments
+    std::string_view decoded;  // to match with regular expressions
 };
 
-// A text with its letters folded. Paths of the usual length need no allocation.
+// Holds a text with its letters folded. Paths of the usual length need no allocation.
 class Folded {
   public:
     explicit Folded(std::string_view text) {
@@ -287,9 +289,10 @@ struct Router::Impl {
     bool reads_paths = false;               // some route asks for more than `/**`
     bool reads_hosts = false;               // some route asks for a host
     bool passes_encoded_slash = false;      // some route does
-    bool asks_for_capitals = false;         // of some route even a path in lower case may differ
+    bool asks_for_capitals = false;         // case matters to some route even in lower-case paths
 
-    // How routes are chosen; RouteCase::refuse then compares with Letters::folded as well.
+    // Returns the letters by which the router chooses; with RouteCase::refuse it then compares with
+    // Letters::folded as well.
     Letters letters() const {
         return route_case == RouteCase::ignore ? Letters::folded : Letters::as_sent;
     }
@@ -298,12 +301,12 @@ struct Router::Impl {
         const Entry& entry = entries[route];
         return letters == Letters::folded ? entry.blind : entry.pattern;
     }
-    // As routes are chosen by it.
+    // Returns the pattern by which the router chooses the route.
     const PathPattern& pattern(std::size_t route) const {
         return pattern(static_cast<std::uint32_t>(route), letters());
     }
 
-    // The first route for one reading of the path; kNone when there is none.
+    // Returns the first route for one reading of the path, or kNone.
     std::uint32_t find(const Subject& path, Letters letters, const RequestLine& request,
                        std::string_view host) const {
         if (letters == Letters::as_sent) return find_in(as_sent, path, letters, request, host);
@@ -328,8 +331,8 @@ struct Router::Impl {
         return best;
     }
 
-    // Whether `route`, found for this reading as it was sent, is found for it without case as well
-    // and captures the same then.
+    // Says whether the search without case finds `route`, too, which the search with case has found
+    // for this reading, and whether the captures are the same then.
     bool is_same_in_any_case(std::uint32_t route, const Subject& path, const RequestLine& request,
                              std::string_view host) const {
         if (!asks_for_capitals && !may_fold(path.text) && !may_fold(path.decoded)) return true;
@@ -362,7 +365,7 @@ struct Router::Impl {
         return {MatchOutcome::no_route, 0};
     }
 
-    // A path with one reading. `cased`: as of its PathShape.
+    // Finds the route of a path that has one reading. `cased` comes from its PathShape.
     Matched find_plain(const RequestLine& request, bool cased, std::string_view host) const {
         const Subject path{request.path, request.path};
         if (route_case != RouteCase::refuse || !reads_paths || !(cased || asks_for_capitals))
@@ -379,8 +382,8 @@ struct Router::Impl {
         return same ? outcome(route) : Matched{MatchOutcome::other_case, 0};
     }
 
-    // The readings that must agree: all, unless the route of the path as it was sent says that no
-    // server takes %2F for a slash. Requires a shape with features.
+    // Returns the readings that must agree: all, unless the route of the path as the client sent it
+    // says that no server takes %2F for a slash. Requires a shape with features.
     std::vector<PathReading> readings_of(const RequestLine& request, const PathShape& shape,
                                          std::string_view host) const {
         std::vector<PathReading> readings = path_readings(request.path, shape);
@@ -513,14 +516,15 @@ std::vector<std::string> Router::captures(std::size_t index, std::string_view pa
     const PathPattern& pattern =
         impl_->pattern(static_cast<std::uint32_t>(index), impl_->letters());
     const PathShape shape = examine_path(path);
-    // `*` has no shape and is read as it is.
+    // `*` has no shape, and only one reading.
     if (shape.bad || shape.features == 0) return pattern.captures(path);
     return pattern.captures(path_readings(path, shape).front().decoded);
 }
 
 namespace {
 
-// Whether whatever meets the conditions of `b` meets those of `a`, paths and methods aside.
+// Says whether every request that meets the conditions of `b` meets those of `a`, paths and methods
+// aside.
 bool host_and_headers_cover(const Entry& a, const Entry& b) {
     return host_takes(a.host, b.host) &&
            std::all_of(a.headers.begin(), a.headers.end(), [&](const auto& wanted) {
@@ -528,7 +532,7 @@ bool host_and_headers_cover(const Entry& a, const Entry& b) {
            });
 }
 
-// The same with methods.
+// Says the same of hosts, fields and methods.
 bool conditions_cover(const Entry& a, const Entry& b) {
     const bool methods =
         a.methods.empty() ||
@@ -537,7 +541,7 @@ bool conditions_cover(const Entry& a, const Entry& b) {
     return methods && host_and_headers_cover(a, b);
 }
 
-// Whether some request meets the conditions of both, paths aside.
+// Says whether some request meets the conditions of both, paths aside.
 bool conditions_meet(const Entry& a, const Entry& b) {
     const bool methods = a.methods.empty() || b.methods.empty() ||
                          std::any_of(a.methods.begin(), a.methods.end(), [&](const auto& m) {
@@ -661,7 +665,7 @@ std::optional<std::size_t> Router::escape_by_case(std::size_t index) const {
     const auto path = entry.pattern.example(false);
     const auto other = entry.pattern.example(true);
     if (!path || path == other) return std::nullopt;
-    // One of the hosts that the route takes.
+    // The route takes this host among others.
     const std::string host = has_any_labels(entry.host) ? "a" + entry.host.substr(1) : entry.host;
     http::Fields fields;
     for (const auto& [name, value] : entry.headers)

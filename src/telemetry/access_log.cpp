@@ -26,14 +26,15 @@ namespace tidegate::telemetry {
 
 namespace {
 
-// The descriptor that the process has had from its start; -1: `path` is a file. What it leads to
-// may be a socket or another user's, which cannot be opened by this path.
+// Returns the descriptor that the process has had from its start, or -1 if `path` is a file. The
+// descriptor may lead to a socket, or to a file of another user, which the log cannot open by this
+// path.
 int standard_descriptor(const std::string& path) {
     if (path == "-" || path == "/dev/stdout") return STDOUT_FILENO;
     return path == "/dev/stderr" ? STDERR_FILENO : -1;
 }
 
-// Or -errno. Does not wait for the reader of a pipe.
+// Returns a descriptor or -errno. Does not wait for the reader of a pipe.
 int open_file(const std::string& path) {
     FileWait wait(path);
     const int fd =
@@ -48,9 +49,10 @@ int open_file(const std::string& path) {
     return fd;
 }
 
-// The same; a pipe gets `patience` until a program reads it.
+// Returns a descriptor or -errno. Waits for `patience` until a program reads a pipe.
 int open_to_append(const std::string& path, std::chrono::milliseconds patience) {
-    // A descriptor of our own: ours to close, and it stays what it was when opened.
+    // The log duplicates the descriptor: it may close the copy, and the copy leads to the same file
+    // whatever becomes of the original.
     if (const int standard = standard_descriptor(path); standard >= 0) {
         const int fd = ::fcntl(standard, F_DUPFD_CLOEXEC, 0);
         return fd < 0 ? -errno : fd;
@@ -66,7 +68,7 @@ int open_to_append(const std::string& path, std::chrono::milliseconds patience) 
 }
 
 std::string message_of(int error) {
-    // open(2): a pipe without a reader, or a socket.
+    // open(2) fails so for a pipe without a reader, and for a socket.
     if (error == ENXIO) return "no program reads this pipe";
     return std::generic_category().message(error);
 }
@@ -101,7 +103,7 @@ class WakeUp {
     WakeUp& operator=(const WakeUp&) = delete;
 
     void signal() {
-        // One system call however many threads ask; a full counter is a wake-up as well.
+        // Many threads that ask cause one system call; a full counter wakes the writer as well.
         if (signalled_.load(std::memory_order_relaxed) || signalled_.exchange(true)) return;
         const std::uint64_t one = 1;
         [[maybe_unused]] const ssize_t n = ::write(fd_, &one, sizeof one);
@@ -119,11 +121,11 @@ class WakeUp {
     std::atomic<bool> signalled_{false};
 };
 
-// What the log has for each thread that writes records.
+// The log keeps one of these for each thread that writes records.
 struct alignas(64) LogProducer {
     LogProducer(std::size_t ring_bytes, std::uint64_t seed) : ring(ring_bytes), random(seed) {}
 
-    // Marsaglia's xorshift64*: quick, and good enough to choose lines by.
+    // Marsaglia's xorshift64* is quick, and good enough to choose lines by.
     std::uint64_t next_random() {
         random ^= random >> 12;
         random ^= random << 25;
@@ -137,7 +139,7 @@ struct alignas(64) LogProducer {
     LogLineFormatter formatter;
 };
 
-// The share as a bound of random 53-bit numbers.
+// Turns the share into a bound: so many of the random 53-bit numbers lie below it.
 std::uint64_t sample_bound(double share) {
     constexpr double kAll = 9007199254740992.0;  // 2^53
     if (!(share > 0.0)) return 0;
@@ -235,7 +237,7 @@ struct AccessLog::Impl {
         return producer.next_random() >> 11 < sample_below.load(std::memory_order_relaxed);
     }
 
-    // The writer thread.
+    // The writer thread runs this.
     void run() {
         for (;;) {
             wake_up.wait(kFlushPeriodMs);
@@ -258,7 +260,7 @@ struct AccessLog::Impl {
     WakeUp wake_up;
     std::atomic<bool> stop{false};
     std::atomic<bool> reopen_asked{false};
-    std::atomic<std::uint64_t> lost{0};  // by the writer
+    std::atomic<std::uint64_t> lost{0};  // lines that the writer could not write
     std::promise<void> done;
     std::thread writer;
 };
@@ -266,7 +268,7 @@ struct AccessLog::Impl {
 AccessLog::AccessLog(const Options& options, std::size_t threads) {
     if (options.path.empty()) return;
     impl_ = std::make_shared<Impl>(options, threads);
-    // The writer shares the state: it may be left behind, see the destructor.
+    // The writer shares the state, as the destructor may leave the writer behind.
     impl_->writer = std::thread([impl = impl_] {
         block_all_signals();
         impl->run();
@@ -278,8 +280,8 @@ AccessLog::~AccessLog() {
     if (!impl_) return;
     impl_->stop.store(true, std::memory_order_release);
     impl_->wake_up.signal();
-    // The reader of our standard output may have stopped reading: then the writer is stuck in a
-    // system call, and the program must end all the same.
+    // The reader of standard output may have stopped reading: then the writer waits in a system
+    // call, and the program must end all the same.
     if (impl_->done.get_future().wait_for(impl_->stop_patience) == std::future_status::ready) {
         impl_->writer.join();
     } else {
@@ -301,7 +303,7 @@ void AccessLog::write(std::size_t thread, const RequestRecord& record) {
         impl_->wake_up.signal();
         return;
     }
-    // The writer wakes by itself; it is woken only when that would be too late.
+    // The writer wakes by itself; a thread wakes it only when that would be too late.
     const std::size_t worth_a_call = ring.capacity() / 4;
     if (ring.used_at_most() > worth_a_call && ring.used() > worth_a_call) impl_->wake_up.signal();
 }

@@ -179,7 +179,7 @@ void SpaceSaving::remove_bucket(Index bucket) {
 
 void TopNames::begin_generation(Time now) {
     const Time begins{now.time_since_epoch() - now.time_since_epoch() % kGeneration};
-    // Without a gap, the present counts become the generation before.
+    // If no generation lies between, the present counts become those of the generation before.
     if (begins == ends_) {
         std::swap(current_, former_);
     } else {
@@ -224,8 +224,8 @@ TopList merge(std::span<const CountedNames> parts, std::size_t length) {
         std::uint64_t at_least = 0;
         std::uint64_t error = 0;
         std::uint64_t not_missed = 0;        // the `missed_max` of the parts that list the name
-        const CountedNames* part = nullptr;  // the last one that lists it, and what that says
-        CountedNames::Name last;
+        const CountedNames* part = nullptr;  // the last part that lists the name
+        CountedNames::Name last;             // what that part says of it
     };
     TopList list;
     std::uint64_t missed = 0;
@@ -334,7 +334,7 @@ bool ActivityCopy::add_piece(Activity& activity, ActivityKind kind, Activity::Ti
     auto piece = from->denied.after(last, kPieceDenials);
     std::move(piece.begin(), piece.end(), std::back_inserter(denials));
     denials_left_out = from->denied.left_out();
-    // Denials that come meanwhile may be missing.
+    // The list may lack denials that come meanwhile.
     return piece.size() < kPieceDenials || denials.size() >= DenialLog::kKept;
 }
 

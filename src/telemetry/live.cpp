@@ -7,7 +7,7 @@ namespace tidegate::telemetry {
 
 namespace {
 
-// The bound below which at least `per_mille` of `total` times lie.
+// Returns the bound below which at least `per_mille` of `total` times lie.
 nanoseconds bound_of(std::span<const nanoseconds> bounds, std::span<const std::uint64_t> counts,
                      std::uint64_t total, std::uint64_t per_mille) {
     constexpr std::uint64_t kWhole = 1'000;
@@ -36,7 +36,7 @@ std::array<Value, kSize> since(const std::array<Value, kSize>& now,
     return changed;
 }
 
-// A counter that `before` does not have yet was 0.
+// Returns the growth of each counter. One that `before` does not have yet was 0.
 template <class Value>
 std::vector<Value> since(const std::vector<Value>& now, const std::vector<Value>& before) {
     std::vector<Value> changed;
@@ -57,7 +57,7 @@ LiveCounts since(const LiveCounts& now, const LiveCounts& before) {
     return changed;
 }
 
-// The upstreams beyond the bound as one.
+// Replaces the upstreams beyond the bound by their sum.
 void sum_up_rest(std::vector<LiveGauges::Servers>& upstreams) {
     if (upstreams.size() <= kLiveColumnsMax) return;
     LiveGauges::Servers rest;
@@ -96,7 +96,7 @@ void LivePolicies::add(const LivePolicy& policy) {
             others_.insert(policy);
         }
     }
-    // Last: where memory runs out before, no slot has a column that is not there.
+    // This comes last: if memory runs out before, no slot names a column that does not exist.
     column_of_slot_.push_back(static_cast<std::uint8_t>(column));
 }
 
@@ -123,7 +123,7 @@ void LiveSeries::add(LiveTotals totals, LiveGauges gauges,
     using std::chrono::milliseconds;
     LiveSample sample;
     static_cast<LiveCounts&>(sample) = since(totals, totals_);
-    // The clock may have been set back.
+    // Someone may have set the clock back.
     const std::int64_t earliest = samples_.empty() ? 0 : samples_.back().time_ms + 1;
     sample.time_ms =
         std::max(earliest, duration_cast<milliseconds>(time.time_since_epoch()).count());

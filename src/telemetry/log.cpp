@@ -24,15 +24,15 @@ namespace {
 constexpr std::size_t kQueuedLinesMax = 1024;
 constexpr std::chrono::milliseconds kFlushPatience{1'000};
 
-// Writes to standard error, without checks: a failure there cannot be reported anywhere.
+// Writes to standard error, without checks: the program has no other place to report a failure to.
 class StderrSink : public spdlog::sinks::base_sink<std::mutex> {
   public:
-    // How many flushes the writer has done.
+    // Returns how many flushes the writer has done.
     std::uint64_t flushes() {
         const std::lock_guard lock(flush_mutex_);
         return flushes_;
     }
-    // False when no flush beyond the first `seen` came in time.
+    // Returns false when no flush beyond the first `seen` came in time.
     bool wait_for_flush(std::uint64_t seen, std::chrono::milliseconds patience) {
         std::unique_lock lock(flush_mutex_);
         return flushed_.wait_for(lock, patience, [&] { return flushes_ > seen; });
@@ -79,7 +79,7 @@ struct ErrorLog {
 
 std::atomic<ErrorLog*> error_log{nullptr};
 
-// Never destroyed: something may still log while the program's statics are taken down.
+// The program never destroys it: other statics may log while the program destroys them.
 ErrorLog& the_error_log() {
     static ErrorLog* const log = [] {
         auto* const made = new ErrorLog;
@@ -123,7 +123,7 @@ void log_line(Level level, std::string_view message) {
 
 void flush_log() {
     ErrorLog* const log = error_log.load(std::memory_order_acquire);
-    if (log == nullptr) return;  // nothing was ever logged: do not start a thread to say so
+    if (log == nullptr) return;  // the program has logged nothing: it needs no thread to flush
     const std::uint64_t seen = log->sink->flushes();
     log->logger->flush();
     log->sink->wait_for_flush(seen, kFlushPatience);

@@ -19,8 +19,8 @@ char* put_decimal(char* out, unsigned value, int digits) {
     return out + digits;
 }
 
-// The name of a field and the marks around it, put together when the program is compiled: a writer
-// copies them at once.
+// Holds the name of a field and the marks around it. The compiler puts them together, so that a
+// writer copies them at once.
 struct FixedText {
     constexpr FixedText(std::string_view before, std::string_view name, std::string_view after) {
         for (const std::string_view part : {before, name, after}) {
@@ -32,7 +32,7 @@ struct FixedText {
     std::size_t size = 0;
 };
 
-// A row of the table as a type: the compiler chooses what a form does with the field.
+// Makes a row of the table a type, so that the compiler chooses what a form does with the field.
 template <std::size_t kRow>
 struct FieldAt {
     static constexpr const RequestField& kField = kRequestFields[kRow];
@@ -50,11 +50,11 @@ struct FieldAt {
     }
 };
 
-// What a form has around a field.
+// Holds the marks that a form puts around a field.
 struct FieldMarks {
-    std::string_view before;  // of the name
-    std::string_view behind;  // between the name and the value
-    char end = 0;             // behind the value; 0: nothing
+    std::string_view before;  // stands before the name
+    std::string_view behind;  // stands between the name and the value
+    char end = 0;             // stands behind the value; 0: nothing does
 };
 
 // logfmt puts a text in quotes only if it needs them, so they are not among its marks.
@@ -86,7 +86,7 @@ void for_each_field(Visit visit) {
 
 }  // namespace
 
-// Where it is called, the size is a constant, so that the copy is a few stores.
+// Each caller knows the size when it is compiled, so the copy is a few stores.
 template <class Text>
 [[gnu::always_inline]] inline void LogLineFormatter::put_fixed(const Text& text) {
     std::memcpy(out_, text.bytes.data(), text.size);

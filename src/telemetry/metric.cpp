@@ -19,8 +19,8 @@ constexpr EnumTable<MetricType, prometheus::MetricType> kTypes(
 prometheus::ClientMetric::Histogram converted(const MergedHistogram& histogram) {
     prometheus::ClientMetric::Histogram made;
     for (std::size_t i = 0; i < histogram.counts().size(); ++i) {
-        // The count is the sum of the buckets, not a counter beside them: a scrape in the middle of
-        // a request must not show them at odds.
+        // The count is the sum of the buckets, not a counter beside them: a scrape while a worker
+        // counts must not show a count that differs from the buckets.
         made.sample_count += histogram.counts()[i];
         const double bound = i < histogram.bounds().size()
                                  ? std::chrono::duration<double>(histogram.bounds()[i]).count()

@@ -16,11 +16,11 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// SpanKind.
+// OpenTelemetry gives SpanKind and the status of a span these numbers.
 constexpr int kServer = 2;
 constexpr int kClient = 3;
 constexpr int kStatusError = 2;
-// The flags of a span: sampled.
+// This bit of a span's flags says that it is sampled.
 constexpr int kSampledFlag = 1;
 constexpr int kServerFault = 500;
 constexpr int kClientFault = 400;
@@ -50,7 +50,7 @@ class Attributes {
         append_json_string(value, out_);
         end();
     }
-    // Nothing where there is no value.
+    // Writes nothing if there is no value.
     void known(std::string_view key, std::string_view value) {
         if (!value.empty()) text(key, value);
     }
@@ -75,7 +75,7 @@ class Attributes {
         out_ += "]}";
         end();
     }
-    // A host, and a port behind it: `127.0.0.1:80`, `[::1]:80`, `unix:/path`.
+    // Writes a host, and the port behind it: `127.0.0.1:80`, `[::1]:80`, `unix:/path`.
     void place(std::string_view address_key, std::string_view port_key,
                std::string_view authority) {
         constexpr std::string_view kUnix = "unix:";
@@ -107,7 +107,7 @@ class Attributes {
     bool is_first_ = true;
 };
 
-// Methods that the convention knows; others would be names without a bound.
+// Says whether the convention knows the method; other methods would be values without a bound.
 bool is_known_method(std::string_view method) {
     constexpr auto kKnown = std::to_array<std::string_view>(
         {"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"});
@@ -126,7 +126,8 @@ std::string_view protocol_version(HttpVersion version) {
     return version == HttpVersion::http_2 ? "2" : number_of(version);
 }
 
-// What `error.type` says: Tidegate's own name of the fault, else the status. Empty: no error.
+// Returns what `error.type` says: Tidegate's own name of the fault, else the status. Empty: the
+// span has no error.
 std::string error_type(std::string_view fault, int status, int error_from) {
     if (!fault.empty()) return std::string(fault);
     return status >= error_from ? std::to_string(status) : std::string();

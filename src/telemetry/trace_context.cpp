@@ -20,7 +20,7 @@ bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-// The byte that two digits in lower case write, or -1.
+// Returns the byte that two digits in lower case write, or -1.
 int lower_hex_byte(char high, char low) {
     const auto is_capital = [](char c) { return c >= 'A' && c <= 'F'; };
     return is_capital(high) || is_capital(low) ? -1 : hex_byte(high, low);
@@ -45,7 +45,7 @@ bool is_key_rest(std::string_view text) {
     });
 }
 
-// Section 3.3.1.3.1: `vendor`, or `tenant@vendor`.
+// A key is `vendor` or `tenant@vendor` (section 3.3.1.3.1).
 bool is_state_key(std::string_view key) {
     constexpr std::size_t kSimpleMax = 256;
     constexpr std::size_t kTenantMax = 241;
@@ -64,7 +64,8 @@ bool is_state_key(std::string_view key) {
            system.size() <= kSystemMax && is_key_rest(system);
 }
 
-// Section 3.3.1.3.2: printable ASCII but for comma and equals sign; no space at the end.
+// A value is printable ASCII without comma and equals sign, and does not end in a space (section
+// 3.3.1.3.2).
 bool is_state_value(std::string_view value) {
     constexpr std::size_t kBytesMax = 256;
     return !value.empty() && value.size() <= kBytesMax && value.back() != ' ' &&
@@ -85,7 +86,7 @@ std::string_view without_white_space(std::string_view text) {
 
 }  // namespace
 
-// `00-` trace `-` span `-` flags.
+// A traceparent is `00-` trace `-` span `-` flags.
 std::optional<TraceParent> parse_traceparent(std::string_view value) {
     if (value.size() < kTraceParentBytes) return std::nullopt;
     const int version = lower_hex_byte(value[0], value[1]);
@@ -139,7 +140,7 @@ void TraceStateReader::finish() {
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < count_; ++i) bytes += members_[i].size() + (i == 0 ? 0 : 1);
     const bool is_too_long = bytes > kTraceStateBytesMax;
-    // Those of more than 128 bytes go from the end, as few as are needed.
+    // The proxy drops members of more than 128 bytes, from the end, as few as are needed.
     for (std::size_t i = count_; is_too_long && i > 0 && bytes > kTraceStateBytesMax; --i) {
         std::string_view& member = members_[i - 1];
         if (member.size() <= kLongMemberBytes) continue;

@@ -20,7 +20,7 @@ void for_each_text(RequestRecord& record, Visit visit) {
     }
 }
 
-// Room for a request of many tries, however many threads share the queue.
+// Each thread has room for a request of many tries, however many threads share the queue.
 constexpr std::size_t kShareMin = 32;
 
 }  // namespace
@@ -86,7 +86,7 @@ void TraceQueue::push(std::size_t thread, std::unique_ptr<TraceRecord> record) {
                                std::memory_order_relaxed);
         return;
     }
-    static_cast<void>(record.release());  // NOLINT(bugprone-unused-return-value): the ring's now
+    static_cast<void>(record.release());  // NOLINT(bugprone-unused-return-value): the ring has it
     producer.pushed += spans;
     if (waiting + spans < share_ / 4 || !on_much_) return;
     if (!has_called_.load(std::memory_order_relaxed) && !has_called_.exchange(true)) on_much_();
@@ -96,7 +96,7 @@ std::unique_ptr<TraceRecord> TraceQueue::take() {
     has_called_.store(false, std::memory_order_relaxed);
     for (std::size_t i = 0; i < producers_.size(); ++i) {
         Producer& producer = *producers_[next_++ % producers_.size()];
-        // The ring's capacity is a whole number of pointers: none is in two pieces.
+        // The ring's capacity is a whole number of pointers, so the ring never splits one.
         const std::string_view waiting = producer.ring.peek()[0];
         if (waiting.empty()) continue;
         TraceRecord* raw = nullptr;
