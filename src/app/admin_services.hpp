@@ -70,7 +70,7 @@ class InspectService {
     using Config = std::shared_ptr<const config::Config>;
 
     JobPtr make_job(const Config& config, const std::string& identifier, SteadyTime until) const;
-    // Whose connection to Redis is asked; null: all have left.
+    // Returns the worker whose connection to Redis answers; null: all workers have left.
     Worker* any_worker() const;
     // Each says why there is no answer; empty: it is in the job.
     Task<std::string> count(JobPtr job);

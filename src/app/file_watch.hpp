@@ -66,7 +66,7 @@ struct FileStamp {
     std::uint64_t inode = 0;
     std::uint64_t size = 0;
     std::int64_t modified_ns = 0;
-    // Of owner and permissions, too: a file that could not be read may be readable now.
+    // A change of owner or permissions counts, too: the process may be able to read the file now.
     std::int64_t changed_ns = 0;
 
     bool operator==(const FileStamp&) const = default;

@@ -193,7 +193,7 @@ class Successor {
     // Ends it, unless it accepts.
     ~Successor();
 
-    // Of the process that takes over, once that has started; before, of the one that starts it.
+    // Returns the process that takes over, once that has started; before, the one that starts it.
     pid_t pid() const { return pid_; }
 
     // Offers the sockets of a listener, or of the admin listener (HandoverStep::admin), at

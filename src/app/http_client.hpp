@@ -91,7 +91,7 @@ struct HttpsBounds {
 
 struct HttpsBody {
     std::string text;
-    // Of the server's own certificate; nothing: there was no TLS.
+    // Says when the server's own certificate ends; nothing: there was no TLS.
     std::optional<std::chrono::system_clock::time_point> certificate_until;
 };
 

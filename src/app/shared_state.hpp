@@ -38,8 +38,8 @@ std::optional<double> cpu_quota(const std::string& root = "");
 // returns it.
 std::size_t raise_descriptor_limit();
 
-// Of `descriptors`, how many may be connections from clients, so that silent ones leave enough for
-// the admin listener, Redis, upstreams and files. At least half. Pure.
+// Returns how many of `descriptors` may be connections from clients, so that silent clients leave
+// enough for the admin listener, Redis, upstreams and files. It is at least half. Pure.
 std::size_t descriptors_for_clients(std::size_t descriptors, std::size_t workers,
                                     const config::Config& config);
 

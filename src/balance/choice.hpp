@@ -174,7 +174,7 @@ class RoundRobin {
     std::uint64_t weights_ = 0;  // of all that have turns
     Virtual step_ = 0;           // by which a turn moves time on
     Virtual now_ = 0;
-    // Where no server is usable.
+    // choose_unusable() gathers the servers here.
     Candidates candidates_;
     TurnsByDue turns_by_due_;
 };

@@ -59,7 +59,7 @@ class BodyBudget {
 
     void set_bound(std::size_t bytes) { bound_ = bytes; }
 
-    // None: clients without an address.
+    // Clients without an address share one account.
     AccountPtr account_of(const std::optional<IpAddress>& address);
     // What `holder` holds, and will hold, counts there from now on.
     void use(Holder& holder, AccountPtr account);

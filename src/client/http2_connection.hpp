@@ -57,7 +57,7 @@ class Http2Connection final : public ServedConnection {
     Task<> serve(std::unique_ptr<Http2Stream> stream);
     bool write();
     void note_blocked(bool is_blocked);
-    // Of what was written, as far as the client's system has acknowledged it.
+    // Returns how many of the bytes written the client's system has acknowledged.
     std::int64_t taken() const;
     void look_at_times();
     bool is_left_open() const;

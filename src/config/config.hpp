@@ -98,7 +98,8 @@ struct Upstream {
     std::string name;
     std::vector<UpstreamServer> servers;  // at least one
     Balance balance = Balance::round_robin;
-    // Of Balance::hash, else without choices. A request without a value is balanced by round robin.
+    // Balance::hash balances by this key, which has no choices otherwise. The balancer places a
+    // request without a value by round robin.
     limit::Key hash_key;
     std::optional<HealthCheck> health_check;  // unset: none
     std::optional<Ejection> eject;            // unset: off
@@ -106,7 +107,7 @@ struct Upstream {
     milliseconds slow_start{0};
     Queue queue;
     TlsSettings tls;  // of the servers with `is_tls`
-    // Of the process, to all servers together.
+    // The process opens at most so many to all servers together.
     std::size_t max_connections = 512;
     std::size_t idle_connections = 64;
     milliseconds resolve_every{30'000};
@@ -269,7 +270,7 @@ struct RedisSettings {
 // Denials that are remembered in front of Redis.
 struct DenyCacheSettings {
     milliseconds max_ttl{5'000};
-    std::size_t entries = 100'000;  // of the process; 0: off
+    std::size_t entries = 100'000;  // that the workers share; 0: off
 };
 
 using StoreSettings = std::variant<MemoryStoreSettings, RedisSettings>;
@@ -329,7 +330,7 @@ struct PolicySettings : limit::Policy {
     std::optional<MomentSource> moment;  // of its schedule limits, tiers included
     // `on_missing: skip` is written: the policy does not count a request that has none of its keys.
     bool may_skip = false;
-    // Of the answer where this is the first policy of the route that refuses.
+    // The answer has these where this is the first policy of the route that refuses.
     int status = 0;                  // 0: Response::status
     std::optional<AnswerBody> body;  // unset: Response::body
 };

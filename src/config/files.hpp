@@ -64,7 +64,7 @@ bool are_unchanged(const std::vector<FileRead>& files);
 
 // Files that the configuration names by a path: users, keys, password files.
 
-// Of files that list users or keys: room for some hundred thousand.
+// Files that list users or keys may be larger: they have room for some hundred thousand.
 inline constexpr std::size_t kListBytesMax = 16 * kFileBytesMax;
 
 struct ReferencedFile {

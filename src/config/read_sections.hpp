@@ -40,7 +40,7 @@ const Keys<Rls>& rls_keys();
 const Rows& admin_keys();
 const Rows& store_keys();
 const Keys<DenyCacheSettings>& deny_cache_keys();
-// Of a connection to Redis or its sentinels, to the collector of spans, and to upstreams.
+// Connections to Redis or its sentinels, to the collector of spans, and to upstreams have these.
 const Rows& redis_tls_keys();
 const Rows& collector_tls_keys();
 const Rows& upstream_tls_keys();
@@ -68,7 +68,8 @@ const Keys<Telemetry>& telemetry_keys();
 
 // Says where a reload would turn `tls` of a listener on or off.
 std::string why_tls_needs_restart(const ConfigChange& change);
-// Of keys that say how requests are forwarded: one warning for all where no listener does.
+// Keys that say how the proxy forwards have this rule: `check` warns once for all of them where no
+// listener forwards.
 IdleRule forwards_nothing();
 
 // What later sections need from earlier ones and the Config does not have: names that are defined

@@ -61,7 +61,7 @@ struct Context {
     std::vector<std::string> files;  // for Config::files, in the order they were read
     std::vector<FileRead> files_read;
     std::vector<std::string> included;  // paths, see Place::file
-    // Of files that this one names, in the order they were read.
+    // The errors of files that this one names, in the order in which the process read them.
     std::vector<Diagnostic> other_errors;
 
     // `path` as the process must open it, where it is written at `place`: relative to the folder

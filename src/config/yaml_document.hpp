@@ -54,8 +54,8 @@ enum class MapKeys : bool { shown, secret };
 // Anchors (`&name`), the aliases that repeat them (`*name`) and merge keys (`<<`).
 enum class Anchors : bool { refused, read };
 
-// Of one document: values that anchors name and aliases repeat, and all in them. An alias of
-// a list of aliases, some times over, would be more than any memory.
+// Bounds the values of one document that anchors name and aliases repeat, with all in them. An
+// alias of a list of aliases, some times over, would be more than any memory.
 inline constexpr std::size_t kRepeatedNodesMax = 200'000;
 
 struct DocumentSettings {

@@ -32,7 +32,7 @@ class ClientStream : public SessionStream {
     http::ResponseHead* next_head();
     // Requires that next_head() is an interim one.
     void drop_interim() { interim_.erase(interim_.begin()); }
-    // Of the final answer. A body of unknown length passes for a chunked one.
+    // Returns the framing of the final answer. A body of unknown length passes for a chunked one.
     const http::Framing& framing() const { return framing_; }
     // The length that the final answer says its body has.
     std::optional<std::uint64_t> announced() const {

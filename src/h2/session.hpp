@@ -105,7 +105,8 @@ class SessionStream : public boost::intrusive::list_base_hook<> {
     // 0: nghttp2 had no number left.
     std::uint32_t id() const { return id_; }
 
-    // Of the other side's message: whole once it has ended. Views stay until release().
+    // The trailers of the other side's message are whole once it has ended. Views stay until
+    // release().
     http::Fields& trailers() { return trailers_; }
     // The other side has sent all.
     bool has_ended() const { return has_ended_; }
@@ -114,7 +115,7 @@ class SessionStream : public boost::intrusive::list_base_hook<> {
 
     // All that was offered has been taken.
     bool is_taking() const { return body_.is_taken(); }
-    // Of what was offered, what has not been taken.
+    // Returns how many of the bytes offered the session has not taken.
     std::size_t offered_bytes() const { return body_.bytes(); }
     // The trailers that were offered are in `kept` from now on.
     void move_trailers(const http::Fields& kept) { body_.move_trailers(kept); }
@@ -244,7 +245,7 @@ class Session {
     void add_body(std::uint32_t id, std::string_view bytes);
     void close(std::uint32_t id, std::uint32_t error);
 
-    // Of DATA frames: has nghttp2 ask the session for the body of `stream`.
+    // For DATA frames, nghttp2 asks this provider for the body of `stream`.
     static nghttp2_data_provider body_of(Stream& stream);
     void offer_body(Stream& stream, std::span<const std::string_view> pieces, bool is_last,
                     const http::Fields* trailers);

@@ -17,7 +17,8 @@ namespace tidegate::limit {
 struct ChargeItem {
     const Policy* policy;         // never null
     std::string_view identifier;  // canonical and safe to print: `ip:203.0.113.7`, `user:alice`
-    // Of the policy; null: its own limits hold. One without limits is not asked about.
+    // The policy's tier that holds; null: its own limits hold. The engine asks for no tier without
+    // limits.
     const Tier* tier = nullptr;
     // The identifier is one client's: of its address, its user or its credential. Where several
     // servers decide, these go first, so that a client over limits of its own takes nothing of

@@ -54,7 +54,7 @@ constexpr bool has_period(Anchor anchor) {
     return anchor >= Anchor::utc_day;
 }
 
-// Of a time zone, which has to be named.
+// Says whether the anchor needs the name of a time zone.
 constexpr bool has_time_zone(Anchor anchor) {
     return anchor >= Anchor::day;
 }
@@ -127,7 +127,8 @@ struct Limit {
     // Windows and sliding_log.
     Micros precision{0};      // width of a sub-bucket; the duration itself for fixed_window
     std::int64_t blocks = 0;  // sub-buckets that count: 1 .. kBlocksMax (one more when strict)
-    // Of an anchor that has one. What the zone says may change with a reload, and is no part of id.
+    // Set if the anchor has one. The rules of the zone may change with a reload, and are no part of
+    // id.
     std::string time_zone{};
     std::shared_ptr<const TimeZone> zone{};
     // gcra and leaky_bucket.
@@ -207,7 +208,7 @@ struct KeyPart {
     using Kind = KeyPartKind;
 
     Kind kind = Kind::ip;
-    // Of the field (lower case), query parameter, capture, claim or cookie; the constant itself.
+    // Names the field (lower case), query parameter, capture, claim or cookie, or is the constant.
     std::string name;
     bool secret = false;      // of a field, parameter or cookie: only a hash of its value is shown
     std::uint16_t claim = 0;  // of a claim: the position among the claims of the configuration

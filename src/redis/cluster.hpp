@@ -41,9 +41,9 @@ class UnansweredByNode {
 
 struct ClusterOptions {
     std::vector<NodeAddress> seeds;  // at least one; any nodes of the cluster
-    // Of each node. Its address, `unanswered` and `in_cluster` are filled in.
+    // Holds for each node; the cluster sets its address, `unanswered` and `in_cluster`.
     ClientOptions node;
-    // Of all clusters made with copies of these options.
+    // All clusters made with copies of these options share it.
     std::shared_ptr<UnansweredByNode> unanswered = std::make_shared<UnansweredByNode>();
 
     ClientOptions client_of(const NodeAddress& address) const;

@@ -128,7 +128,7 @@ class CommandQueue {
 
     // The ticket of the next command; tickets go up by one.
     std::uint64_t next_ticket() const { return first_ticket_ + commands_.size(); }
-    // Of the first command, if there is one.
+    // Returns the ticket of the first command, if there is one.
     std::uint64_t first_ticket() const { return first_ticket_; }
     void push(const QueuedCommand& command);
     // Both require a command.

@@ -113,7 +113,7 @@ struct RespValue {
     bool is_error() const { return kind == Kind::error; }
     // Whether it is an error that begins with `code`.
     bool is_error(std::string_view code) const { return is_error() && text.starts_with(code); }
-    // Of a flat list of names and values: the value of `name`; empty if there is none.
+    // Returns the value of `name` in a flat list of names and values; empty if there is none.
     std::string_view value_of(std::string_view name) const;
 };
 

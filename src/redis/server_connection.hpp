@@ -49,7 +49,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
     // Sends without waiting for a reply; not while something else is being sent.
     Task<error_code> send(std::string command);
 
-    // Of an encrypted connection: until when the server's certificate is valid.
+    // Returns until when the server's certificate is valid, if the connection is encrypted.
     std::optional<std::chrono::system_clock::time_point> certificate_until() const;
 
   private:

@@ -26,8 +26,8 @@ struct PathShape {
     // 400: a malformed `%`, `%00`, a control or space, `?` or `#`, or no `/` at the front.
     bool bad = false;
     std::uint8_t features = 0;  // none: the path has one reading, itself
-    // Of a path with one reading: it may hold letters whose case a server ignores and that are not
-    // in lower case.
+    // A path with one reading may hold letters whose case a server ignores and that are not in
+    // lower case.
     bool cased = false;
 };
 

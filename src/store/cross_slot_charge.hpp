@@ -78,7 +78,7 @@ class CrossSlotVerdict {
     }
     // The items of this turn that the failure policy decides in process.
     Part& local() { return locals_[turn_]; }
-    // Of all turns.
+    // Returns the parts of all turns.
     std::span<Part> locals() { return locals_; }
     std::span<const Part> locals() const { return locals_; }
 

@@ -43,7 +43,8 @@ struct LocalTaken {
     void add_later(const LocalTaken& later);
     // Nothing was taken after all.
     void clear();
-    // Of the limit where it is largest: the share of the quota that it is, times the duration.
+    // Returns the share of the quota that was taken, times the duration, of the limit where that is
+    // largest.
     double weight() const;
     std::size_t portions() const;
 };

@@ -72,7 +72,7 @@ ReservedItems items_to_take(const Reservation::Part& part, const config::Config&
 // Which reservations that this process counts by itself have been settled, and with which cost, so
 // that each is corrected once. Redis remembers those that it counts (store/settlement.hpp).
 
-// Of the process: workers share it. Any thread.
+// The workers of the process share it. Any thread.
 class SettledIds {
   public:
     using Time = std::chrono::steady_clock::time_point;

@@ -309,7 +309,7 @@ inline constexpr std::size_t kNoRoute = kNoSlot;  // label route="-"
 // configuration. Immutable.
 class MetricSlots {
   public:
-    // Of kNoRoute, kNoRoute.
+    // Returns the slot of a route; kNoRoute has the slot kNoRoute.
     std::size_t route(std::size_t position) const {
         return position < routes_.size() ? routes_[position] : kNoRoute;
     }

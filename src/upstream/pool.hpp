@@ -41,7 +41,7 @@ class Pool {
         Metrics& metrics;
     };
 
-    // Of worker number `worker`; counts as `metrics_slot`.
+    // Makes the pool of worker number `worker`, which counts in `metrics_slot`.
     Pool(const Loop& loop, GroupPtr group, std::size_t worker, std::size_t metrics_slot);
     ~Pool();
     Pool(const Pool&) = delete;
