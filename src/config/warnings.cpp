@@ -397,12 +397,29 @@ void warn_about_tiers_of(const PolicySettings& policy, const Config& config,
     }
 }
 
+// Warns about users in `exempt` or `deny` where nothing names users. A client of the check API
+// names the user.
+void warn_about_users_in(const identity::ClientList& clients, std::string_view list,
+                         const PolicySettings& policy, const Config& config,
+                         const Declared& declared, Context& context) {
+    if (clients.users.empty() && !clients.authenticated) return;
+    if (!config.user_methods.empty() || config.has_face(Face::check)) return;
+    const std::string what = clients.users.empty() ? "`authenticated` in " + quote(list) + " has"
+                                                   : "the users in " + quote(list) + " have";
+    context.warnings.push_back({place_of(policy, config, declared),
+                                subject_of(policy, declared) + ": " + what +
+                                    " no effect, as identity.user lists " + std::string(kNoMethod) +
+                                    ": add a method to identity.user"});
+}
+
 void warn_about_lists_of(const PolicySettings& policy, const Config& config,
                          const Declared& declared, Context& context) {
     const bool asks = policy.exempt.authenticated || policy.exempt.anonymous ||
                       policy.deny.authenticated || policy.deny.anonymous;
     const Place place = place_of(policy, config, declared);
     const std::string subject = subject_of(policy, declared);
+    warn_about_users_in(policy.exempt, "exempt", policy, config, declared, context);
+    warn_about_users_in(policy.deny, "deny", policy, config, declared, context);
     if (policy.exempt.authenticated && policy.exempt.anonymous) {
         context.warnings.push_back(
             {place, subject + ": `exempt` lists `authenticated` and `anonymous`: the policy counts "
