@@ -298,8 +298,9 @@ def some(report, beside=None):
                     settings=sanitized, again=True)],
         at_once=AT_ONCE_BESIDE_BUILDS if beside else AT_ONCE)
     step(report, "documents", "python3", "tests/readme/check.py", "docs/limits.md",
-         "docs/configuration.md", "docs/commands.md", "docs/operating.md", "docs/faces.md",
+         "docs/configuration.md", "docs/commands.md", "docs/faces.md",
          "docs/check-api.md", "docs/envoy-grpc.md", "docs/tunnels.md", "docs/http2.md",
+         "docs/running.md", "docs/timeouts.md", "docs/tracing.md",
          counted="^ok  ",
          settings=sanitized)
     step(report, "links", "python3", "tests/readme/links.py")
