@@ -16,7 +16,8 @@ from figures import (COLUMNS, HEADINGS, IDLE_EACH, ONCE, TITLES, goals_reached, 
                      idle_grown_mib, median, rounds_of, rows_in, shown)
 from load import IDLE_CLIENTS
 from machine import ROOT
-from words import COMMANDS_WORDS, GROWTH_WORDS, HEAD, HEAD_OF_TRANSPORT, METHOD, METHOD_OF_TRANSPORT, WORDS
+from words import (COMMANDS_WORDS, GROWTH_WORDS, HEAD, HEAD_OF_TRANSPORT, METHOD, METHOD_OF_TRANSPORT,
+                   SUMMARY_NOTES, SUMMARY_NOTES_OF_TRANSPORT, WORDS)
 
 DOCS = ROOT / "docs"
 DRAWINGS = DOCS / "performance"
@@ -36,6 +37,31 @@ RIVALS = (
 )
 CLEARLY = 1.03  # by less, neither is called better
 
+# The table that opens the page: of each line its words, and the rows of Tidegate, nginx, HAProxy and
+# Express in the first part, each with what it does where that differs.
+SUMMARY = (
+    ("no limits", "tidegate", "nginx", "haproxy", None),
+    ("counted in process", ("tidegate-memory", "2 x 3"), ("nginx-limit-req", "`limit_req`, 2 x 1"),
+     ("haproxy-stick-table", "stick tables, 2 x 1"), None),
+    ("counted in Redis", ("tidegate-redis", "2 x 3"), ("nginx-lua-redis", "Lua, 2 x 3"), None,
+     ("node-redis", "2 x 1")),
+    ("all denied, in process", "tidegate-memory-denied", ("nginx-limit-req-denied", "`limit_req`"),
+     ("haproxy-stick-table-denied", "stick tables"), None),
+    ("all denied, with Redis", "tidegate-redis-denied", ("nginx-lua-redis-denied", "Lua"), None, None),
+)
+# The same of the other page: part, suffix of the rows, column, unit.
+SUMMARY_OF_TRANSPORT = (
+    ("new TLS connection with one request", "tls-new", "tls", "proxy_us", "us"),
+    ("resumed TLS connection with one request", "tls-resumed", "tls", "proxy_us", "us"),
+    ("request over TLS", "tls-kept", "tls", "proxy_us", "us"),
+    ("request in HTTP/2, 8 x 10 streams", "h2-wide", "h2", "proxy_us", "us"),
+    ("call of gRPC, 8 x 10 streams", "grpc-wide", "grpc", "proxy_us", "us"),
+    ("message of a WebSocket, there and back", "tunnel-echo", "tunnel", "proxy_us", "us"),
+    ("idle TLS connection", "tls-idle", "tls", "idle_kib", "KiB"),
+    ("idle HTTP/2 connection over TLS", "h2-idle", "h2", "idle_kib", "KiB"),
+    ("idle WebSocket", "tunnel-idle", "tunnel", "idle_kib", "KiB"),
+)
+
 
 def table(headings, rows):
     lines = ["| " + " | ".join(headings) + " |",
@@ -54,15 +80,48 @@ def machine_table(report):
     return "".join(f"| {name} | {words} |\n" for name, words in named.items())
 
 
-def goals_table(report):
+def summary_cell(report, what):
+    if what is None:
+        return "-"
+    row, note = what if isinstance(what, tuple) else (what, "")
+    rps, cpu = (median(report, "saturated", row, column) for column in ("rps", "proxy_us"))
+    if rps is None:
+        return "-"
+    return f"{rps:,.0f}; {cpu:.1f} us" + (f" ({note})" if note else "")
+
+
+def summary(report):
+    rows = [(words, *(summary_cell(report, what) for what in line)) for words, *line in SUMMARY]
+    return table(("", "Tidegate", "nginx", "HAProxy", "Express"), rows) + SUMMARY_NOTES
+
+
+def summary_of_transport(report):
+    rows = []
+    for words, part, suffix, column, unit in SUMMARY_OF_TRANSPORT:
+        found = (median(report, part, f"{proxy}-{suffix}", column)
+                 for proxy in ("tidegate", "nginx", "haproxy"))
+        rows.append((words, *("-" if value is None else f"{value:.1f} {unit}" for value in found)))
+    return table(("", "Tidegate", "nginx", "HAProxy"), rows) + SUMMARY_NOTES_OF_TRANSPORT
+
+
+def goals_section(report):
+    """The goals that were met, then, at the end of the page, those that were not."""
+    missed = ("not met", "stretch not met")
+    return ("\n## What was met\n\nRatios within one run, Tidegate's figure in parts of the "
+            "other's.\n\n" + goals_table(report, lambda words: words not in missed)
+            + "\n## What was not met\n\n" + goals_table(report, lambda words: words in missed))
+
+
+def goals_table(report, wanted):
     rows = []
     for goal, value, words in goals_reached(report):
+        if not wanted(words):
+            continue
         sign = "at most" if goal.at_most else "at least"
         unit = "" if goal.unit == "x" else " " + goal.unit
         must = "-" if goal.must is None else f"{sign} {goal.must:g}{unit}"
-        rows.append((goal.what, f"{value:.2f}{unit}", must, f"{goal.stretch:g}{unit}",
-                     f"**{words}**" if words == "not met" else words))
-    return table(("", "measured", "must be", "better still", ""), rows)
+        rows.append((goal.what, f"{value:.2f}{unit}", must, f"{goal.stretch:g}{unit}", words))
+    return table(("", "measured", "goal", "stretch", ""), rows) if rows else "Nothing.\n"
 
 
 def figures_table(report, part):
@@ -250,24 +309,22 @@ def rounds(report, parts):
 
 def page(report, drawings, head, method):
     measured = [part for part in TITLES if rows_in(report, part)]
-    parts = [head, machine_table(report),
-             f"| Rounds | {rounds(report, measured)}, of {report['seconds']} s for each row |\n",
-             "\n## What was to be reached\n\nRatios within one run, Tidegate's figure in parts of "
-             "the other's.\n\n", goals_table(report)]
+    parts = [head, "| | |\n| --- | --- |\n", machine_table(report),
+             f"| Rounds | {rounds(report, measured)}, of {report['seconds']} s for each row |\n"]
     for part in measured:
         made = TABLES[part](report) if part in TABLES else figures_table(report, part)
         parts += [f"\n## {TITLES[part]}\n", WORDS[part], "\n", made]
     parts += [growth_section(report, drawings),
               "\n## Where peers are better\n\nEvery figure in which a peer is ahead of Tidegate's "
               "row that does the same, or more, by\nmore than 3 in 100:\n\n", peers_better(report),
-              method, "\n## What was left out\n\n", left_out(report)]
+              method, left_out(report), goals_section(report)]
     return "".join(parts)
 
 
 def left_out(report):
     rows = [f"- `{place}`: {why.strip().splitlines()[0]}\n"
             for place, why in report["left_out"].items()]
-    return "".join(rows) or "Nothing: every peer was there, and every row was as it must be.\n"
+    return "\n## What was left out\n\n" + "".join(rows) if rows else ""
 
 
 def files(figures):
@@ -279,11 +336,12 @@ def files(figures):
                  "--tunnels into a file of their own")
     if kinds == {True}:
         return {DRAWINGS / "transport.json": figures,
-                DOCS / "performance-transport.md": page(report, {}, HEAD_OF_TRANSPORT,
-                                                        METHOD_OF_TRANSPORT)}
+                DOCS / "performance-transport.md": page(
+                    report, {}, HEAD_OF_TRANSPORT + summary_of_transport(report),
+                    METHOD_OF_TRANSPORT)}
     drawings = drawn(report)
     return {DRAWINGS / "measured.json": figures,
-            DOCS / "performance.md": page(report, drawings, HEAD, METHOD),
+            DOCS / "performance.md": page(report, drawings, HEAD + summary(report), METHOD),
             **{DRAWINGS / name: svg for name, svg in drawings.items()}}
 
 
