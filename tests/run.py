@@ -354,7 +354,8 @@ def optimised(report, beside):
          settings={"TIDEGATE_PROGRAM": os.path.abspath("build/release/tidegate")})
     step(report, "idle-connections", "scripts/soak", "--idle")
     # The README's commands and the image's services use the ports that users will use: one at a time.
-    step(report, "readme", "python3", "tests/readme/check.py", "README.md")
+    step(report, "readme", "python3", "tests/readme/check.py", "README.md",
+         "docs/getting-started.md")
     # It compares which clients are admitted at which time.
     step(report, "moving", "scripts/moving", counted="^ok ")
 
