@@ -305,6 +305,7 @@ def some(report, beside=None):
          settings=sanitized)
     step(report, "links", "python3", "tests/readme/links.py")
     step(report, "reference", "python3", "tests/readme/reference.py", settings=sanitized)
+    step(report, "stored-keys", "python3", "tests/readme/stored_keys.py", settings=sanitized)
     step(report, "completions", "python3", "tests/package/completions.py", counted="^ok  ",
          settings=sanitized)
     step(report, "schema", "/usr/bin/python3", "tests/package/schema.py", counted="^ok  ",
