@@ -166,33 +166,44 @@ def idle_each_table(report, part):
     return table(("", "KiB each"), rows)
 
 
+def figures_better(report, part, own, peer):
+    """The figures of a part in which the peer beats Tidegate, each with Tidegate's behind it."""
+    found = []
+    for column in COLUMNS:
+        ours, theirs = (median(report, part, row, column) for row in (own, peer))
+        if ours is None or theirs is None or (part, column) == ("steady", "rps"):
+            continue
+        if (theirs / ours if column == "rps" else ours / theirs) > CLEARLY:
+            found.append(f"{HEADINGS[column]} {shown(column, theirs)} ({shown(column, ours)})")
+    return found
+
+
+def idle_better(report, part, own, peer):
+    """The same of idle connections, which have one figure."""
+    if part == "idle":
+        words = "MiB grown"
+        ours, theirs = (idle_grown_mib(report, row) if rounds_of(report, part, row) else None
+                        for row in (own, peer))
+    else:
+        words = "KiB each"
+        ours, theirs = (median(report, part, row, "idle_kib") for row in (own, peer))
+    return [f"{words} {theirs:.1f} ({ours:.1f})"] if ours and theirs and ours > theirs * CLEARLY else []
+
+
 def peers_better(report):
-    """Every figure in which a peer beats Tidegate, with both."""
+    """Every figure in which a peer beats Tidegate, with both: a row for each part and peer."""
     rows = []
-    for part in (part for part in TITLES if part not in ONCE):
+    for part in TITLES:
+        if part in ONCE and part != "idle" and part not in IDLE_EACH:
+            continue
+        better = idle_better if part in ONCE else figures_better
         for own, peer in RIVALS:
-            for column in COLUMNS:
-                ours, theirs = (median(report, part, row, column) for row in (own, peer))
-                if ours is None or theirs is None or (part, column) == ("steady", "rps"):
-                    continue
-                better = theirs / ours if column == "rps" else ours / theirs
-                if better > CLEARLY:
-                    rows.append((f"{TITLES[part]}: {HEADINGS[column]}",
-                                 report["labels"][peer], shown(column, theirs),
-                                 report["labels"][own], shown(column, ours)))
-    for peer in ("nginx", "haproxy"):
-        ours, theirs = (idle_grown_mib(report, row) for row in ("tidegate", peer))
-        if ours and theirs and ours > theirs * CLEARLY:
-            rows.append((f"{TITLES['idle']}: MiB grown", report["labels"][peer], f"{theirs:.1f}",
-                         report["labels"]["tidegate"], f"{ours:.1f}"))
-    for part in IDLE_EACH:
-        for own, peer in RIVALS:
-            ours, theirs = (median(report, part, row, "idle_kib") for row in (own, peer))
-            if ours and theirs and ours > theirs * CLEARLY:
-                rows.append((f"{TITLES[part]}: KiB each", report["labels"][peer],
-                             f"{theirs:.1f}", report["labels"][own], f"{ours:.1f}"))
-    return table(("", "peer", "its figure", "Tidegate's row", "its figure"), rows) if rows else \
-        "In nothing that was measured, by more than 3 in 100.\n"
+            found = better(report, part, own, peer)
+            if found:
+                rows.append((TITLES[part], report["labels"][peer], report["labels"][own],
+                             ", ".join(found)))
+    return table(("", "peer", "Tidegate's row", "figures (Tidegate's)"), rows).replace(
+        " ---: |", " --- |") if rows else "In nothing that was measured, by more than 3 in 100.\n"
 
 
 # ---- growth
