@@ -116,9 +116,8 @@ const Keys<Telemetry>& telemetry_keys() {
                    kind::written(R"({"type":"integer","minimum":64,"maximum":16384})"),
                    kind::type("number_text")}),
         read_top,
-        {"names counted for each thread and kind, to find the [most "
-         "frequent](troubleshooting.md#busiest-clients-and-last-denials); `off` keeps no names, "
-         "nor the last denials",
+        {"names counted for each thread and kind, for "
+         "[`top`](troubleshooting.md#top-and-denials); `off` keeps no names, nor the last denials",
          "`1024`", "64 to 16,384; or `off`"});
     return keys;
 }

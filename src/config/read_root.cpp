@@ -326,13 +326,12 @@ const Rows& root_keys() {
                   "opens](running.md#sockets-that-systemd-opens)",
                   "`8080`: IPv6 and IPv4", "1 to 64 addresses"})
             .live(Live::restart)
-            .key(
-                "admin",
-                kind::any(
-                    {kind::type("off"), kind::type("listen_address"), kind::map(admin_keys())}),
-                {"address of the [admin listener](monitoring.md#the-admin-listener), or `{address, "
-                 "mode, group, token}`",
-                 "`127.0.0.1:9901`", "an address to listen on, or `off`"})
+            .key("admin",
+                 kind::any(
+                     {kind::type("off"), kind::type("listen_address"), kind::map(admin_keys())}),
+                 {"address of the [admin listener](monitoring.md#the-admin-listener), or "
+                  "`{address, mode, group, token}`",
+                  "`127.0.0.1:9901`", "an address to listen on, or `off`"})
             .live(Live::restart)
             .key("check", kind::map(check_keys()), {"the check API"})
             .key("threads", kind::any({kind::fixed({"auto"}), kind::integer({1, 256})}),
