@@ -298,12 +298,14 @@ def some(report, beside=None):
                     settings=sanitized, again=True)],
         at_once=AT_ONCE_BESIDE_BUILDS if beside else AT_ONCE)
     step(report, "documents", "python3", "tests/readme/check.py", "docs/limits.md",
-         "docs/configuration.md", "docs/commands.md", "docs/operating.md", "docs/faces.md",
+         "docs/configuration.md", "docs/commands.md", "docs/faces.md",
          "docs/check-api.md", "docs/envoy-grpc.md", "docs/tunnels.md", "docs/http2.md",
+         "docs/running.md", "docs/timeouts.md", "docs/tracing.md",
          counted="^ok  ",
          settings=sanitized)
     step(report, "links", "python3", "tests/readme/links.py")
     step(report, "reference", "python3", "tests/readme/reference.py", settings=sanitized)
+    step(report, "stored-keys", "python3", "tests/readme/stored_keys.py", settings=sanitized)
     step(report, "completions", "python3", "tests/package/completions.py", counted="^ok  ",
          settings=sanitized)
     step(report, "schema", "/usr/bin/python3", "tests/package/schema.py", counted="^ok  ",
@@ -353,7 +355,8 @@ def optimised(report, beside):
          settings={"TIDEGATE_PROGRAM": os.path.abspath("build/release/tidegate")})
     step(report, "idle-connections", "scripts/soak", "--idle")
     # The README's commands and the image's services use the ports that users will use: one at a time.
-    step(report, "readme", "python3", "tests/readme/check.py", "README.md")
+    step(report, "readme", "python3", "tests/readme/check.py", "README.md",
+         "docs/getting-started.md")
     # It compares which clients are admitted at which time.
     step(report, "moving", "scripts/moving", counted="^ok ")
 

@@ -16,7 +16,8 @@ from figures import (COLUMNS, HEADINGS, IDLE_EACH, ONCE, TITLES, goals_reached, 
                      idle_grown_mib, median, rounds_of, rows_in, shown)
 from load import IDLE_CLIENTS
 from machine import ROOT
-from words import COMMANDS_WORDS, GROWTH_WORDS, HEAD, HEAD_OF_TRANSPORT, METHOD, METHOD_OF_TRANSPORT, WORDS
+from words import (COMMANDS_WORDS, GROWTH_WORDS, HEAD, HEAD_OF_TRANSPORT, METHOD, METHOD_OF_TRANSPORT,
+                   SUMMARY_NOTES, SUMMARY_NOTES_OF_TRANSPORT, WORDS)
 
 DOCS = ROOT / "docs"
 DRAWINGS = DOCS / "performance"
@@ -36,6 +37,31 @@ RIVALS = (
 )
 CLEARLY = 1.03  # by less, neither is called better
 
+# The table that opens the page: of each line its words, and the rows of Tidegate, nginx, HAProxy and
+# Express in the first part, each with what it does where that differs.
+SUMMARY = (
+    ("no limits", "tidegate", "nginx", "haproxy", None),
+    ("counted in process", ("tidegate-memory", "2 x 3"), ("nginx-limit-req", "`limit_req`, 2 x 1"),
+     ("haproxy-stick-table", "stick tables, 2 x 1"), None),
+    ("counted in Redis", ("tidegate-redis", "2 x 3"), ("nginx-lua-redis", "Lua, 2 x 3"), None,
+     ("node-redis", "2 x 1")),
+    ("all denied, in process", "tidegate-memory-denied", ("nginx-limit-req-denied", "`limit_req`"),
+     ("haproxy-stick-table-denied", "stick tables"), None),
+    ("all denied, with Redis", "tidegate-redis-denied", ("nginx-lua-redis-denied", "Lua"), None, None),
+)
+# The same of the other page: part, suffix of the rows, column, unit.
+SUMMARY_OF_TRANSPORT = (
+    ("new TLS connection with one request", "tls-new", "tls", "proxy_us", "us"),
+    ("resumed TLS connection with one request", "tls-resumed", "tls", "proxy_us", "us"),
+    ("request over TLS", "tls-kept", "tls", "proxy_us", "us"),
+    ("request in HTTP/2, 8 x 10 streams", "h2-wide", "h2", "proxy_us", "us"),
+    ("call of gRPC, 8 x 10 streams", "grpc-wide", "grpc", "proxy_us", "us"),
+    ("message of a WebSocket, there and back", "tunnel-echo", "tunnel", "proxy_us", "us"),
+    ("idle TLS connection", "tls-idle", "tls", "idle_kib", "KiB"),
+    ("idle HTTP/2 connection over TLS", "h2-idle", "h2", "idle_kib", "KiB"),
+    ("idle WebSocket", "tunnel-idle", "tunnel", "idle_kib", "KiB"),
+)
+
 
 def table(headings, rows):
     lines = ["| " + " | ".join(headings) + " |",
@@ -54,15 +80,48 @@ def machine_table(report):
     return "".join(f"| {name} | {words} |\n" for name, words in named.items())
 
 
-def goals_table(report):
+def summary_cell(report, what):
+    if what is None:
+        return "-"
+    row, note = what if isinstance(what, tuple) else (what, "")
+    rps, cpu = (median(report, "saturated", row, column) for column in ("rps", "proxy_us"))
+    if rps is None:
+        return "-"
+    return f"{rps:,.0f}; {cpu:.1f} us" + (f" ({note})" if note else "")
+
+
+def summary(report):
+    rows = [(words, *(summary_cell(report, what) for what in line)) for words, *line in SUMMARY]
+    return table(("", "Tidegate", "nginx", "HAProxy", "Express"), rows) + SUMMARY_NOTES
+
+
+def summary_of_transport(report):
+    rows = []
+    for words, part, suffix, column, unit in SUMMARY_OF_TRANSPORT:
+        found = (median(report, part, f"{proxy}-{suffix}", column)
+                 for proxy in ("tidegate", "nginx", "haproxy"))
+        rows.append((words, *("-" if value is None else f"{value:.1f} {unit}" for value in found)))
+    return table(("", "Tidegate", "nginx", "HAProxy"), rows) + SUMMARY_NOTES_OF_TRANSPORT
+
+
+def goals_section(report):
+    """The goals that were met, then, at the end of the page, those that were not."""
+    missed = ("not met", "stretch not met")
+    return ("\n## What was met\n\nRatios within one run, Tidegate's figure in parts of the "
+            "other's.\n\n" + goals_table(report, lambda words: words not in missed)
+            + "\n## What was not met\n\n" + goals_table(report, lambda words: words in missed))
+
+
+def goals_table(report, wanted):
     rows = []
     for goal, value, words in goals_reached(report):
+        if not wanted(words):
+            continue
         sign = "at most" if goal.at_most else "at least"
         unit = "" if goal.unit == "x" else " " + goal.unit
         must = "-" if goal.must is None else f"{sign} {goal.must:g}{unit}"
-        rows.append((goal.what, f"{value:.2f}{unit}", must, f"{goal.stretch:g}{unit}",
-                     f"**{words}**" if words == "not met" else words))
-    return table(("", "measured", "must be", "better still", ""), rows)
+        rows.append((goal.what, f"{value:.2f}{unit}", must, f"{goal.stretch:g}{unit}", words))
+    return table(("", "measured", "goal", "stretch", ""), rows) if rows else "Nothing.\n"
 
 
 def figures_table(report, part):
@@ -107,33 +166,44 @@ def idle_each_table(report, part):
     return table(("", "KiB each"), rows)
 
 
+def figures_better(report, part, own, peer):
+    """The figures of a part in which the peer beats Tidegate, each with Tidegate's behind it."""
+    found = []
+    for column in COLUMNS:
+        ours, theirs = (median(report, part, row, column) for row in (own, peer))
+        if ours is None or theirs is None or (part, column) == ("steady", "rps"):
+            continue
+        if (theirs / ours if column == "rps" else ours / theirs) > CLEARLY:
+            found.append(f"{HEADINGS[column]} {shown(column, theirs)} ({shown(column, ours)})")
+    return found
+
+
+def idle_better(report, part, own, peer):
+    """The same of idle connections, which have one figure."""
+    if part == "idle":
+        words = "MiB grown"
+        ours, theirs = (idle_grown_mib(report, row) if rounds_of(report, part, row) else None
+                        for row in (own, peer))
+    else:
+        words = "KiB each"
+        ours, theirs = (median(report, part, row, "idle_kib") for row in (own, peer))
+    return [f"{words} {theirs:.1f} ({ours:.1f})"] if ours and theirs and ours > theirs * CLEARLY else []
+
+
 def peers_better(report):
-    """Every figure in which a peer beats Tidegate, with both."""
+    """Every figure in which a peer beats Tidegate, with both: a row for each part and peer."""
     rows = []
-    for part in (part for part in TITLES if part not in ONCE):
+    for part in TITLES:
+        if part in ONCE and part != "idle" and part not in IDLE_EACH:
+            continue
+        better = idle_better if part in ONCE else figures_better
         for own, peer in RIVALS:
-            for column in COLUMNS:
-                ours, theirs = (median(report, part, row, column) for row in (own, peer))
-                if ours is None or theirs is None or (part, column) == ("steady", "rps"):
-                    continue
-                better = theirs / ours if column == "rps" else ours / theirs
-                if better > CLEARLY:
-                    rows.append((f"{TITLES[part]}: {HEADINGS[column]}",
-                                 report["labels"][peer], shown(column, theirs),
-                                 report["labels"][own], shown(column, ours)))
-    for peer in ("nginx", "haproxy"):
-        ours, theirs = (idle_grown_mib(report, row) for row in ("tidegate", peer))
-        if ours and theirs and ours > theirs * CLEARLY:
-            rows.append((f"{TITLES['idle']}: MiB grown", report["labels"][peer], f"{theirs:.1f}",
-                         report["labels"]["tidegate"], f"{ours:.1f}"))
-    for part in IDLE_EACH:
-        for own, peer in RIVALS:
-            ours, theirs = (median(report, part, row, "idle_kib") for row in (own, peer))
-            if ours and theirs and ours > theirs * CLEARLY:
-                rows.append((f"{TITLES[part]}: KiB each", report["labels"][peer],
-                             f"{theirs:.1f}", report["labels"][own], f"{ours:.1f}"))
-    return table(("", "peer", "its figure", "Tidegate's row", "its figure"), rows) if rows else \
-        "In nothing that was measured, by more than 3 in 100.\n"
+            found = better(report, part, own, peer)
+            if found:
+                rows.append((TITLES[part], report["labels"][peer], report["labels"][own],
+                             ", ".join(found)))
+    return table(("", "peer", "Tidegate's row", "figures (Tidegate's)"), rows).replace(
+        " ---: |", " --- |") if rows else "In nothing that was measured, by more than 3 in 100.\n"
 
 
 # ---- growth
@@ -250,24 +320,22 @@ def rounds(report, parts):
 
 def page(report, drawings, head, method):
     measured = [part for part in TITLES if rows_in(report, part)]
-    parts = [head, machine_table(report),
-             f"| Rounds | {rounds(report, measured)}, of {report['seconds']} s for each row |\n",
-             "\n## What was to be reached\n\nRatios within one run, Tidegate's figure in parts of "
-             "the other's.\n\n", goals_table(report)]
+    parts = [head, "| | |\n| --- | --- |\n", machine_table(report),
+             f"| Rounds | {rounds(report, measured)}, of {report['seconds']} s for each row |\n"]
     for part in measured:
         made = TABLES[part](report) if part in TABLES else figures_table(report, part)
         parts += [f"\n## {TITLES[part]}\n", WORDS[part], "\n", made]
     parts += [growth_section(report, drawings),
               "\n## Where peers are better\n\nEvery figure in which a peer is ahead of Tidegate's "
               "row that does the same, or more, by\nmore than 3 in 100:\n\n", peers_better(report),
-              method, "\n## What was left out\n\n", left_out(report)]
+              method, left_out(report), goals_section(report)]
     return "".join(parts)
 
 
 def left_out(report):
     rows = [f"- `{place}`: {why.strip().splitlines()[0]}\n"
             for place, why in report["left_out"].items()]
-    return "".join(rows) or "Nothing: every peer was there, and every row was as it must be.\n"
+    return "\n## What was left out\n\n" + "".join(rows) if rows else ""
 
 
 def files(figures):
@@ -279,11 +347,12 @@ def files(figures):
                  "--tunnels into a file of their own")
     if kinds == {True}:
         return {DRAWINGS / "transport.json": figures,
-                DOCS / "performance-transport.md": page(report, {}, HEAD_OF_TRANSPORT,
-                                                        METHOD_OF_TRANSPORT)}
+                DOCS / "performance-transport.md": page(
+                    report, {}, HEAD_OF_TRANSPORT + summary_of_transport(report),
+                    METHOD_OF_TRANSPORT)}
     drawings = drawn(report)
     return {DRAWINGS / "measured.json": figures,
-            DOCS / "performance.md": page(report, drawings, HEAD, METHOD),
+            DOCS / "performance.md": page(report, drawings, HEAD + summary(report), METHOD),
             **{DRAWINGS / name: svg for name, svg in drawings.items()}}
 
 

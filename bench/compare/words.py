@@ -7,54 +7,56 @@ from load import CONNECTIONS, IDLE_CLIENTS, STEADY_RATE, USERS
 from measure import UNASKED_SECONDS
 from peers import BATCH, CHECKED_EVERY, SERVERS
 
-HEAD = """# Performance
+HEAD = f"""# Performance
 
-See what a request costs in Tidegate, and beside nginx, HAProxy and others under the same load.
-`scripts/bench` measured the figures, and `scripts/bench --document` wrote this page of them. The figures
-of every round are in [`performance/measured.json`](performance/measured.json). They are of one machine
-and one day: run it on yours. TLS, HTTP/2, gRPC and WebSockets have [a page of their
-own](performance-transport.md).
+Requests a second, and CPU of the proxy a request, with {CONNECTIONS} connections. Load, proxy, Redis and
+upstream share two CPUs:
 
-| | |
-| --- | --- |
+"""
+
+SUMMARY_NOTES = """
+"2 x 3" are two names (an address and a user) with three windows each; peers that have one rate or window a
+name do less. [What was not met](#what-was-not-met) and [where peers are better](#where-peers-are-better)
+are at the end. TLS, HTTP/2, gRPC and WebSockets have [a page of their own](performance-transport.md).
+
+`scripts/bench` measures all of it, and `scripts/bench --document` writes this page of its figures
+([every round](performance/measured.json)). They are of one machine and one day: run it on yours.
+
 """
 
 HEAD_OF_TRANSPORT = """# Performance of TLS, HTTP/2, gRPC and WebSockets
 
-See what they cost in Tidegate, and beside nginx and HAProxy under the same load. `scripts/bench` with
-`--tls`, `--http2`, `--grpc` and `--tunnels` measured the figures, and `scripts/bench --document` wrote
-this page of them. The figures of every round are in
-[`performance/transport.json`](performance/transport.json). They are of one machine and one day: run it
-on yours.
+Microseconds of CPU of the proxy, and its private memory for an idle connection:
 
-| | |
-| --- | --- |
+"""
+
+SUMMARY_NOTES_OF_TRANSPORT = """
+`scripts/bench --tls --http2 --grpc --tunnels` measures all of it, and `scripts/bench --document` writes
+this page of its figures ([every round](performance/transport.json)). They are of one machine and one day:
+run it on yours.
+
 """
 
 SATURATED = f"""
 `wrk`, {CONNECTIONS} connections, one thread; {USERS:,} users, each with an address of its own, take
-turns. Everything runs on the same machine, so the sum of what all of them take bounds the requests
-a second, and **CPU a request says more than requests a second**. A proxy that decides in Redis is
-not the bottleneck here: it sleeps between the answers of Redis and pays for being woken, which one
-without limits need not. What is taken where the proxy is the bottleneck stands below.
+turns. All programs share one machine, so **CPU a request says more than requests a second**. A proxy
+that decides in Redis sleeps between the answers of Redis and pays for being woken; a [table
+below](#proxy-and-upstream-on-one-cpu-all-else-on-another) has the proxy as the bottleneck.
 
 ![Bars: CPU a request and requests a second](performance/comparison.svg)
 """
 
 STEADY = f"""
 {STEADY_RATE:,} requests a second, less than each row here can do, over {CONNECTIONS} connections. A
-time counts from when its request was due by the clock, not from when a connection was free for it;
-so a pause is felt by all who would have come in it.
+time counts from when its request was due by the clock, not from when a connection was free for it.
 """
 
 SINGLE = """
-One connection, the next request as soon as the answer is there: what a proxy and a decision add to
-each request without other load.
+The next request is sent when the answer is there: what a proxy and a decision add without other load.
 """
 
 PINNED = """
-Proxy and upstream share one CPU, all else (Redis, `wrk`) has the other, so that the proxy is the
-bottleneck.
+Proxy and upstream share one CPU; Redis and `wrk` have the other. So the proxy is the bottleneck.
 """
 
 CALLS = """
@@ -63,8 +65,8 @@ in fewer at a time, so one wait for events serves fewer of them than at full spe
 """
 
 IDLE = f"""
-{IDLE_CLIENTS:,} clients that asked once and then sit there. nginx has set aside memory for all its
-connections before the first comes, which is in its first figure.
+{IDLE_CLIENTS:,} clients that asked once. nginx takes memory for all connections before the first comes,
+which is in its first figure.
 """
 
 FACES = f"""
@@ -118,7 +120,7 @@ METHOD = f"""
 - **What it cannot say**: how all this is over a network, or on many cores. Loopback
   makes the kernel's part smaller than a network card would; with two CPUs, clients, proxy, Redis
   and upstream get into each other's way.
-- The cost of a charge in process is for `bench/`'s micro-benchmarks.
+- The cost of a charge in process is in the micro-benchmarks of `bench/`.
 """
 
 METHOD_OF_TRANSPORT = f"""
@@ -164,14 +166,14 @@ TLS_KEPT = f"""
 `wrk` over {CONNECTIONS} connections that stay. Their handshakes are in the figures.
 """
 TLS_IDLE = """
-Clients that asked once and then sit there.
+Clients that asked once.
 """
 H2 = {part: f"""
 `h2load`, {connections} connections, on each {streams} at a time. The row in the clear is HTTP/2 by
 prior knowledge.
 """ for part, (connections, streams) in http2.LOADS.items()}
 H2_IDLE = """
-Clients that asked once in HTTP/2 and then sit there.
+Clients that asked once in HTTP/2.
 """
 GRPC = {part: f"""
 `h2load`, {connections} connections, on each {streams} at a time: calls of 100 bytes each way, in

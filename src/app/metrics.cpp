@@ -175,7 +175,7 @@ void write_certificates(telemetry::Exposition& out, const Gauges& gauges) {
 }
 
 void write_traces(telemetry::Exposition& out, const std::optional<TracedSpans>& spans) {
-    constexpr std::string_view kNote = "With [`tracing`](#tracing) only.";
+    constexpr std::string_view kNote = "With [`tracing`](tracing.md) only.";
     const auto exported = out.family({.name = "tidegate_trace_spans_exported_total",
                                       .help = "Spans that the collector has taken",
                                       .note = kNote});

@@ -89,8 +89,9 @@ enum class QuickstartFiles { made, found };
 Result<QuickstartFiles, std::string> ensure_quickstart_certificate(
     const std::filesystem::path& folder, std::chrono::system_clock::time_point now);
 
-// `reference` prints these: the tables of docs/operating.md, in Markdown, made of the rows that the
-// writers of metrics, of the access log and of denials read. Pure.
+// `reference` prints these tables in Markdown, for docs/monitoring.md, logging.md and
+// troubleshooting.md. The writers of metrics, of the access log and of denials read the same rows.
+// Pure.
 std::string metrics_table(std::span<const telemetry::MetricInfo> metrics);
 std::string log_fields_table();
 std::string denial_fields_table();

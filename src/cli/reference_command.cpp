@@ -177,7 +177,7 @@ std::string bound_text(const telemetry::RequestField& field) {
 
 std::string log_fields_table() {
     std::string table =
-        "| Field | Holds | Cut at (bytes) | In [spans](#tracing) |\n"
+        "| Field | Holds | Cut at (bytes) | In [spans](tracing.md) |\n"
         "| --- | --- | --- | --- |\n";
     for (const telemetry::RequestField& field : telemetry::kRequestFields) {
         table += fmt::format("| `{}` | {} |{} |{} |\n", field.name, field.meaning,

@@ -445,7 +445,7 @@ const Keys<Listen>& listener_keys() {
             .live(Live::next_connection)
             .toggle("half_close", &Listen::half_close,
                     {"`on`: a client of HTTP/1 that closes only its sending side still gets its "
-                     "answers. `off`: it [has left](operating.md#clients-that-leave)",
+                     "answers. `off`: it [has left](timeouts.md#clients-that-leave)",
                      "`off`", "only where `http` has `http1`"})
             .live(Live::next_connection);
     return keys;

@@ -52,7 +52,7 @@ const Keys<LogSettings>& access_log_keys() {
                 {{"json", LogFormat::json},
                  {"text", LogFormat::text},
                  {"logfmt", LogFormat::logfmt}},
-                {"`json`, [`text`](operating.md#the-text-form) or [`logfmt`](operating.md#logfmt)"})
+                {"`json`, [`text`](logging.md#the-text-form) or [`logfmt`](logging.md#logfmt)"})
             .fraction(
                 "sample", &LogSettings::sample,
                 {"share of forwarded requests logged; all others always are", "`1.0`", "0 to 1"});
@@ -116,8 +116,8 @@ const Keys<Telemetry>& telemetry_keys() {
                    kind::written(R"({"type":"integer","minimum":64,"maximum":16384})"),
                    kind::type("number_text")}),
         read_top,
-        {"names counted for each thread and kind, to find the [most "
-         "frequent](operating.md#who-and-why); `off` keeps no names, nor the last denials",
+        {"names counted for each thread and kind, for "
+         "[`top`](troubleshooting.md#top-and-denials); `off` keeps no names, nor the last denials",
          "`1024`", "64 to 16,384; or `off`"});
     return keys;
 }

@@ -323,20 +323,20 @@ const Rows& root_keys() {
                      {1, 64}),
                  {"where clients connect: an address, `{address, ...}` with the keys below, or a "
                   "list of these. `systemd:NAME` is [a socket that systemd "
-                  "opens](operating.md#sockets-that-systemd-opens)",
+                  "opens](running.md#sockets-that-systemd-opens)",
                   "`8080`: IPv6 and IPv4", "1 to 64 addresses"})
             .live(Live::restart)
             .key("admin",
                  kind::any(
                      {kind::type("off"), kind::type("listen_address"), kind::map(admin_keys())}),
-                 {"address of the [admin listener](operating.md#the-admin-listener), or `{address, "
-                  "mode, group, token}`",
+                 {"address of the [admin listener](monitoring.md#the-admin-listener), or "
+                  "`{address, mode, group, token}`",
                   "`127.0.0.1:9901`", "an address to listen on, or `off`"})
             .live(Live::restart)
             .key("check", kind::map(check_keys()), {"the check API"})
             .key("threads", kind::any({kind::fixed({"auto"}), kind::integer({1, 256})}),
                  {"event loops; `auto` is one for each core that this process [may "
-                  "use](operating.md#start-signals-and-stop)",
+                  "use](running.md#start-signals-and-stop)",
                   "`auto`", "1 to 256"})
             .restart([](const ConfigChange& change) -> std::string {
                 // `auto` goes on meaning what it meant at the start, though the machine may have
@@ -347,7 +347,7 @@ const Rows& root_keys() {
             })
             .key("busy_poll", kind::off_or(kind::type("duration")),
                  {"how long each thread [polls for events before it "
-                  "sleeps](operating.md#busy-polling): faster answers at a low load, for more CPU",
+                  "sleeps](running.md#busy-polling): faster answers at a low load, for more CPU",
                   "`off`", "10 us to 1 ms, or `off`"})
             .key("replicas", kind::any({kind::fixed({"auto"}), kind::integer({1, 10'000})}),
                  {"how many Tidegates share Redis, at least; `auto` is how many are seen", "`auto`",

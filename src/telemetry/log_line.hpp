@@ -10,7 +10,7 @@
 // escaped as in JSON; in the request line spaces are, too, and a lone `-`, which means not known.
 // The value of `identifiers` is a list: an identifier that holds a comma, a space, a quote, a
 // backslash or anything but printable ASCII is a JSON string in it, whose quotes and backslashes
-// the value escapes once more. docs/operating.md has the grammar.
+// the value escapes once more. docs/logging.md has the grammar.
 //
 // logfmt has the fields of JSON, as name=value. A value is in quotes, escaped as in JSON, if it
 // is empty, `null`, or holds anything but printable ASCII, or a space, `=`, quote or backslash;

@@ -49,7 +49,7 @@ MetricLabel label_of(std::string_view name) {
 }
 
 // What is said of a metric: name, type and `help` by /metrics, and all of it by the reference in
-// docs/operating.md. Texts live as long as the program.
+// docs/monitoring.md. Texts live as long as the program.
 struct MetricInfo {
     std::string_view name;
     MetricType type = MetricType::counter;
@@ -261,7 +261,7 @@ struct Figure {
     }
 };
 
-// A metric: `kHelp` is its HELP in /metrics. The reference in docs/operating.md adds `kNote`, in
+// A metric: `kHelp` is its HELP in /metrics. The reference in docs/monitoring.md adds `kNote`, in
 // Markdown.
 template <class Counted, LiteralText kName, LiteralText kHelp, LiteralText kNote = "">
 struct Metric : Counted {

@@ -1,7 +1,7 @@
 // Spans as OTLP/HTTP has them in JSON (opentelemetry.proto.collector.trace.v1), with the attributes
 // of OpenTelemetry's stable semantic conventions for HTTP. Pure.
 //
-// docs/operating.md lists the spans and their attributes.
+// docs/tracing.md lists the spans and their attributes.
 #pragma once
 
 #include <cstddef>

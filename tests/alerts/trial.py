@@ -4,7 +4,7 @@
     tests/alerts/trial.py [--tidegate build/dev/tidegate]
 
 promtool checks and tests deploy/prometheus. Each alert has a test in which it fires and one in which it
-does not, and a paragraph in docs/operating.md. Then a Prometheus on loopback reads a Tidegate that serves
+does not, and a paragraph in docs/alerts.md. Then a Prometheus on loopback reads a Tidegate that serves
 clients: each expression of the alerts and of deploy/grafana has to give no error, name only metrics that
 this Tidegate shows, and, in the dashboard, have a result. The exit code is 1 when one part does not hold.
 """
@@ -33,7 +33,7 @@ from world import World  # noqa: E402
 ALERTS = ROOT / "deploy/prometheus/alerts.yaml"
 TESTS = ROOT / "deploy/prometheus/alerts_test.yaml"
 DASHBOARD = ROOT / "deploy/grafana/tidegate.json"
-PAGE = ROOT / "docs/operating.md"
+PAGE = ROOT / "docs/alerts.md"
 SEVERITIES = {"critical", "warning", "info"}
 # What Grafana puts in place of its variables.
 VARIABLES = {"$__rate_interval": "10s", "$job": "tidegate", "$instance": ".*"}
@@ -70,12 +70,12 @@ def faults_of_alert(rule, tests, headings):
     for annotation in ("summary", "description"):
         if not rule.get("annotations", {}).get(annotation):
             yield f"it has no {annotation}"
-    if rule.get("annotations", {}).get("runbook") != f"docs/operating.md#{name.lower()}":
-        yield "its runbook is not its heading in docs/operating.md"
+    if rule.get("annotations", {}).get("runbook") != f"docs/alerts.md#{name.lower()}":
+        yield "its runbook is not its heading in docs/alerts.md"
     if name not in headings:
-        yield "docs/operating.md has no heading for it"
+        yield "docs/alerts.md has no heading for it"
     elif len(headings[name]) < 80:
-        yield "docs/operating.md has no paragraph for it"
+        yield "docs/alerts.md has no paragraph for it"
     expected = [test["exp_alerts"] for test in tests if test["alertname"] == name]
     if not any(expected):
         yield "alerts_test.yaml has no test in which it fires"
@@ -84,7 +84,7 @@ def faults_of_alert(rule, tests, headings):
 
 
 def paragraphs():
-    """What docs/operating.md says of each alert."""
+    """What docs/alerts.md says of each alert."""
     parts = re.split(r"^#{1,6} +(.*?) *$", PAGE.read_text(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], map(str.strip, parts[2::2])))
 
@@ -98,7 +98,7 @@ def try_alerts(trial):
     for rule in alerts():
         trial.tell(f"{rule['alert']} has a severity, texts, tests and a paragraph",
                    list(faults_of_alert(rule, tests, headings)))
-    trial.tell("docs/operating.md describes no other alerts",
+    trial.tell("docs/alerts.md describes no other alerts",
                [name for name in headings if re.fullmatch(r"Tidegate[A-Z]\w+", name) and name not in names])
 
 

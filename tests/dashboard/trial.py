@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The dashboard in a browser: Chromium, driven by puppeteer-core.
 
-    tests/dashboard/trial.py [--tidegate build/dev/tidegate] [--only PART]
+    tests/dashboard/trial.py [--tidegate build/dev/tidegate] [--only PART | --picture FILE]
 
 Each part of parts.js has a browser and a Tidegate of its own. The exit code is 1 when one of them sees
-what must not be.
+what must not be. --picture makes the picture of the README (docs/dashboard.png) instead, in a minute.
 
 Needs node, npm (puppeteer-core and axe-core are installed in --modules), Chromium and redis-server.
 Everything listens on loopback only, and ends with this program.
@@ -34,6 +34,16 @@ SETTINGS = """
 upstreams: {{api: {{servers: [http://127.0.0.1:{upstream}]}}}}
 policies: {{per-tenant: {{key: ["header:x-tenant"], limits: [{quota}/h]}}}}
 routes: [{{name: things, match: {{path: "/**"}}, upstream: api, policies: [per-tenant]}}]
+"""
+# For the picture: the limits of an API with tenants, which the loads of picture.js reach.
+SETTINGS_OF_PICTURE = """
+upstreams: {{api: {{servers: [http://127.0.0.1:{upstream}]}}}}
+policies:
+  tenants: {{key: ["header:x-tenant"], limits: [40/s, 1500/min]}}
+  clients: {{key: [ip], limits: [500/s]}}
+routes:
+  - {{name: search, match: {{path: /v1/search}}, upstream: api, policies: [tenants, clients]}}
+  - {{name: api, match: {{path: "/v1/**"}}, upstream: api, policies: [tenants, clients]}}
 """
 # Name of the part: whether the admin listener has a token, and what becomes of Redis (none: the store
 # is in memory).
@@ -66,13 +76,28 @@ def try_part(program, modules, part):
             place = {"proxy": f"http://127.0.0.1:{tidegate.port}",
                      "admin": f"http://127.0.0.1:{tidegate.admin_port}",
                      "token": TOKEN if with_token else "", "quota": QUOTA}
-            return run_node(modules, part, place)
+            return run_node(modules, "parts.js", part, json.dumps(place))
 
 
-def run_node(modules, part, place):
+def make_picture(program, modules, file):
+    with tempfile.TemporaryDirectory(prefix="dashboard-") as folder:
+        with World(pathlib.Path(folder)) as world:
+            upstream = free_port()
+            world.start(["node", HERE.parent / "browser" / "api.js", upstream, "http://none"])
+            until(lambda: accepts(upstream), 20, "the API")
+            store = Redis(world)
+            settings = (SETTINGS_OF_PICTURE.format(upstream=upstream)
+                        + f'store: {{redis: {{url: "redis://127.0.0.1:{store.port}/0"}}}}\n')
+            tidegate = Tidegate(world, program, settings)
+            run_node(modules, "picture.js",
+                     json.dumps({"proxy": f"http://127.0.0.1:{tidegate.port}",
+                                 "admin": f"http://127.0.0.1:{tidegate.admin_port}"}), file)
+
+
+def run_node(modules, script, *given):
     # A session of its own: Chromium ends with it.
     node = subprocess.Popen(
-        ["node", HERE / "parts.js", part, json.dumps(place)], text=True, start_new_session=True,
+        ["node", HERE / script, *given], text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         env=dict(os.environ, NODE_PATH=str(modules / "node_modules")))
     try:
@@ -106,9 +131,13 @@ def main():
     parser.add_argument("--tidegate", type=pathlib.Path, default=ROOT / "build/dev/tidegate")
     parser.add_argument("--modules", type=pathlib.Path, default=ROOT / "build/dashboard")
     parser.add_argument("--only", choices=PARTS)
+    parser.add_argument("--picture", type=pathlib.Path)
     arguments = parser.parse_args()
     modules = arguments.modules.resolve()
     install(modules)
+    if arguments.picture:
+        make_picture(arguments.tidegate.resolve(), modules, arguments.picture)
+        return 0
     held = True
     for part in [arguments.only] if arguments.only else PARTS:
         try:

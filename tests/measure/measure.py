@@ -64,7 +64,7 @@ def rows_of_reference():
         counted("lines of the JSON Schema by hand", by_hand(SCHEMA).splitlines(), BY_PROGRAM),
         counted("rows of keys by hand", rows_by_hand("docs/configuration.md", "| Key | What"),
                 BY_PROGRAM),
-        counted("rows of metrics by hand", rows_by_hand("docs/operating.md", "| Metric |"),
+        counted("rows of metrics by hand", rows_by_hand("docs/monitoring.md", "| Metric |"),
                 BY_PROGRAM),
         counted("files of tests/config_bad", files_beginning("tests/config_bad/"),
                 "add the case to a file that is there"),

@@ -26,8 +26,8 @@ CONFIGURATION = (SCHEMA, "docs/configuration.md", "tests/config_bad", *OF_DOCUME
 # Kind -> where a change of it says what the thing is: what the paths of its files begin with.
 PLACES = {
     "configuration key": ("src/config/", UNIT + "config_", *CONFIGURATION),
-    "metric": ("src/", "docs/operating.md", UNIT, *OF_DOCUMENTS),
-    "field of the access log": ("src/", "docs/operating.md", UNIT, *OF_DOCUMENTS),
+    "metric": ("src/", "docs/monitoring.md", UNIT, *OF_DOCUMENTS),
+    "field of the access log": ("src/", "docs/logging.md", UNIT, *OF_DOCUMENTS),
     "field of answers": ("src/", "docs/limits.md", "docs/faces.md", UNIT, *CONFIGURATION),
     "command": ("src/cli/", "src/admin/", "src/app/", "docs/commands.md", UNIT + "cli_",
                 UNIT + "admin_", UNIT + "app_", *OF_DOCUMENTS),

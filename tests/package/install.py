@@ -25,7 +25,7 @@ OTHERS = ["bin/tidegate", "etc/tidegate/tidegate.yaml", "share/tidegate/tidegate
           "share/tidegate/prometheus/alerts.yaml", "share/tidegate/grafana/tidegate.json",
           "share/doc/tidegate/README.md",
           "share/doc/tidegate/CHANGELOG.md", "share/doc/tidegate/LICENSE",
-          "share/doc/tidegate/docs/configuration.md",
+          "share/doc/tidegate/docs/configuration.md", "share/doc/tidegate/docs/dashboard.png",
           "share/doc/tidegate/examples/gateway.yaml",
           "share/doc/tidegate/examples/recipes/login.yaml"]
 

@@ -2,7 +2,8 @@
 """Follows the links between the documents of the repository: links.py
 
 Each link to a file must lead to one that is there, and each `#heading` to a heading of that document,
-spelled as GitHub makes anchors of headings. Links to the web are not followed.
+spelled as GitHub makes anchors of headings. Links to the web are not followed. The index, docs/README.md,
+must have a link to every page of docs.
 """
 
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+INDEX = "docs/README.md"
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 HEADING = re.compile(r"#{1,6} +(.*?) *")
 FENCE = re.compile(r"```.*?^```", re.MULTILINE | re.DOTALL)
@@ -44,11 +46,21 @@ def faults(path):
             yield f"{path}: {target}: {file} has no such heading"
 
 
+def faults_of_index(pages):
+    """Pages of docs that the index does not have."""
+    linked = {target.partition("#")[0] for target in LINK.findall(text_of(INDEX))}
+    for page in pages:
+        folder, name = os.path.split(page)
+        if folder == "docs" and page != INDEX and name not in linked:
+            yield f"{INDEX} has no link to {page}"
+
+
 def main():
     os.chdir(ROOT)
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
                             capture_output=True, text=True, check=True).stdout.split()
-    found = [fault for path in listed if os.path.exists(path) for fault in faults(path)]
+    there = [path for path in listed if os.path.exists(path)]
+    found = [*(fault for path in there for fault in faults(path)), *faults_of_index(there)]
     print("\n".join(found) if found else f"the links of {len(listed)} documents lead somewhere")
     return 1 if found else 0
 

@@ -5,7 +5,7 @@
   what `tidegate reference WHAT` prints, and config/tidegate.schema.json is what `tidegate schema` prints.
   --write writes them.
 - docs/configuration.md has a place for each key at the top of a configuration.
-- docs/operating.md names no metric that the program does not have.
+- No document names a metric that the program does not have.
 
 TIDEGATE_PROGRAM names the program; without it, it is build/release/tidegate.
 """
@@ -21,6 +21,13 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PROGRAM = os.path.abspath(os.environ.get("TIDEGATE_PROGRAM", "build/release/tidegate"))
 SCHEMA = "config/tidegate.schema.json"
 PLACE = re.compile(r"<!-- reference ([^\n]+): begin -->\n.*?<!-- reference \1: end -->\n", re.DOTALL)
+
+# A name of a metric, not a variable of nginx ($tidegate_user) or a package (tidegate_0.1.0).
+METRIC = re.compile(r"(?<!\$)\b(?:tidegate|process)_[a-z][a-z0-9_]*\b")
+
+
+def documents():
+    return ["README.md", "CONTRIBUTING.md", *sorted(glob.glob("docs/*.md"))]
 
 
 def read(path):
@@ -38,7 +45,7 @@ def printed(*command):
 def written():
     """Path -> its text, of each file that the program has a part in."""
     texts = {SCHEMA: printed("schema")}
-    for path in ["README.md", "CONTRIBUTING.md", *sorted(glob.glob("docs/*.md"))]:
+    for path in documents():
         text = read(path)
         filled = PLACE.sub(
             lambda place: f"<!-- reference {place[1]}: begin -->\n\n"
@@ -73,9 +80,9 @@ def faults_of_metrics():
     for metric in json.loads(printed("reference", "metrics", "--json")):
         parts = ("_bucket", "_count", "_sum") if metric["type"] == "histogram" else ()
         known.update([metric["name"], *(metric["name"] + part for part in parts)])
-    for name in sorted(set(re.findall(r"\b(?:tidegate|process)_[a-z0-9_]+\b", read("docs/operating.md")))):
-        if name not in known:
-            yield f"docs/operating.md has `{name}`, which is no metric of the program"
+    for path in documents():
+        for name in sorted(set(METRIC.findall(read(path))) - known):
+            yield f"{path} has `{name}`, which is no metric of the program"
 
 
 def main():

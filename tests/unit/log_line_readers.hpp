@@ -64,7 +64,7 @@ inline std::vector<std::string> items(std::string_view list) {
     return all;
 }
 
-// Reads the text form by its grammar (docs/operating.md), and nothing else.
+// Reads the text form by its grammar (docs/logging.md), and nothing else.
 inline Read read_text(std::string_view line) {
     Read read;
     read.client = word(take(line, " - - ["));
