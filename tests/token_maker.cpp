@@ -143,6 +143,13 @@ std::string SigningKey::public_der() const {
     return written(bio.get());
 }
 
+std::string SigningKey::private_pem() const {
+    const Bio bio(BIO_new(BIO_s_mem()), &BIO_free);
+    require(PEM_write_bio_PrivateKey(bio.get(), key_.get(), nullptr, nullptr, 0, nullptr,
+                                     nullptr) == 1);
+    return written(bio.get());
+}
+
 std::string SigningKey::sign(std::string_view algorithm, std::string_view input) const {
     if (key_ && algorithm.starts_with("ES"))
         return curve_signature(sign_as_der(algorithm, input), coordinate_bytes(curve_));

@@ -26,6 +26,7 @@ class SigningKey {
     std::string number(std::string_view name) const;
     std::string public_pem() const;
     std::string public_der() const;
+    std::string private_pem() const;
 
     // The signature of JWS (RFC 7518 section 3) by an algorithm named as there. For `RS256` and
     // the like with a key of another kind: what OpenSSL makes of it, or an exception.

@@ -19,7 +19,8 @@ namespace tidegate::admin {
 // The answer to `/readyz`.
 struct ReadinessAnswer {
     bool ready = false;
-    // {"status":"ready"|"starting"|"draining","store":{"kind":"redis","state":"up"|"down"},
+    // {"status":"ready"|"starting"|"draining"|"refused by the
+    // store","store":{"kind":"redis","state":"up"|"down"},
     //  "upstreams":{"api":{"servers":3,"up":2}}}
     std::string body;
 };

@@ -39,6 +39,7 @@
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "net/deadline.hpp"
+#include "store/heartbeat.hpp"
 #include "store/process_clock.hpp"
 #include "telemetry/log.hpp"
 
@@ -208,6 +209,7 @@ std::string to_text(const HandoverNote& note) {
     if (note.step == HandoverStep::hello) {
         object["version"] = note.version;
         object["clock_offset_us"] = note.clock_offset.count();
+        if (note.replicas != 0) object["replicas"] = note.replicas;
     }
     if (note.pid != 0) object["pid"] = note.pid;
     if (!note.address.empty()) object["address"] = note.address;
@@ -229,6 +231,8 @@ std::optional<HandoverNote> parse_handover_note(std::string_view text) {
     note.version = string_member(*object, "version").value_or("");
     note.pid = static_cast<pid_t>(number_of(*object, "pid"));
     note.clock_offset = limit::Micros{number_of(*object, "clock_offset_us")};
+    note.replicas = static_cast<int>(
+        std::clamp<std::int64_t>(number_of(*object, "replicas"), 0, store::kReplicasSeenMax));
     note.address = string_member(*object, "address").value_or("");
     if (note.step == HandoverStep::tickets && !read_keys(*object, note.ticket_keys)) {
         return std::nullopt;
@@ -425,6 +429,7 @@ std::string Predecessor::read_offers() {
         switch (note->step) {
             case HandoverStep::hello:
                 pid_ = note->pid;
+                replicas_ = note->replicas;
                 store::set_process_clock_offset(note->clock_offset);
                 log(Level::info, "taking over from process {} (Tidegate {})", pid_, note->version);
                 break;
@@ -522,7 +527,8 @@ Successor::Successor(Executor executor, Descriptor socket, pid_t child)
     : channel_(executor, std::move(socket)), timer_(executor), child_(child), pid_(child) {}
 
 Result<std::unique_ptr<Successor>, std::string> Successor::start(Executor executor,
-                                                                 const OwnProgram& program) try {
+                                                                 const OwnProgram& program,
+                                                                 int replicas) try {
     auto [ours, theirs] = make_handover_sockets();
     const auto pid = program.start(theirs);
     if (!pid) return pid.error();
@@ -530,6 +536,7 @@ Result<std::unique_ptr<Successor>, std::string> Successor::start(Executor execut
     started->send({.step = HandoverStep::hello,
                    .version = std::string(kVersion),
                    .clock_offset = store::process_clock_offset(),
+                   .replicas = replicas,
                    .pid = ::getpid()});
     return started;
 } catch (const std::system_error& error) {

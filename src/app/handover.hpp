@@ -102,6 +102,7 @@ struct HandoverNote {
     HandoverStep step = HandoverStep::unknown;
     std::string version{};          // hello
     limit::Micros clock_offset{0};  // hello: see store::process_clock_offset()
+    int replicas = 0;               // hello: that Redis last counted; 0: not known
     pid_t pid = 0;                  // hello, started: of the process that says it
     std::string address{};          // listener, admin, tickets: as the configuration has it
     MadeTicketKeys ticket_keys{};   // tickets
@@ -158,6 +159,8 @@ class Predecessor {
                                                                   Executor executor);
 
     pid_t pid() const { return pid_; }
+    // The number of proxies that Redis last counted for it; 0: not known.
+    int replicas() const { return replicas_; }
     OfferedListeners& listeners() { return listeners_; }
     OfferedListeners& admin() { return admin_; }
 
@@ -177,6 +180,7 @@ class Predecessor {
 
     HandoverChannel channel_;
     pid_t pid_ = 0;
+    int replicas_ = 0;
     OfferedListeners listeners_;
     OfferedListeners admin_;
 };
@@ -187,9 +191,10 @@ class Successor {
     // Writes something, a piece at a time.
     using Write = std::function<void(const std::function<void(std::string_view)>&)>;
 
-    // Starts `program`. The error says why it does not start.
+    // Starts `program`. `replicas`: see HandoverNote. The error says why it does not start.
     static Result<std::unique_ptr<Successor>, std::string> start(Executor executor,
-                                                                 const OwnProgram& program);
+                                                                 const OwnProgram& program,
+                                                                 int replicas);
     // Ends it, unless it accepts.
     ~Successor();
 

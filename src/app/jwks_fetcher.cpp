@@ -68,13 +68,14 @@ ErrorMessage of_metadata(const std::string& fault) {
 // The URL of the key set of an issuer.
 Task<UrlOrFault> discover(Executor executor, const identity::KeyLocation& location,
                           const HttpsBounds& bounds) {
-    const auto url = config::parse_key_url(identity::metadata_url(location.url));
+    const auto url =
+        config::parse_key_url(identity::metadata_url(location.url), location.is_insecure);
     if (!url) co_return of_metadata(url.error());
     const auto answer = co_await https_get(executor, *url, bounds, kAcceptMetadata, location.ca);
     if (!answer) co_return of_metadata(answer.error());
     const auto named = identity::key_set_url(answer->text, location.url);
     if (!named) co_return of_metadata(named.error());
-    auto keys = config::parse_key_url(*named);
+    auto keys = config::parse_key_url(*named, location.is_insecure);
     if (!keys) co_return of_metadata("its `jwks_uri`: " + keys.error());
     if (url->is_tls && !keys->is_tls) {
         co_return of_metadata("its `jwks_uri` is an http:// URL, and the issuer an https:// URL");
@@ -87,7 +88,7 @@ Task<UrlOrFault> discover(Executor executor, const identity::KeyLocation& locati
 Task<Fetched> fetch_key_set(Executor executor, identity::KeyLocation location, HttpsBounds bounds) {
     const SteadyTime begin = std::chrono::steady_clock::now();
     // Not one expression with `?`: GCC 12 destroys what a coroutine in it returns twice.
-    UrlOrFault url = config::parse_key_url(location.url);
+    UrlOrFault url = config::parse_key_url(location.url, location.is_insecure);
     if (location.is_issuer) url = co_await discover(executor, location, bounds);
     if (!url) co_return ErrorMessage{url.error()};
     const auto taken = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -98,7 +99,7 @@ Task<Fetched> fetch_key_set(Executor executor, identity::KeyLocation location, H
 
 std::string shown(const identity::KeyLocation& location) {
     if (location.is_issuer) return location.url;
-    const auto url = config::parse_key_url(location.url);
+    const auto url = config::parse_key_url(location.url, location.is_insecure);
     return url ? url->shown() : "(not an https URL)";
 }
 
@@ -146,6 +147,13 @@ void for_each_source(FetchedPlace& place, Do action) {
 
 std::string in_words(std::size_t keys) {
     return std::to_string(keys) + (keys == 1 ? " key" : " keys");
+}
+
+// Whether keys come over http:// from another machine.
+bool is_in_the_clear(const KeyLocation& location) {
+    const auto url = config::parse_key_url(location.url, true);
+    return location.is_insecure && url && !url->is_tls &&
+           !config::names_this_machine(url->address.host);
 }
 
 // `place` stays alive: its own coroutine waits for this.
@@ -297,6 +305,12 @@ std::shared_ptr<FetchedPlace> JwksFetcher::Impl::place_of(const KeyLocation& loc
     std::shared_ptr<FetchedPlace>& place = places[location];
     if (!place) {
         place = std::make_shared<FetchedPlace>(executor, location, options.timing);
+        if (is_in_the_clear(location)) {
+            log(Level::warn,
+                "jwks {}: fetched without TLS (`insecure: on`): anyone on the network path can "
+                "replace the keys, and so become any user",
+                place->shown);
+        }
         spawn_vital(executor, keep_fresh(shared_from_this(), place));
     }
     return place;

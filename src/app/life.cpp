@@ -71,22 +71,17 @@ using telemetry::log;
 
 constexpr std::chrono::milliseconds kRedisPatience{3'000};
 
-// The reason why the program cannot start, or an empty string. A Redis that refuses us will go on
-// refusing; one that is away may come.
-std::string check_redis(const SharedState& shared, const config::Config& config) {
-    if (!shared.redis) return {};
-    const auto fault = shared.redis_cluster
-                           ? redis::Cluster::try_once(*shared.redis_cluster, kRedisPatience)
-                           : redis::Client::try_once(*shared.redis, kRedisPatience);
-    if (!fault) return {};
-    if (fault->refused) return fault->message;
-    if (lacks_replicas(shared, config)) {
-        return fault->message +
-               ". `on_store_failure: local` needs the number of proxies that share Redis: write "
-               "`replicas`, or choose `allow` or `deny`";
+// What `local` divides by while Redis is away, for the log.
+std::string share_text(const SharedState& shared, const config::Config& config) {
+    if (!config.has_shares()) return {};
+    const store::ReplicaCount count(replica_settings(config), shared.replicas_before);
+    if (count.is_known() || config.replicas_assumed) {
+        return fmt::format("; `on_store_failure: local` divides each quota by {} meanwhile",
+                           count.number());
     }
-    log(Level::warn, "{}; starting without Redis", fault->message);
-    return {};
+    return "; `on_store_failure: local` gives this process the whole of each quota meanwhile, as "
+           "it does not know how many share Redis: write that number, `replicas: {auto: {assume: "
+           "2}}`";
 }
 
 // A client may have sent a request on an idle connection before it sees it close. The new process
@@ -115,6 +110,7 @@ Life::Life(std::shared_ptr<const config::Config> config, ConfigOrigin origin, Ow
       predecessor_(find_predecessor(io_.get_executor())),
       shared_(*config, worker_count(*config), std::string(kVersion)),
       is_watched_(origin.is_watched),
+      replicas_file_(ReplicasFile::of(config::process_environment)),
       reloader_(io_.get_executor(), shared_, workers_, std::move(config), std::move(origin)),
       inspect_service_(io_.get_executor(), shared_, workers_, reloader_),
       dashboard_(io_.get_executor(), shared_, workers_, reloader_),
@@ -129,7 +125,7 @@ Life::Life(std::shared_ptr<const config::Config> config, ConfigOrigin origin, Ow
 
 bool Life::open(std::string& fault) {
     const config::Config& config = reloader_.config();
-    fault = check_redis(shared_, config);
+    fault = try_redis();
     if (!fault.empty()) return false;
     OfferedListeners none;
     auto groups = open_client_listeners(
@@ -141,6 +137,25 @@ bool Life::open(std::string& fault) {
     groups_ = std::move(*groups);
     if (config.admin) fault = open_admin(config);
     return fault.empty();
+}
+
+// An outage of Redis outlasts a restart: so neither keeps the service away. A process that is to
+// take over leaves the service to the former one, which Redis takes.
+std::string Life::try_redis() {
+    if (!shared_.redis) return {};
+    const config::Config& config = reloader_.config();
+    shared_.replicas_before = predecessor_ ? predecessor_->replicas() : 0;
+    if (shared_.replicas_before == 0) shared_.replicas_before = replicas_file_.read();
+    const auto fault = shared_.redis_cluster
+                           ? redis::Cluster::try_once(*shared_.redis_cluster, kRedisPatience)
+                           : redis::Client::try_once(*shared_.redis, kRedisPatience);
+    if (!fault) return {};
+    if (fault->refused && predecessor_) return fault->message;
+    shared_.was_refused = fault->refused;
+    log(fault->refused ? Level::error : Level::warn, "{}; starting without Redis{}{}",
+        fault->message, fault->refused ? ", and not ready (`/readyz`) until it takes Tidegate" : "",
+        share_text(shared_, config));
+    return {};
 }
 
 std::string Life::open_admin(const config::Config& config) {
@@ -203,6 +218,7 @@ int Life::run() {
                 watch_files(io_.get_executor(), reloader_,
                             is_watched_ ? WatchedFiles::all_files : WatchedFiles::certificates));
     if (!predecessor_) begin_watchdog();
+    if (shared_.redis) spawn_vital(io_.get_executor(), keep_replicas());
     await_stop();
     await_other_signals();
     // The main loop ends when the last worker has.
@@ -221,6 +237,31 @@ int Life::run() {
     }
     log(Level::info, "stopped");
     return 0;
+}
+
+// A process that drains or has yet to take over leaves the file to the other one.
+Task<> Life::keep_replicas() {
+    constexpr std::chrono::seconds kEvery{1};
+    Timer pause(io_);
+    int kept = shared_.replicas_before;
+    while (phase_ != Phase::draining && !replicas_file_.path().empty()) {
+        pause.expires_after(kEvery);
+        co_await pause.async_wait(as_values);
+        const int seen = shared_.replicas.seen;
+        if (phase_ != Phase::ready || seen == 0 || seen == kept) continue;
+        kept = seen;
+        std::string fault;
+        try {
+            fault = co_await apart(io_.get_executor(), "replicas: Tidegate",
+                                   [file = replicas_file_, seen] { return file.write(seen); });
+        } catch (const std::exception& error) {
+            fault = error.what();
+        }
+        if (!fault.empty()) {
+            log(Level::warn, "cannot keep the number of proxies for the next start in {}: {}",
+                displayable(replicas_file_.path()), fault);
+        }
+    }
 }
 
 // Clients that come before the names of upstreams were looked up wait in the queues of the
@@ -380,21 +421,26 @@ admin::AdminSources Life::sources() {
         return dashboard_.activity(request);
     };
     sources.ready = [this] {
-        const Phase phase = phase_;
-        return admin::ReadinessAnswer{phase == Phase::ready, readiness_text(phase)};
+        return admin::ReadinessAnswer{phase_ == Phase::ready && !shared_.is_refused_by_store(),
+                                readiness_text()};
     };
     return sources;
 }
 
 // A proxy stays ready while store or upstreams are down: it answers 429 and 503 itself, and all
-// proxies see the same servers, so that a load balancer would find none that is better.
-std::string Life::readiness_text(Phase phase) const {
+// proxies see the same servers, so that a load balancer would find none that is better. Not so
+// where Redis refuses this process from the start: it may take the others, whose configuration or
+// secrets differ, and a roll-out of a mistake must stop.
+std::string Life::readiness_text() const {
+    const Phase phase = phase_;
+    const bool is_refused = phase == Phase::ready && shared_.is_refused_by_store();
+    const bool is_up = shared_.metrics.store_is_up() && !is_refused;
     return fmt::format(R"({{"status":"{}","store":{{"kind":"{}","state":"{}"}},"upstreams":{}}})",
-                       phase == Phase::starting ? "starting"
-                       : phase == Phase::ready  ? "ready"
-                                                : "draining",
-                       shared_.redis ? "redis" : "memory",
-                       shared_.metrics.store_is_up() ? "up" : "down",
+                       is_refused                 ? "refused by the store"
+                       : phase == Phase::starting ? "starting"
+                       : phase == Phase::ready    ? "ready"
+                                                  : "draining",
+                       shared_.redis ? "redis" : "memory", is_up ? "up" : "down",
                        admin::upstreams_summary(status_of(reloader_.upstreams())));
 }
 

@@ -39,6 +39,10 @@ class Life {
     enum class Phase : std::uint8_t { starting, ready, draining };
 
     bool open(std::string& fault);
+    // Looks whether Redis answers. Returns why this process must not start, or an empty string.
+    std::string try_redis();
+    // Keeps the number of proxies that Redis counts, for the next start.
+    Task<> keep_replicas();
     std::string open_admin(const config::Config& config);
     void begin_admin();
     void begin_accepting();
@@ -68,7 +72,7 @@ class Life {
     void drain_workers();
     void cut();
     admin::AdminSources sources();
-    std::string readiness_text(Phase phase) const;
+    std::string readiness_text() const;
 
     asio::io_context io_{1};
     const OwnProgram program_;
@@ -80,6 +84,7 @@ class Life {
     std::optional<ListenerGroup> admin_group_;
     Workers workers_;
     const bool is_watched_;
+    const ReplicasFile replicas_file_;
     Reloader reloader_;
     InspectService inspect_service_;
     DashboardService dashboard_;

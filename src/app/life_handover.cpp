@@ -180,7 +180,7 @@ Task<std::string> Life::start_successor() {
         pause.expires_after(kAcceptPoll);
         co_await pause.async_wait(as_values);
     }
-    auto started = Successor::start(io_.get_executor(), program_);
+    auto started = Successor::start(io_.get_executor(), program_, shared_.replicas.seen);
     if (!started) co_return started.error();
     successor_ = std::move(*started);
     co_return std::string();

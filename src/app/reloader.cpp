@@ -392,11 +392,6 @@ Reloader::Faults Reloader::faults_of(const config::Config& next) const {
     for (std::string& part : config::needs_restart(change)) {
         faults.push_back({file_, 0, 0, std::move(part)});
     }
-    if (lacks_replicas(shared_, next)) {
-        faults.push_back({file_, 0, 0,
-                          "`on_store_failure: local` needs the number of proxies that share Redis, "
-                          "and Redis has not answered yet: write `replicas`"});
-    }
     return faults;
 }
 
@@ -559,13 +554,6 @@ void Reloader::fill_in(Gauges& gauges) {
     trace_exporters_.fill_in(gauges);
     upstreams_.fill_in(gauges);
     certificate_expiry_.fill_in(certified_, gauges);
-}
-
-bool lacks_replicas(const SharedState& shared, const config::Config& config) {
-    return shared.redis && !config.replicas && shared.replicas == 0 &&
-           std::any_of(config.policies.begin(), config.policies.end(), [](const auto& policy) {
-               return policy->on_store_failure == limit::OnStoreFailure::local;
-           });
 }
 
 }  // namespace tidegate::app

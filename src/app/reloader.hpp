@@ -234,8 +234,4 @@ class Reloader {
     Disposer disposer_;
 };
 
-// Whether this process lacks the number of proxies that share Redis: no `replicas`, no heartbeat
-// yet, and a policy with `on_store_failure: local`.
-bool lacks_replicas(const SharedState& shared, const config::Config& config);
-
 }  // namespace tidegate::app

@@ -403,6 +403,7 @@ SharedState::SharedState(const config::Config& config, std::size_t worker_count,
 
 void SharedState::store_changed(bool up, std::string_view reason) {
     if (up) {
+        was_back = true;
         if (workers_without_store.fetch_sub(1) == 1) {
             log(Level::info, "Redis is back: {}", reason);
         }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "app/metrics.hpp"
@@ -20,6 +21,7 @@
 #include "redis/resp.hpp"
 #include "store/batch_queue.hpp"
 #include "store/deny_cache.hpp"
+#include "store/heartbeat.hpp"
 #include "store/limiter.hpp"
 #include "store/memory_store.hpp"
 #include "tls/tls_client.hpp"
@@ -53,6 +55,32 @@ std::size_t client_connections_max(std::size_t workers, const config::Config& co
 // script it has, so unused scripts make each decision slower.
 std::vector<const redis::Script*> preloaded_scripts(const config::Config& config);
 
+// What the configuration says of the number of proxies.
+store::ReplicaSettings replica_settings(const config::Config& config);
+
+// The number of proxies that Redis last counted, kept for the next start: the file `replicas` in
+// the folder that systemd gives a service (`StateDirectory=`). It holds a number and a line end.
+class ReplicasFile {
+  public:
+    static constexpr std::size_t kBytesMax = 32;
+
+    // `path` empty: nothing is kept.
+    explicit ReplicasFile(std::string path) : path_(std::move(path)) {}
+    // In the first folder of STATE_DIRECTORY, which has to be an absolute path.
+    static ReplicasFile of(config::Environment environment);
+
+    const std::string& path() const { return path_; }
+    // The number; 0: there is none. The log says why a file is of no use. Blocks, for a bounded
+    // time.
+    int read() const;
+    // Replaces the file at once, so that a reader sees the old number or the new one. Returns why
+    // it cannot, or an empty string. Blocks: to be called as FileWork.
+    std::string write(int number) const;
+
+  private:
+    std::string path_;
+};
+
 struct SharedState {
     // From the configuration of the start; later ones are given to the workers by the Reloader.
     SharedState(const config::Config& config, std::size_t worker_count, const std::string& version);
@@ -66,7 +94,13 @@ struct SharedState {
     std::optional<redis::ClientOptions> redis;  // none: in process
     // Set if Redis is a cluster. `redis` says how to speak to its nodes.
     std::optional<redis::ClusterOptions> redis_cluster;
-    store::Replicas replicas{0};
+    store::ReplicaFigures replicas{};
+    int replicas_before = 0;  // as a process before this one saw them; 0: not known
+    // Whether Redis refused this process at the start, and has not taken it since: a wrong
+    // password, a right that is missing, a certificate that is not believed.
+    bool is_refused_by_store() const { return was_refused && replicas.seen == 0 && !was_back; }
+    bool was_refused = false;           // set before the workers start
+    std::atomic<bool> was_back{false};  // after it was away
     store::FreedIdentifiers freed;
     store::SharedCharges charges;
     client::ConnectionLimit connection_limit;

@@ -100,7 +100,9 @@ void Worker::start_heartbeat() {
     const config::Config& config = *context_.generation->config;
     heartbeat_ = std::make_shared<store::Heartbeat>(
         context_.executor, redis_store(config),
-        store::Heartbeat::Options{.name = shared_.name, .configured = config.replicas.value_or(0)},
+        store::Heartbeat::Options{.name = shared_.name,
+                                  .replicas = replica_settings(config),
+                                  .last_seen = shared_.replicas_before},
         shared_.replicas);
     spawn_vital(context_.executor, store::Heartbeat::run(heartbeat_));
 }
@@ -447,7 +449,7 @@ store::Limiter Worker::make_limiter(const config::Config& config) {
     if (!redis_) return {shared_.memory_store, metrics_.store};
     return {
         shared_.memory_store,
-        {redis_store(config), &shared_.replicas, denials_of(config, shared_.workers),
+        {redis_store(config), &shared_.replicas.number, denials_of(config, shared_.workers),
          reports_of(shared_.workers), &shared_.freed,
          store::BatchQueue::Sharing{&shared_.charges, io_.get_executor(), shared_.redis->timeout}},
         metrics_.store};
@@ -529,7 +531,7 @@ void Worker::adopt(const ConfigSnapshot& snapshot) {
         pool->stop();
         former_pools_.push_back(pool);
     }
-    if (heartbeat_) heartbeat_->configure(snapshot.config->replicas.value_or(0));
+    if (heartbeat_) heartbeat_->configure(replica_settings(*snapshot.config));
     // The remembered denials belong to limits that may be others now.
     limiter_.forget_denials(denials_of(*snapshot.config, shared_.workers));
 }

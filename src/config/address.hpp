@@ -97,15 +97,15 @@ Result<RedisUrl, std::string> parse_redis_url(std::string_view text,
 
 // `https://host/path`, `https://host:port/path?query`. Or `http://` with a host that is this
 // machine: an address such as 127.0.0.1 or ::1, or `localhost`; the one who connects sees whether
-// that name resolves to this machine.
-Result<HttpsUrl, std::string> parse_key_url(std::string_view text);
+// that name resolves to this machine. With `is_insecure`, `http://` with any host.
+Result<HttpsUrl, std::string> parse_key_url(std::string_view text, bool is_insecure = false);
 
 // Where spans are sent: `http://host:4318/v1/traces`, or `https`. Any host.
 Result<HttpsUrl, std::string> parse_collector_url(std::string_view text);
 
 // The same as parse_key_url() for an issuer of tokens (OpenID Connect Discovery 1.0 section 4),
 // which has no query.
-Result<HttpsUrl, std::string> parse_issuer_url(std::string_view text);
+Result<HttpsUrl, std::string> parse_issuer_url(std::string_view text, bool is_insecure = false);
 
 // An IP address or a name that may stand in DNS (RFC 1123; `_` is let through, as compose files
 // have it), at most 253 bytes.

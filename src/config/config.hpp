@@ -508,6 +508,8 @@ struct Config {
     StoreSettings store;
     DenyCacheSettings deny_cache;
     std::optional<int> replicas;  // how many Tidegates share the store; unset: auto
+    // With `auto`, what counts until the store has told; unset: 1, and `check` warns.
+    std::optional<int> replicas_assumed;
     identity::ClientIpSettings client_ip;
     std::vector<identity::UserMethod> user_methods;  // in the order they are tried
     std::vector<std::string> claims;                 // that policies count by, each once
@@ -549,6 +551,9 @@ struct Config {
     std::unique_ptr<const Tracing> tracing;  // null: requests are not traced
 
     bool has_face(Face face) const;
+    // Whether a policy gives each Tidegate a share of its quota when Redis is away, so that the
+    // number of Tidegates matters.
+    bool has_shares() const;
     // Whether a listener asks clients for a certificate.
     bool asks_for_certificates() const;
 };

@@ -570,6 +570,13 @@ bool Config::has_face(Face face) const {
                        [face](const Listen& one) { return one.face == face; });
 }
 
+bool Config::has_shares() const {
+    return std::holds_alternative<RedisSettings>(store) &&
+           std::any_of(policies.begin(), policies.end(), [](const auto& policy) {
+               return policy->on_store_failure == limit::OnStoreFailure::local;
+           });
+}
+
 const Rows& check_keys() {
     static const auto keys = Rows("a map: `{secret: file:check.secret}`")
                                  .key("secret", kind::type("secret"),

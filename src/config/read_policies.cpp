@@ -189,6 +189,7 @@ class KeyReader {
     std::optional<KeyPart> read_claim(std::string_view written) {
         auto name = identity::parse_claim_name(written);
         if (!name) return wrong(quote("claim:" + std::string(written)) + ": " + name.error());
+        warn_about_claim_name(value_, *name);
         auto& known = config_.claims;
         const auto found = std::find(known.begin(), known.end(), *name);
         const auto position = static_cast<std::uint16_t>(found - known.begin());

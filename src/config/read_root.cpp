@@ -67,6 +67,58 @@ Result<std::chrono::microseconds, std::string> parse_busy_poll(std::string_view 
     return *time;
 }
 
+constexpr IntegerRange kReplicas{1, 10'000};
+
+const Rows& auto_replicas_keys() {
+    static const auto keys =
+        Rows("a map: `{assume: 2}`")
+            .key("assume", kind::integer(kReplicas),
+                 {"how many there are while [no number is known](limits.md#the-number-of-proxies): "
+                  "Redis has not told yet, nor has a process before",
+                  "`1`; `check` warns"});
+    return keys;
+}
+
+const Rows& replicas_keys() {
+    static const auto keys =
+        Rows("`auto`, a number, or a map: `{auto: {assume: 2}}`")
+            .key("auto", kind::map(auto_replicas_keys()), {"as many as Redis sees"});
+    return keys;
+}
+
+void read_replicas(const Value& value, Config& config) {
+    if (value.is("auto")) return;
+    if (!value.is_map()) {
+        if (const auto number = value.integer(kReplicas)) {
+            config.replicas = static_cast<int>(*number);
+        }
+        return;
+    }
+    Section section(value, replicas_keys());
+    if (const auto counted = section.need("auto", "`auto: {assume: 2}`")) {
+        Section of_auto(*counted, auto_replicas_keys());
+        if (const auto number = of_auto.need("assume", "`assume: 2`")) {
+            if (const auto assumed = number->integer(kReplicas)) {
+                config.replicas_assumed = static_cast<int>(*assumed);
+            }
+        }
+        of_auto.refuse_others();
+    }
+    section.refuse_others();
+}
+
+// A start while Redis is away is no rare event: an outage takes long enough for a restart.
+void warn_about_replicas(Section& root, const Config& config) {
+    if (!config.has_shares() || config.replicas || config.replicas_assumed) return;
+    const auto written = root.find("replicas");
+    const auto place = written ? written : root.find("store");
+    if (!place) return;
+    place->warn(
+        "a Tidegate that starts while Redis is away does not know how many there are, so "
+        "`on_store_failure: local` gives it the whole of each quota: write the number that you "
+        "run, `replicas: {auto: {assume: 2}}`");
+}
+
 void read_process(Section& root, Config& config) {
     if (const auto threads = root.find("threads"); threads && !threads->is("auto")) {
         constexpr std::int64_t kThreadsMax = 256;
@@ -78,12 +130,7 @@ void read_process(Section& root, Config& config) {
         config.busy_poll = busy_poll->parsed("a duration such as `100us`", parse_busy_poll)
                                .value_or(config.busy_poll);
     }
-    if (const auto replicas = root.find("replicas"); replicas && !replicas->is("auto")) {
-        constexpr std::int64_t kReplicasMax = 10'000;
-        if (const auto number = replicas->integer({1, kReplicasMax})) {
-            config.replicas = static_cast<int>(*number);
-        }
-    }
+    if (const auto replicas = root.find("replicas")) read_replicas(*replicas, config);
     if (const auto deny_cache = root.find("deny_cache")) read_deny_cache(*deny_cache, config);
 }
 
@@ -309,6 +356,7 @@ void read_root(const Value& value, Config& config, Declared& declared) {
     if (const auto log = root.find("log")) read_log(*log, config);
     if (const auto tracing = root.find("tracing")) read_tracing(*tracing, config);
     if (const auto telemetry = root.find("telemetry")) read_telemetry(*telemetry, config);
+    warn_about_replicas(root, config);
     root.refuse_others();  // first, so that a misspelt `upstream` is not just "missing"
     check_traffic(root, config);
 }
@@ -349,9 +397,13 @@ const Rows& root_keys() {
                  {"how long each thread [polls for events before it "
                   "sleeps](running.md#busy-polling): faster answers at a low load, for more CPU",
                   "`off`", "10 us to 1 ms, or `off`"})
-            .key("replicas", kind::any({kind::fixed({"auto"}), kind::integer({1, 10'000})}),
-                 {"how many Tidegates share Redis, at least; `auto` is how many are seen", "`auto`",
-                  "1 to 10,000"})
+            .key("replicas",
+                 kind::any(
+                     {kind::fixed({"auto"}), kind::integer(kReplicas), kind::map(replicas_keys())}),
+                 {"how many Tidegates share Redis, at least; `auto` is how many are seen, "
+                  "`{auto: {assume: 2}}` says how many there are [until Redis has been "
+                  "reached](limits.md#the-number-of-proxies)",
+                  "`auto`", "1 to 10,000"})
             .key("deny_cache", kind::any({kind::toggle(), kind::map(deny_cache_keys())}),
                  {"denials by Redis are [remembered](limits.md#remembered-denials): `on`, `off` or "
                   "`{max_ttl, entries}`",

@@ -285,6 +285,8 @@ void check_cost(const Value& value, const Route& route);
 
 // `users` of `identity`: the file with each user's tier.
 void read_users(const Value& value, Config& config, Declared& declared);
+// Warns about a name of a claim that is probably meant as a path to a nested one.
+void warn_about_claim_name(const Value& value, std::string_view name);
 // `user` of `identity`: the methods that name a user.
 void read_user_methods(const Value& value, Config& config, Declared& declared);
 // Whether any peer is trusted to name clients and users.

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,6 +24,7 @@
 #include "doctor/trial.hpp"
 #include "identity/client_ip.hpp"
 #include "identity/jwk.hpp"
+#include "identity/key_source.hpp"
 #include "net/asio.hpp"
 #include "tls/certificate.hpp"
 
@@ -154,6 +156,25 @@ namespace {
 using std::chrono::system_clock;
 using Fetched = Result<app::HttpsBody, std::string>;
 
+// "3 keys: 2 of RSA 2048 bits, EC P-256"
+std::string keys_text(const identity::JwkSet& keys) {
+    std::map<std::string, int> of_type;
+    for (const identity::Jwk& key : keys.keys()) ++of_type[key.to_string()];
+    std::string types;
+    for (const auto& [type, count] : of_type) {
+        types += types.empty() ? "" : ", ";
+        types += count == 1 ? type : fmt::format("{} of {}", count, type);
+    }
+    return fmt::format("{} key{}: {}", keys.size(), keys.size() == 1 ? "" : "s", types);
+}
+
+// Of files and a secret, which have been read with the configuration.
+Findings describe_keys(const identity::KeySource& source) {
+    Findings findings("jwt " + source.place());
+    findings.ok("jwt.keys", keys_text(*source.keys()));
+    return findings;
+}
+
 Findings examine_location(const identity::KeyLocation& location, const TimeLimit& time_limit) {
     Findings findings("jwks " + app::shown(location));
     const std::string advice =
@@ -173,8 +194,7 @@ Findings examine_location(const identity::KeyLocation& location, const TimeLimit
                        advice);
         return findings;
     }
-    findings.ok("jwks.keys",
-                fmt::format("{} key{}", (*keys)->size(), (*keys)->size() == 1 ? "" : "s"));
+    findings.ok("jwks.keys", keys_text(**keys));
     if (answer->certificate_until) {
         check_certificate("jwks.certificate", "its certificate", *answer->certificate_until,
                           system_clock::now(), findings);
@@ -211,12 +231,19 @@ void examine_files(const std::string& section, const std::optional<TlsSettings>&
 
 Findings examine_keys(const config::Config& config, const TimeLimit& time_limit) {
     std::set<identity::KeyLocation> locations;
+    std::set<const identity::KeySource*> known;
+    Findings all;
     for (const auto& source : app::key_sources(config)) {
-        if (source->is_fetched()) locations.insert(source->location());
+        if (source->is_fetched()) {
+            locations.insert(source->location());
+        } else if (known.insert(source.get()).second) {
+            all.append(describe_keys(*source));
+        }
     }
     const std::vector<identity::KeyLocation> list(locations.begin(), locations.end());
-    return in_parallel(
-        list.size(), [&](std::size_t index) { return examine_location(list[index], time_limit); });
+    all.append(in_parallel(
+        list.size(), [&](std::size_t index) { return examine_location(list[index], time_limit); }));
+    return all;
 }
 
 Findings examine_certificates(const config::Config& config) {

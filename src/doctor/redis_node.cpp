@@ -582,16 +582,13 @@ void check_replicas(RedisConnection& connection, const RedisNode& node, Findings
     const std::string text = fmt::format("{} Tidegate{} counting there now; `replicas` is {}",
                                          alive.integer, alive.integer == 1 ? " is" : "s are",
                                          replicas ? std::to_string(*replicas) : "auto");
-    const bool shares = std::any_of(
-        node.config.policies.begin(), node.config.policies.end(), [](const auto& policy) {
-            return policy->on_store_failure == limit::OnStoreFailure::local;
-        });
-    if (!replicas && shares) {
+    const auto& assumed = node.config.replicas_assumed;
+    if (!replicas && !assumed && node.config.has_shares()) {
+        // The configuration's own warning says more.
         findings.note("redis.replicas",
-                      text +
-                          ": Tidegate cannot compute its share of a limit without Redis, and does "
-                          "not start when Redis is down",
-                      "write the smallest number of proxies: `replicas: 2`");
+                      text + ", and a Tidegate that starts while Redis is away does not know it",
+                      "write the number that you run: `replicas: {auto: {assume: " +
+                          std::to_string(std::max<std::int64_t>(alive.integer, 2)) + "}}`");
     } else if (replicas && alive.integer > *replicas) {
         findings.note("redis.replicas", text + ": more than configured",
                       "write the number: a proxy that starts without Redis takes too large a share "

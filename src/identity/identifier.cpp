@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "identity/digest.hpp"
+#include "identity/jwt.hpp"
 
 namespace tidegate::identity {
 
@@ -188,6 +189,7 @@ ClaimName parse_claim_name(std::string_view written) {
         return refused("the name of a claim has at most " + std::to_string(kClaimNameBytesMax) +
                        " bytes");
     }
+    if (std::string fault = fault_of_claim_name(name); !fault.empty()) return refused(fault);
     return {boost::system::in_place_value, std::move(name)};
 }
 

@@ -173,7 +173,6 @@ constexpr std::size_t kRsaBitsMin = 2048;
 constexpr std::size_t kRsaBitsMax = 8192;
 // The largest in use is 65537.
 constexpr std::size_t kRsaExponentBytesMax = 8;
-constexpr std::size_t kSecretBytesMax = 1024;
 
 struct Curve {
     std::string_view name;
@@ -256,14 +255,7 @@ std::optional<std::string> bytes_member(const JsonValue& object, std::string_vie
     return decode_base64url(*text);
 }
 
-KeyOrFault read_secret(const JsonValue& object) {
-    auto decoded = bytes_member(object, "k");
-    if (!decoded) return Malformed{"`k` is not base64url"};
-    const Wiped secret(*std::move(decoded));
-    const std::string_view bytes = secret.bytes();
-    if (bytes.size() > kSecretBytesMax) {
-        return Malformed{"`k` has more than " + std::to_string(kSecretBytesMax) + " bytes"};
-    }
+Jwk key_of_secret(std::string_view bytes) {
     Jwk key;
     key.kind = JwkKind::secret;
     key.bytes = bytes.size();
@@ -271,6 +263,16 @@ KeyOrFault read_secret(const JsonValue& object) {
     if (!key.handle) throw std::bad_alloc();
     key.digest = digest_of({"oct", bytes});
     return key;
+}
+
+KeyOrFault read_secret(const JsonValue& object) {
+    auto decoded = bytes_member(object, "k");
+    if (!decoded) return Malformed{"`k` is not base64url"};
+    const Wiped secret(*std::move(decoded));
+    if (secret.bytes().size() > kSigningSecretBytesMax) {
+        return Malformed{"`k` has more than " + std::to_string(kSigningSecretBytesMax) + " bytes"};
+    }
+    return key_of_secret(secret.bytes());
 }
 
 // The number without zeros before it; some issuers write one (RFC 7518 section 6.3.1.1 warns).
@@ -326,6 +328,7 @@ KeyOrFault read_rsa(const JsonValue& object) {
     Jwk key;
     key.kind = JwkKind::rsa;
     key.bytes = modulus.size();
+    key.bits = bits_of(modulus);
     key.handle.reset(cjose_jwk_create_RSA_spec(&spec, nullptr));
     if (!key.handle) throw std::bad_alloc();
     key.digest = digest_of({"RSA", modulus, exponent});
@@ -469,6 +472,15 @@ bool Jwk::may_have_signed(std::string_view signature, JwsAlgorithm wanted) const
     return in_range(signature.substr(0, bytes)) && in_range(signature.substr(bytes));
 }
 
+std::string Jwk::to_string() const {
+    if (kind == KeyKind::rsa) return "RSA " + std::to_string(bits) + " bits";
+    if (kind == KeyKind::ed25519) return "Ed25519";
+    if (kind == KeyKind::secret) return "a secret of " + std::to_string(bytes) + " bytes";
+    const auto* curve = std::find_if(kCurves.begin(), kCurves.end(),
+                                     [this](const Curve& known) { return known.kind == kind; });
+    return "EC " + std::string(curve->name);
+}
+
 JwkReading read_jwk(const JsonValue& value) {
     if (!value.is_object()) return {std::nullopt, true, "it is not an object"};
     if (auto fault = fault_in(check_use(value))) return *std::move(fault);
@@ -521,6 +533,25 @@ Result<std::shared_ptr<const JwkSet>, std::string> JwkSet::parse(std::string_vie
     return std::shared_ptr<const JwkSet>(std::move(set));
 }
 
+Result<std::shared_ptr<const JwkSet>, std::string> JwkSet::of_public_keys(
+    std::span<const std::string> jwks) {
+    std::string text = R"({"keys":[)";
+    for (std::size_t i = 0; i < jwks.size(); ++i) text.append(i == 0 ? "" : ",").append(jwks[i]);
+    auto parsed = parse(text + "]}", Origin::file);
+    if (!parsed) return parsed;
+    // Nothing else has this set yet.
+    const auto set = std::const_pointer_cast<JwkSet>(*parsed);
+    set->has_names_ = false;
+    return std::shared_ptr<const JwkSet>(set);
+}
+
+std::shared_ptr<const JwkSet> JwkSet::of_secret(std::string_view bytes) {
+    std::shared_ptr<JwkSet> set(new JwkSet);
+    set->has_names_ = false;
+    set->keys_.push_back(key_of_secret(bytes));
+    return set;
+}
+
 std::optional<std::string> JwkSet::take(const JsonValue& member, std::size_t number,
                                         Origin origin) {
     JwkReading reading = read_jwk(member);
@@ -546,7 +577,8 @@ std::optional<std::string> JwkSet::take(const JsonValue& member, std::size_t num
 }
 
 bool JwkSet::operator==(const JwkSet& other) const {
-    return std::equal(keys_.begin(), keys_.end(), other.keys_.begin(), other.keys_.end(),
+    return has_names_ == other.has_names_ &&
+           std::equal(keys_.begin(), keys_.end(), other.keys_.begin(), other.keys_.end(),
                       [](const Jwk& a, const Jwk& b) { return a.digest == b.digest; });
 }
 
@@ -554,8 +586,8 @@ JwkSet::Candidates JwkSet::candidates(const std::optional<std::string>& kid,
                                       JwsAlgorithm algorithm) const {
     Candidates found;
     for (const Jwk& key : keys_) {
-        if (kid && key.kid != kid) continue;
-        found.kid_is_known_ = found.kid_is_known_ || kid.has_value();
+        if (kid && has_names_ && key.kid != kid) continue;
+        found.kid_is_known_ = found.kid_is_known_ || (kid && has_names_);
         if (found.count_ < Candidates::kMax && key.fits(algorithm))
             found.keys_[found.count_++] = &key;
     }

@@ -1,4 +1,5 @@
-// The algorithms of signed tokens, the keys that verify them (RFC 7517), and Ed25519 signatures.
+// The algorithms of signed tokens, the keys that verify them (RFC 7517, PEM, shared secrets), and
+// Ed25519 signatures.
 #pragma once
 
 #include <cjose/jwk.h>
@@ -64,6 +65,7 @@ struct Jwk {
     JwkKind kind = JwkKind::secret;
     std::optional<JwsAlgorithm> algorithm;  // the only one that it is for, if it says so
     std::size_t bytes = 0;                  // of the secret, the modulus, a coordinate
+    std::size_t bits = 0;                   // of the modulus; else 0
     std::string order;                      // of the curve, big-endian in `bytes`; else empty
     std::string digest;                     // SHA-256 of all that is used of it
     // Holds no private part but that of a secret. No thread changes it or counts references to it,
@@ -79,6 +81,9 @@ struct Jwk {
     // ECDSA both numbers from 1 to n - 1 (zeros would pass for anybody where they are not
     // checked: CVE-2022-21449).
     bool may_have_signed(std::string_view signature, JwsAlgorithm wanted) const;
+
+    // Type and size, for people: `RSA 2048 bits`, `EC P-256`. Shows nothing of the key.
+    std::string to_string() const;
 };
 
 struct JwkReading {
@@ -94,6 +99,17 @@ JwkReading read_jwk(const JsonValue& value);
 
 inline constexpr std::size_t kJwkSetBytesMax = std::size_t{1} << 20;
 inline constexpr std::size_t kJwkSetKeysMax = 100;
+inline constexpr std::size_t kSigningSecretBytesMax = 1024;
+
+// A file of public keys (PEM, RFC 7468): `PUBLIC KEY` (RSA, EC of P-256, P-384 and P-521, Ed25519)
+// and `RSA PUBLIC KEY`. Text between the blocks is a comment.
+inline constexpr std::string_view kPemBegin = "-----BEGIN ";
+
+// Each key of `pem` as a JWK, in their order; at least one, at most kJwkSetKeysMax. The error is a
+// clause that says which block is wrong, what it is (a private key, a certificate) and how to get
+// the public key out of it; it shows nothing of a key. `file` is named in commands.
+Result<std::vector<std::string>, std::string> read_pem_keys(std::string_view pem,
+                                                            std::string_view file);
 
 // A JwkSet holds the keys that tokens are checked with (RFC 7517 section 5). Immutable; any thread.
 class JwkSet {
@@ -110,10 +126,18 @@ class JwkSet {
     static Result<std::shared_ptr<const JwkSet>, std::string> parse(std::string_view json,
                                                                     Origin origin);
 
+    // Keys without a name, as read_pem_keys() returns them: each is tried whatever `kid` a token
+    // has. An error as of parse().
+    static Result<std::shared_ptr<const JwkSet>, std::string> of_public_keys(
+        std::span<const std::string> jwks);
+    // The same with one shared secret, of 1 to kSigningSecretBytesMax bytes.
+    static std::shared_ptr<const JwkSet> of_secret(std::string_view bytes);
+
     // Keys of use; a fetched set may have none.
     std::size_t size() const { return keys_.size(); }
     // Sentences for the one who runs this.
     const std::vector<std::string>& warnings() const { return warnings_; }
+    const std::vector<Jwk>& keys() const { return keys_; }
 
     // Keys that may have signed a token.
     class Candidates {
@@ -130,7 +154,8 @@ class JwkSet {
         std::size_t count_ = 0;
         bool kid_is_known_ = false;
     };
-    // The first that have exactly this `kid`, or any if there is none, and fit the algorithm.
+    // The first that have exactly this `kid`, or any if there is none or the keys have no names,
+    // and fit the algorithm.
     // Pointers are valid as long as the set.
     Candidates candidates(const std::optional<std::string>& kid, JwsAlgorithm algorithm) const;
 
@@ -145,6 +170,7 @@ class JwkSet {
 
     std::vector<Jwk> keys_;
     std::vector<std::string> warnings_;
+    bool has_names_ = true;  // false: tokens may have any `kid`
 };
 
 // base64url as JOSE writes it (RFC 7515 section 2): the bytes that `text` stands for, or nothing

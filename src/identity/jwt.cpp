@@ -235,7 +235,7 @@ std::string text_of_number(const JsonValue& number) {
 
 // Empty: none.
 std::string counted_value(const JsonValue& object, const std::string& name) {
-    const JsonValue* claim = find_member(object, name);
+    const JsonValue* claim = find_claim(object, name);
     if (claim == nullptr) return {};
     if (claim->is_array() && !claim->empty()) claim = &claim->front();
     if (claim->is_string()) return std::string(without_outer_blanks(text_of(*claim)));
@@ -248,7 +248,7 @@ bool is_exact(const JsonValue& number) {
 }
 
 std::optional<std::string> user_in(const JsonValue& object, const std::string& name) {
-    const JsonValue* const claim = find_member(object, name);
+    const JsonValue* const claim = find_claim(object, name);
     if (claim == nullptr) return std::nullopt;
     if (claim->is_string()) return std::string(text_of(*claim));
     if (!claim->is_number() || !is_exact(*claim)) return std::nullopt;
@@ -264,7 +264,7 @@ CredentialFault read_names(const JsonValue& object, const JwtMethod& method, Tok
         claims.counted.push_back(counted_value(object, name));
     }
     const JsonValue* tier =
-        method.tier_claim.empty() ? nullptr : find_member(object, method.tier_claim);
+        method.tier_claim.empty() ? nullptr : find_claim(object, method.tier_claim);
     if (tier != nullptr) claims.tier = tier_in(*tier, method);
     return CredentialFault::none;
 }
@@ -301,7 +301,82 @@ TokenVerdict find_keys(std::string_view token, const JwtMethod& method, const Jw
     return refused(CredentialFault::unknown_key, true);
 }
 
+// The first name of a pointer, escapes undone (RFC 6901 section 4), which is taken off.
+std::string take_name(std::string_view& pointer) {
+    pointer.remove_prefix(1);
+    std::string_view written = pointer.substr(0, pointer.find('/'));
+    pointer.remove_prefix(written.size());
+    std::string name;
+    while (!written.empty()) {
+        const bool is_escape = written.front() == '~' && written.size() > 1;
+        if (is_escape) written.remove_prefix(1);
+        name += !is_escape ? written.front() : written.front() == '0' ? '~' : '/';
+        written.remove_prefix(1);
+    }
+    return name;
+}
+
+// The item of a list that `name` is the position of; null: there is none.
+const JsonValue* find_item(const JsonValue& list, std::string_view name) {
+    const auto position = parse_number<std::size_t>(name);
+    const bool is_plain = name == "0" || !name.starts_with('0');
+    return position && is_plain && *position < list.size() ? &list[*position] : nullptr;
+}
+
 }  // namespace
+
+std::string fault_of_claim_name(std::string_view name) {
+    if (!name.starts_with('/')) return {};
+    for (std::size_t at = name.find('~'); at != name.npos; at = name.find('~', at + 1)) {
+        const std::string_view next = name.substr(at + 1, 1);
+        if (next != "0" && next != "1") {
+            return "in a path to a nested claim, write `~0` for `~` and `~1` for `/`";
+        }
+    }
+    if (name.ends_with('/') || name.find("//") != name.npos) {
+        return "a path to a nested claim has an empty name: write it like `/app_metadata/plan`, "
+               "and `~1` for a slash in a name";
+    }
+    if (std::count(name.begin(), name.end(), '/') > std::ptrdiff_t{kClaimDepthMax}) {
+        return "a path to a nested claim has at most " + std::to_string(kClaimDepthMax) + " names";
+    }
+    return {};
+}
+
+std::string likely_pointer(std::string_view name) {
+    constexpr std::string_view kTopLevel = " com org net io dev edu gov ";
+    const auto is_word = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               c == '_' || c == '-';
+    };
+    const auto is_domain = [&](std::string_view label) {
+        return kTopLevel.find(" " + std::string(label) + " ") != kTopLevel.npos;
+    };
+    if (name.find('.') == name.npos) return {};
+    std::string pointer = "/";
+    for (const char c : name) {
+        if (c == '.' && pointer.ends_with('/')) return {};
+        if (c != '.' && !is_word(c)) return {};
+        pointer += c == '.' ? '/' : c;
+    }
+    const bool is_name = pointer.ends_with('/') || is_domain(name.substr(0, name.find('.'))) ||
+                         is_domain(name.substr(name.rfind('.') + 1));
+    return is_name ? std::string() : pointer;
+}
+
+const JsonValue* find_claim(const JsonValue& claims, std::string_view name) {
+    if (!name.starts_with('/')) return find_member(claims, name);
+    const JsonValue* found = &claims;
+    while (found != nullptr && !name.empty()) {
+        const std::string next = take_name(name);
+        if (found->is_object()) {
+            found = find_member(*found, next);
+        } else {
+            found = found->is_array() ? find_item(*found, next) : nullptr;
+        }
+    }
+    return found;
+}
 
 bool is_key_missing(std::string_view token, const JwtMethod& method, const JwkSet* keys) {
     Jws jws;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.hpp"
 #include "identity/credentials.hpp"
 #include "identity/jwk.hpp"
 #include "identity/user_methods.hpp"
@@ -44,6 +45,22 @@ CredentialFault read_jws(std::string_view token, Jws& jws);
 // Whether one of the keys signed it. Requires that each fits jws.algorithm.
 bool is_signed_by(const Jws& jws, std::span<const Jwk* const> keys);
 
+// Names of claims: a JSON Pointer (RFC 6901) into nested claims if it begins with a slash,
+// `/app_metadata/plan`; else the whole name of one claim, dots and slashes included.
+
+inline constexpr std::size_t kClaimDepthMax = 8;  // names in a pointer
+
+// What is wrong with `name`, as a clause; empty: nothing. Of a pointer: a `~` that is no `~0` or
+// `~1`, an empty name, too many names.
+std::string fault_of_claim_name(std::string_view name);
+
+// The pointer that a name with dots probably means: `/app_metadata/plan` for `app_metadata.plan`.
+// Empty: it is likely the name of one claim, as a URL or a domain is (RFC 7519 section 4.2).
+std::string likely_pointer(std::string_view name);
+
+// The claim of that name; null: the token has none. Requires a name without fault.
+const JsonValue* find_claim(const JsonValue& claims, std::string_view name);
+
 struct TokenClaims {
     std::string user;  // is_safe_user()
     std::string tier;  // is_tier_name(), or empty: none
@@ -67,8 +84,7 @@ struct TokenVerdict {
 //
 // Times are numbers of seconds from 1970 to the end of 9999, fractions allowed; a token is good
 // while nbf - leeway <= now, iat - leeway <= now and now < exp + leeway. Without a configured
-// issuer or audience the claim is not looked at. The name of a claim is one name, dots and slashes
-// included.
+// issuer or audience the claim is not looked at. Claims are found by find_claim().
 //
 // The user is text or a number, which has one text however the token writes it: `42`, `42.0`. A
 // number that a double does not hold exactly names no user. A tier is text, or a list: then its

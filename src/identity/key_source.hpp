@@ -24,9 +24,10 @@ namespace tidegate::identity {
 
 // Where keys are fetched from.
 struct KeyLocation {
-    std::string url;         // of the key set; or the issuer, whose metadata name that URL
-    bool is_issuer = false;  // which of the two
-    std::string ca = {};     // PEM: the authorities that are believed; empty: those of the system
+    std::string url;           // of the key set; or the issuer, whose metadata name that URL
+    bool is_issuer = false;    // which of the two
+    std::string ca = {};       // PEM: the authorities that are believed; empty: those of the system
+    bool is_insecure = false;  // may be an http:// URL of another machine
 
     auto operator<=>(const KeyLocation&) const = default;
 };
@@ -49,9 +50,10 @@ class KeySource {
     static constexpr std::size_t kWaitersMax = 1'024;
     static constexpr std::size_t kWaitersPerClientMax = 256;
 
-    // Keys of a file.
-    explicit KeySource(std::shared_ptr<const JwkSet> keys)
-        : keys_(std::move(keys)), version_(next_version()) {}
+    // Keys that only a reload changes. `place`: where they come from, for people: `public_key
+    // rsa.pem`.
+    explicit KeySource(std::shared_ptr<const JwkSet> keys, std::string place = {})
+        : place_(std::move(place)), keys_(std::move(keys)), version_(next_version()) {}
     // Keys that the fetcher fetches from there; none until put().
     explicit KeySource(KeyLocation location) : location_(std::move(location)) {}
     explicit KeySource(std::string url) : KeySource(KeyLocation{std::move(url)}) {}
@@ -60,6 +62,7 @@ class KeySource {
     const std::string& url() const { return location_.url; }
     const KeyLocation& location() const { return location_; }
     bool is_fetched() const { return !location_.url.empty(); }
+    const std::string& place() const { return place_; }
 
     // Grows with every put() of other keys than before, so that what was learnt with the old ones
     // is known to be stale. 0: there are none yet. Else no two sources have the same, unless one
@@ -120,6 +123,7 @@ class KeySource {
     static std::uint64_t next_version();
 
     const KeyLocation location_;
+    const std::string place_;
     mutable std::mutex mutex_;  // of all below but the version
     std::shared_ptr<const JwkSet> keys_;
     KeyFetches fetches_;

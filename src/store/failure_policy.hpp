@@ -12,7 +12,7 @@
 
 namespace tidegate::store {
 
-// How many proxies share the store; 0: not known. The heartbeat writes it.
+// How many proxies share the store; 0: not known. See ReplicaFigures.
 using Replicas = std::atomic<int>;
 
 // How a failure of Redis is counted.

@@ -16,7 +16,7 @@ namespace tidegate::store {
 namespace {
 
 constexpr std::chrono::milliseconds kEvery{2'000};
-constexpr std::chrono::milliseconds kUntilCounted{100};  // before that no share is known
+constexpr std::chrono::milliseconds kUntilCounted{100};  // while the share is a guess
 
 }  // namespace
 
@@ -25,17 +25,23 @@ std::string heartbeat_key(std::string_view key_prefix) {
 }
 
 int ReplicaCount::update(std::int64_t seen, SteadyTime now) {
-    const auto alive = static_cast<int>(std::clamp<std::int64_t>(seen, 1, 1 << 20));
+    const auto alive = static_cast<int>(std::clamp<std::int64_t>(seen, 1, kReplicasSeenMax));
+    // The count of a process before this one is as good as one of now.
+    if (!std::exchange(is_counted_, true)) counted_since_ = now;
     if (alive >= counted_ || now - counted_since_ >= kHeartbeatGoodFor) {
         counted_ = alive;
         counted_since_ = now;
     }
-    return std::max(configured_, counted_);
+    return number();
 }
 
-int ReplicaCount::configure(int configured) {
-    configured_ = configured;
-    return std::max(configured_, counted_);
+void ReplicaCount::configure(const ReplicaSettings& settings) {
+    if (settings.configured == 0 && counted_ == 0) counted_ = settings_.configured;
+    settings_ = settings;
+}
+
+int ReplicaCount::number() const {
+    return is_known() ? std::max(settings_.configured, counted_) : std::max(settings_.assumed, 1);
 }
 
 // One command and its reply.
@@ -75,14 +81,14 @@ class Heartbeat::Call final : public redis::Request {
     std::optional<std::int64_t> number_;  // the reply, or the first element of an array
 };
 
-Heartbeat::Heartbeat(Executor executor, RedisStore redis, Options options, Replicas& replicas)
+Heartbeat::Heartbeat(Executor executor, RedisStore redis, Options options, ReplicaFigures& figures)
     : redis_(std::move(redis)),
       options_(std::move(options)),
-      count_(options_.configured),
-      replicas_(replicas),
+      count_(options_.replicas, options_.last_seen),
+      figures_(figures),
       wakeup_(executor),
       timer_(executor) {
-    replicas = options_.configured;
+    figures.number = count_.number();
 }
 
 Heartbeat::~Heartbeat() = default;
@@ -91,7 +97,7 @@ Task<> Heartbeat::run(std::shared_ptr<Heartbeat> self) {
     while (!self->stopped_) {
         co_await self->beat();
         if (self->stopped_) break;
-        self->timer_.expires_after(self->replicas_ > 0 ? kEvery : kUntilCounted);
+        self->timer_.expires_after(self->count_.is_known() ? kEvery : kUntilCounted);
         co_await self->timer_.async_wait(as_values);
     }
 }
@@ -113,7 +119,8 @@ Task<> Heartbeat::beat() {
     }
     // Without ZADD the count lacks this proxy.
     if (!add.number() || !count.number()) co_return;
-    replicas_ = count_.update(*count.number(), std::chrono::steady_clock::now());
+    figures_.number = count_.update(*count.number(), std::chrono::steady_clock::now());
+    figures_.seen = count_.seen();
 }
 
 Task<std::int64_t> Heartbeat::time() {
@@ -126,9 +133,9 @@ Task<std::int64_t> Heartbeat::time() {
     co_return call.number().value_or(0);
 }
 
-void Heartbeat::configure(int replicas) {
-    const int count = count_.configure(replicas);
-    if (count > 0) replicas_ = count;  // else the last number stays
+void Heartbeat::configure(const ReplicaSettings& replicas) {
+    count_.configure(replicas);
+    figures_.number = count_.number();
 }
 
 void Heartbeat::stop() {

@@ -21,6 +21,15 @@ inline constexpr std::string_view kHeartbeatTag = "replicas";
 inline constexpr std::chrono::seconds kHeartbeatGoodFor{10};
 std::string heartbeat_key(std::string_view key_prefix);
 
+// What is known of the number of proxies before Redis is asked.
+struct ReplicaSettings {
+    int configured = 0;  // as many are there in any case; 0: not known
+    int assumed = 1;     // holds while nothing else is known
+};
+
+// No more proxies are counted.
+inline constexpr int kReplicasSeenMax = 1 << 20;
+
 // How many proxies share a limit, from how many the heartbeats count. Pure.
 //
 // A larger count holds at once, a smaller one only after kHeartbeatGoodFor without a larger: a
@@ -28,18 +37,35 @@ std::string heartbeat_key(std::string_view key_prefix);
 // share of too many is on the safe side.
 class ReplicaCount {
   public:
-    explicit ReplicaCount(int configured) : configured_(configured) {}
+    // `last_seen`: what a process before this one counted; 0: not known. It holds like a count of
+    // this one.
+    explicit ReplicaCount(const ReplicaSettings& settings, int last_seen = 0)
+        : settings_(settings), counted_(last_seen) {}
 
-    // Redis counts `seen`, this one included. Returns the number that holds: max(`configured`,
-    // counted).
+    // Redis counts `seen`, this one included. Returns number().
     int update(std::int64_t seen, SteadyTime now);
-    // Likewise.
-    int configure(int configured);
+    // A number that is no longer configured holds like one that was seen.
+    void configure(const ReplicaSettings& settings);
+
+    // The number that holds, at least 1: max(configured, counted), or what is assumed where neither
+    // is known.
+    int number() const;
+    // What Redis has counted; 0: it has not yet.
+    int seen() const { return is_counted_ ? counted_ : 0; }
+    // Whether anything is known but what is assumed.
+    bool is_known() const { return counted_ > 0 || settings_.configured > 0; }
 
   private:
-    int configured_;
-    int counted_ = 0;
+    ReplicaSettings settings_;
+    int counted_;
+    bool is_counted_ = false;  // by Redis, for this process
     SteadyTime counted_since_;
+};
+
+// The number of proxies, for all threads. The heartbeat writes it.
+struct ReplicaFigures {
+    Replicas number{0};  // that limits are divided by
+    Replicas seen{0};    // that Redis has counted; 0: it has not yet
 };
 
 // One a process, on the loop of the worker whose connection it uses. Each heartbeat removes the
@@ -48,19 +74,20 @@ class ReplicaCount {
 class Heartbeat : public std::enable_shared_from_this<Heartbeat> {
   public:
     struct Options {
-        std::string name;    // of this process
-        int configured = 0;  // replicas that are there in any case
+        std::string name;  // of this process
+        ReplicaSettings replicas{};
+        int last_seen = 0;  // see ReplicaCount
     };
 
-    // Writes `replicas`, which outlives it; see ReplicaCount.
-    Heartbeat(Executor executor, RedisStore redis, Options options, Replicas& replicas);
+    // Writes `figures`, which outlive it.
+    Heartbeat(Executor executor, RedisStore redis, Options options, ReplicaFigures& figures);
     ~Heartbeat();
 
     // Beats until stop().
     static Task<> run(std::shared_ptr<Heartbeat> self);
     void stop();
     // Another number is configured; holds at once.
-    void configure(int replicas);
+    void configure(const ReplicaSettings& replicas);
 
   private:
     class Call;
@@ -72,7 +99,7 @@ class Heartbeat : public std::enable_shared_from_this<Heartbeat> {
     RedisStore redis_;
     Options options_;
     ReplicaCount count_;
-    Replicas& replicas_;
+    ReplicaFigures& figures_;
     Wakeup wakeup_;
     Timer timer_;
     bool stopped_ = false;

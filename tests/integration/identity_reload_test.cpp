@@ -25,7 +25,7 @@ Reloaded reload_between(const std::string& method, const std::string& file,
     const std::string path = folder.write("file", before);
     const Tidegate tidegate(
         identified(upstream, "user: [{" + method + ": {" + file + ": \"" + path + "\"" +
-                                 (method == "jwt" ? ", algorithms: [ES256]" : "") + "}}]"));
+                                 (file == "jwks" ? ", algorithms: [ES256]" : "") + "}}]"));
     constexpr int kTimes = 20;
     const auto ask = [&] {
         const int status = tidegate.get("/", fields).status();
@@ -51,6 +51,18 @@ TEST_CASE("identity reload: a key of tokens that is gone takes remembered tokens
     CHECK(gone.before == 200);
     CHECK(gone.after == 401);
     const auto come = reload_between("jwt", "jwks", one, both, alice);
+    CHECK(come.before == 401);
+    CHECK(come.after == 200);
+}
+
+TEST_CASE("identity reload: a PEM file has another key, which remembered tokens lack") {
+    const std::string both = curve_key().public_pem() + other_key().public_pem();
+    const std::string one = other_key().public_pem();
+    const std::string alice = bearer(token_for("alice"));
+    const auto gone = reload_between("jwt", "public_key", both, one, alice);
+    CHECK(gone.before == 200);
+    CHECK(gone.after == 401);
+    const auto come = reload_between("jwt", "public_key", one, both, alice);
     CHECK(come.before == 401);
     CHECK(come.after == 200);
 }

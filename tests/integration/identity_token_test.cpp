@@ -57,6 +57,67 @@ TEST_CASE("tokens: every kind of key and signature is accepted") {
     CHECK(world.upstream.requests() == 4);
 }
 
+TEST_CASE("tokens: public keys as PEM and a shared secret check tokens, with any kid") {
+    const TemporaryFolder folder;
+    const Upstream upstream(ok());
+    const std::string curve = folder.write("curve.pem", curve_key().public_pem());
+    const std::string rsa = folder.write("rsa.pem", rsa_key().public_pem());
+    const std::string bytes(32, 'k');
+    const Tidegate tidegate(
+        identified(upstream, "user: [{jwt: {public_key: [\"" + curve + "\", \"" + rsa +
+                                 "\"]}}, {jwt: {header: x-token, secret: \"file:" +
+                                 folder.write("secret", bytes + "\n") +
+                                 "\", namespace: own}}, {jwt: {header: x-other, secret: "
+                                 "\"${JWT_SECRET}\", namespace: env}}]"),
+        "", {.environment = {"JWT_SECRET=" + bytes}});
+    const auto user_of = [&](const std::string& fields) {
+        const int status = tidegate.get("/", fields).status();
+        return status == 200 ? last_user(upstream) : std::to_string(status);
+    };
+    const auto named = [](const SigningKey& key, const std::string& algorithm) {
+        return token_of(key, algorithm, R"({"kid":"2026-a","alg":")" + algorithm + "\"}",
+                        claims("alice"));
+    };
+    CHECK(user_of(bearer(named(curve_key(), "ES256"))) == "alice");
+    CHECK(user_of(bearer(named(rsa_key(), "RS256"))) == "alice");
+    CHECK(user_of(bearer(token(rsa_key(), "RS256", claims("bob")))) == "bob");
+    CHECK(user_of(bearer(named(rsa_key(), "PS256"))) == "401");  // not one of the usual ones
+    CHECK(user_of(bearer(named(other_key(), "ES256"))) == "401");
+    const SigningKey secret = SigningKey::secret(bytes);
+    CHECK(user_of(line("X-Token", named(secret, "HS256"))) == "own:alice");
+    CHECK(user_of(line("X-Other", named(secret, "HS256"))) == "env:alice");
+    CHECK(user_of(line("X-Token", named(secret, "HS384"))) == "401");
+    // The public key is no secret, in either method.
+    for (const SigningKey* key : {&curve_key(), &rsa_key()}) {
+        const SigningKey forging = SigningKey::secret(key->public_pem());
+        CHECK(user_of(bearer(named(forging, "HS256"))) == "401");
+        CHECK(user_of(line("X-Token", named(forging, "HS256"))) == "401");
+    }
+}
+
+TEST_CASE("tokens: nested claims name the user, the tier and what is counted") {
+    const World world;
+    const Tidegate tidegate(
+        identified(world.upstream,
+                   "user: [{jwt: {jwks: \"" + world.jwks +
+                       "\", algorithms: [ES256], claim: /user/id, tier_claim: "
+                       "/app_metadata/plan}}]",
+                   "key: [\"claim:/app_metadata/org\"], limits: [2/h], tiers: {pro: [3/h]}"));
+    const auto with = [](const std::string& more) {
+        return bearer(token_for("sub", R"(,"user":{"id":"alice"},"app_metadata":{)" + more + "}"));
+    };
+    CHECK(tidegate.get("/", with(R"("plan":"pro","org":"acme")")).status() == 200);
+    CHECK(last_user(world.upstream) == "alice");
+    CHECK(world.upstream.last().field("x-auth-tier") == "pro");
+    for (const int status : {200, 200, 429}) {
+        CHECK(tidegate.get("/", with(R"("plan":"pro","org":"acme")")).status() == status);
+    }
+    CHECK(tidegate.get("/", with(R"("org":7)")).status() == 200);
+    CHECK(tidegate.get("/", bearer(token_for("sub"))).status() == 401);
+    CHECK(tidegate.access_log(1).front().dump().find("claim:/app_metadata/org") !=
+          std::string::npos);
+}
+
 TEST_CASE("tokens: a field of its own holds the token alone") {
     const World world;
     const Tidegate tidegate(world.with("algorithms: [ES256], header: X-Token"));

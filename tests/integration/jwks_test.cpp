@@ -108,6 +108,20 @@ TEST_CASE("jwks: a server of keys without a certificate the system trusts gives 
     CHECK(server.seen().empty());
 }
 
+TEST_CASE("jwks: `insecure: on` fetches from another machine without TLS, and the log warns") {
+    const Upstream upstream(ok());
+    const Upstream server(ok(kKeys));
+    // An address of this machine that does not say so.
+    std::string url = server.url() + "/keys";
+    url.replace(url.find("127.0.0.1"), 9, "0.0.0.0");
+    std::string yaml = with_keys_from(upstream, url);
+    yaml.replace(yaml.find("algorithms"), 0, "insecure: on, ");
+    const Tidegate tidegate(yaml);
+    CHECK_SOON(tidegate.metric(keys_at(url)) == 1);
+    CHECK(tidegate.errors().find("jwks " + url + ": fetched without TLS (`insecure: on`)") !=
+          std::string::npos);
+}
+
 TEST_CASE("jwks: a reload that names a server has its keys, and asks none again that it knows") {
     const Trust trust;
     const Upstream upstream(ok());

@@ -106,14 +106,7 @@ void await_said(const Tidegate& tidegate, const std::string& part) {
 }
 
 std::string refusal(const std::string& yaml) {
-    const TemporaryFolder folder;
-    const auto finished = run_tidegate(
-        {"run", "-c",
-         folder.write("tidegate.yaml", "listen: 127.0.0.1:" + std::to_string(free_port()) +
-                                           "\nadmin: off\n" + yaml +
-                                           simple("http://127.0.0.1:1", "5/h"))});
-    CHECK(finished.code == 1);
-    return finished.errors;
+    return refusal_by_store(yaml + simple("http://127.0.0.1:1", "5/h"));
 }
 
 void says(const std::string& text, const std::string& part) {
@@ -174,7 +167,8 @@ TEST_CASE("redis access: these rights are enough to settle reservations") {
 }
 
 TEST_CASE(
-    "redis access: a right that is missing for the start ends it, and the error lists all rights") {
+    "redis access: with a right that is missing for the start it is not ready, and all are "
+    "listed") {
     const RedisServer redis;
     std::string fewer = kRights;
     fewer.erase(fewer.find("+script|load "), 13);
@@ -222,7 +216,7 @@ TEST_CASE("redis access: the reported rights have the prefix of keys as a patter
     says(refusal(store(redis, ", key_prefix: \"a*b[c:\"")), "resetkeys ~a\\*b\\[c:* resetchannels");
 }
 
-TEST_CASE("redis access: a password that is wrong, or a user that is off, ends the start") {
+TEST_CASE("redis access: with a password that is wrong, or a user that is off, it is not ready") {
     const RedisServer redis;
     set_user(redis, kRights);
     redis.command({"ACL", "SETUSER", "proxy", "resetpass", ">another"});

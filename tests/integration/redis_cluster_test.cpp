@@ -572,12 +572,7 @@ TEST_CASE("redis cluster: a user of the access list with the rights that are nee
             " users: {key: [user], limits: [{quota: 20, per: 1h, count: [404]}]}}\n"
             "routes: [{name: all, upstream: api, policies: [addresses, users]}]\n");
     world.command_all(words_of(rights));
-    std::string refusal;
-    try {
-        const Tidegate tidegate(yaml);
-    } catch (const std::runtime_error& failed) {
-        refusal = failed.what();
-    }
+    const std::string refusal = refusal_by_store(yaml);
     CHECK_MESSAGE(refusal.find("+cluster|nodes +asking") != std::string::npos, refusal);
 
     world.command_all(words_of(rights + more));
@@ -592,19 +587,12 @@ TEST_CASE("redis cluster: a user of the access list with the rights that are nee
     CHECK(tidegate.metric_sum("tidegate_store_failures_total") == 0);
 }
 
-TEST_CASE("redis cluster: a server that is no cluster's ends the start, with the reason") {
+TEST_CASE("redis cluster: with a server that is no cluster's it is not ready; it says why") {
     const RedisServer redis;
-    const TemporaryFolder folder;
-    const auto finished = run_tidegate(
-        {"run", "-c",
-         folder.write("tidegate.yaml",
-                      "listen: 127.0.0.1:" + std::to_string(free_port()) +
-                          "\nadmin: off\nstore: {redis: {cluster: [\"redis://127.0.0.1:" +
-                          std::to_string(redis.port()) + "\"]}}\nreplicas: 1\n" +
-                          simple("http://127.0.0.1:1", "5/h"))});
-    CHECK(finished.code == 1);
-    CHECK_MESSAGE(finished.errors.find("cluster support disabled") != std::string::npos,
-                  finished.errors);
+    const std::string said = refusal_by_store(
+        "store: {redis: {cluster: [\"redis://127.0.0.1:" + std::to_string(redis.port()) +
+        "\"]}}\nreplicas: 1\n" + simple("http://127.0.0.1:1", "5/h"));
+    CHECK_MESSAGE(said.find("cluster support disabled") != std::string::npos, said);
 }
 
 }  // namespace tidegate::test::redis_cluster_test

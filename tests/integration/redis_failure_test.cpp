@@ -1,5 +1,6 @@
 // Redis away, stuck, and back: no request waits longer than the deadline, and each has an answer.
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -202,6 +203,90 @@ TEST_CASE("redis failure: started without Redis it serves its share, and uses Re
     CHECK(tidegate.access_log(1).at(0).at("store") == "local");
     redis.start();
     CHECK(decided_by(tidegate, "redis"));
+}
+
+namespace {
+
+// `replicas: auto`, on a Redis that may be away.
+std::string counted_by_redis(std::uint16_t redis_port, const std::string& replicas,
+                             const std::string& upstream) {
+    return "store: {redis: {url: \"redis://127.0.0.1:" + std::to_string(redis_port) +
+           "\", breaker: {failures: 5, probe_every: 100ms}}}\n" + replicas +
+           simple(upstream, "12/h");
+}
+
+// How many of 20 requests are admitted.
+int admitted(const Tidegate& tidegate) {
+    auto statuses = hammer({tidegate.port()}, 1, 20);
+    CHECK(statuses[200] + statuses[429] == 20);
+    return statuses[200];
+}
+
+}  // namespace
+
+TEST_CASE("redis failure: started without Redis and without a number of proxies it serves") {
+    const Upstream upstream(ok());
+    RedisServer redis;
+    redis.stop();
+    SUBCASE("by the whole quota, with a warning") {
+        const Tidegate tidegate(counted_by_redis(redis.port(), "", upstream.url()));
+        CHECK(tidegate.admin("/readyz").value().status() == 200);
+        CHECK(tidegate.errors().find("gives this process the whole of each quota meanwhile") !=
+              std::string::npos);
+        CHECK(admitted(tidegate) == 12);
+        redis.start();
+        CHECK(decided_by(tidegate, "redis"));
+    }
+    SUBCASE("by the number that is assumed") {
+        const Tidegate tidegate(
+            counted_by_redis(redis.port(), "replicas: {auto: {assume: 4}}\n", upstream.url()));
+        CHECK(tidegate.errors().find("divides each quota by 4 meanwhile") != std::string::npos);
+        CHECK(admitted(tidegate) == 3);
+    }
+}
+
+TEST_CASE("redis failure: a name that does not resolve and a node that is away end no start") {
+    const Upstream upstream(ok());
+    for (const char* where : {"url: redis://no-such-host.invalid:6379", "url: unix:///no/such.sock",
+                              "url: rediss://127.0.0.1:1",
+                              "cluster: [redis://127.0.0.1:1, redis://no-such-host.invalid:1]",
+                              "sentinel: {master: m, nodes: [redis://no-such-host.invalid:1]}"}) {
+        CAPTURE(where);
+        const Tidegate tidegate("store: {redis: {" + std::string(where) + "}}\n" +
+                                simple(upstream.url(), "12/h"));
+        CHECK(tidegate.admin("/readyz").value().status() == 200);
+        CHECK(tidegate.get().status() == 200);
+        CHECK(tidegate.errors().find("; starting without Redis") != std::string::npos);
+    }
+}
+
+TEST_CASE(
+    "redis failure: the number of proxies that Redis counted last is kept for the next start") {
+    const Upstream upstream(ok());
+    const TemporaryFolder state;
+    const Invocation in_state{.environment = {"STATE_DIRECTORY=" + state.path().string()}};
+    const auto file = state.path() / "replicas";
+    RedisServer redis;
+    const std::string yaml = counted_by_redis(redis.port(), "", upstream.url());
+    {
+        const Tidegate first(yaml, "", in_state);
+        const Tidegate second(yaml);
+        const Tidegate third(yaml);
+        const auto kept = [&] {
+            return std::filesystem::exists(file) ? read_file(file) : std::string();
+        };
+        CHECK_SOON(kept() == "3\n");
+    }
+    redis.stop();
+    {
+        const Tidegate tidegate(yaml, "", in_state);
+        CHECK(tidegate.errors().find("divides each quota by 3 meanwhile") != std::string::npos);
+        CHECK(admitted(tidegate) == 4);
+    }
+    state.write("replicas", "many\n");
+    const Tidegate tidegate(yaml, "", in_state);
+    CHECK(tidegate.errors().find("it holds no number from 1 to 1048576") != std::string::npos);
+    CHECK(admitted(tidegate) == 12);
 }
 
 TEST_CASE("redis failure: it stops in time while Redis does not answer") {

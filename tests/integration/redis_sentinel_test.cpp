@@ -217,16 +217,6 @@ void survive(
                  << "; failures: " << failures(gates));
 }
 
-// What `tidegate run` prints when it does not start.
-std::string refusal(const std::string& yaml) {
-    try {
-        const Tidegate tidegate(yaml);
-    } catch (const std::runtime_error& failed) {
-        return failed.what();
-    }
-    return "it started";
-}
-
 }  // namespace
 
 TEST_CASE("redis sentinel: the master is killed under load") {
@@ -341,11 +331,11 @@ TEST_CASE("redis sentinel: a sentinel that cannot be used is logged at the start
     CHECK(tidegate.access_log(1).at(0).at("store") == "redis");
 }
 
-TEST_CASE("redis sentinel: a wrong name is refused at the start, and the error has the right one") {
+TEST_CASE("redis sentinel: with a wrong name it is not ready, and the error has the right one") {
     SentinelWorld world(alone());
     auto sentinel = world.yaml();
     sentinel.replace(sentinel.find("mymaster"), 8, "mymastr");
-    CHECK(refusal(settings(sentinel, "http://127.0.0.1:1", "10/h"))
+    CHECK(refusal_by_store(settings(sentinel, "http://127.0.0.1:1", "10/h"))
               .find("it knows no master `mymastr`: it watches `mymaster`") != std::string::npos);
 }
 
@@ -367,18 +357,19 @@ TEST_CASE("redis sentinel: servers and sentinels have passwords of their own") {
         });
     }
     SUBCASE("that of the sentinels is missing") {
-        const auto said = refusal(settings(world.yaml(), upstream.url(), "1000/h", of_redis));
+        const auto said =
+            refusal_by_store(settings(world.yaml(), upstream.url(), "1000/h", of_redis));
         CHECK(said.find("NOAUTH") != std::string::npos);
     }
     SUBCASE("that of the sentinels is wrong, and is not told") {
-        const auto said = refusal(
+        const auto said = refusal_by_store(
             settings(world.yaml(", password: something"), upstream.url(), "1000/h", of_redis));
         CHECK(said.find("the password: `WRONGPASS") != std::string::npos);
         CHECK(said.find("something") == std::string::npos);
     }
     SUBCASE("that of Redis is missing") {
         const auto said =
-            refusal(settings(world.yaml(", password: of-them"), upstream.url(), "1000/h"));
+            refusal_by_store(settings(world.yaml(", password: of-them"), upstream.url(), "1000/h"));
         CHECK(said.find("it wants a password") != std::string::npos);
     }
 }
@@ -410,7 +401,7 @@ TEST_CASE("redis sentinel: sentinels may be encrypted, and are held to their cer
     }
     SUBCASE("another authority is believed") {
         folder.write("other.pem", Authority().pem());
-        const auto said = refusal(believing("other.pem"));
+        const auto said = refusal_by_store(believing("other.pem"));
         CHECK_MESSAGE(said.find("certificate") != std::string::npos, said);
     }
 }

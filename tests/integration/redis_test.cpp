@@ -11,6 +11,7 @@
 #include "integration/client.hpp"
 #include "integration/limiter_world.hpp"
 #include "integration/load.hpp"
+#include "integration/soon.hpp"
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 #include "redis_server.hpp"
@@ -37,15 +38,6 @@ std::vector<std::string> keys(const RedisServer& redis) {
         redis.text({"EVAL", "return table.concat(redis.call('KEYS', '*'), '\\n')", "0"}));
     for (std::string name; std::getline(names, name);) found.push_back(name);
     return found;
-}
-
-Finished run_with(const std::string& yaml) {
-    const TemporaryFolder folder;
-    return run_tidegate({"run", "-c", folder.write("tidegate.yaml", yaml)});
-}
-
-std::string unused_listeners() {
-    return "listen: 127.0.0.1:" + std::to_string(free_port()) + "\nadmin: off\n";
 }
 
 }  // namespace
@@ -181,27 +173,39 @@ TEST_CASE("redis: a user of an access list may be named") {
     CHECK(tidegate.access_log(1).at(0).at("store") == "redis");
 }
 
-TEST_CASE("redis: a password that Redis refuses ends the start, named but not shown") {
+TEST_CASE("redis: with a password that Redis refuses it is not ready; it is named but not shown") {
     const RedisServer redis({"--requirepass", "s3cret"});
     for (const std::string user_part : {":wrong-one@", ""}) {
         CAPTURE(user_part);
-        const auto finished =
-            run_with(unused_listeners() + on_redis(redis.port(), user_part, "/0\"") +
-                     simple("http://127.0.0.1:1", "5/h"));
-        CHECK(finished.code == 1);
-        CHECK_MESSAGE(
-            finished.errors.find("127.0.0.1:" + std::to_string(redis.port())) != std::string::npos,
-            finished.errors);
-        CHECK(finished.errors.find("wrong-one") == std::string::npos);
+        const std::string said = refusal_by_store(on_redis(redis.port(), user_part, "/0\"") +
+                                                  simple("http://127.0.0.1:1", "5/h"));
+        CHECK_MESSAGE(said.find("127.0.0.1:" + std::to_string(redis.port())) != std::string::npos,
+                      said);
+        CHECK(said.find("wrong-one") == std::string::npos);
     }
 }
 
-TEST_CASE("redis: a database that is not there ends the start") {
+TEST_CASE("redis: with a database that is not there it is not ready") {
     const RedisServer redis;
-    const auto finished = run_with(unused_listeners() + on_redis(redis.port(), "", "/99\"") +
-                                   simple("http://127.0.0.1:1", "5/h"));
-    CHECK(finished.code == 1);
-    CHECK(finished.errors.find("127.0.0.1:" + std::to_string(redis.port())) != std::string::npos);
+    const std::string said =
+        refusal_by_store(on_redis(redis.port(), "", "/99\"") + simple("http://127.0.0.1:1", "5/h"));
+    CHECK(said.find("127.0.0.1:" + std::to_string(redis.port())) != std::string::npos);
+}
+
+TEST_CASE("redis: refused at the start it decides alone, and is ready once Redis takes it") {
+    const Upstream upstream(ok());
+    const RedisServer redis;
+    redis.command({"CONFIG", "SET", "requirepass", "another"});
+    const Tidegate tidegate(
+        on_redis(redis.port(), ":s3cret@", "/0\", breaker: {probe_every: 100ms}") +
+            "replicas: 2\n" + simple(upstream.url(), "4/h"),
+        "", {.is_refused = true});
+    for (const int status : {200, 200, 429}) CHECK(tidegate.get().status() == status);
+    CHECK(tidegate.access_log(3).at(0).at("store") == "local");
+    CHECK(tidegate.admin("/readyz").value().body.find(R"("state":"down")") != std::string::npos);
+    CHECK(redis.text({"AUTH", "another"}) == "OK");
+    redis.command({"CONFIG", "SET", "requirepass", "s3cret"});
+    CHECK_SOON(tidegate.admin("/readyz").value().status() == 200);
 }
 
 }  // namespace tidegate::test::redis_test

@@ -72,16 +72,8 @@ class TlsRedis {
     RedisServer server_;
 };
 
-// What the program prints when it does not start.
 std::string refusal(const std::string& store) {
-    const TemporaryFolder folder;
-    const auto finished = run_tidegate(
-        {"run", "-c",
-         folder.write("tidegate.yaml", "listen: 127.0.0.1:" + std::to_string(free_port()) +
-                                           "\nadmin: off\n" + store +
-                                           simple("http://127.0.0.1:1", "5/h"))});
-    CHECK(finished.code == 1);
-    return finished.errors;
+    return refusal_by_store(store + simple("http://127.0.0.1:1", "5/h"));
 }
 
 void says(const std::string& text, const std::string& part) {
@@ -125,7 +117,8 @@ TEST_CASE("redis tls: a client certificate is presented to a server that wants o
 }
 
 TEST_CASE(
-    "redis tls: a server that does not accept our certificate ends the start, with the reason") {
+    "redis tls: a server that does not accept our certificate keeps it from being ready; it says "
+    "why") {
     for (const std::string protocols : {"TLSv1.2", "TLSv1.3"}) {
         CAPTURE(protocols);
         const TlsRedis redis("DNS:localhost", {}, true, protocols);
@@ -140,7 +133,9 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("redis tls: a server whose certificate is not accepted ends the start, with the reason") {
+TEST_CASE(
+    "redis tls: a server whose certificate is not accepted keeps it from being ready; it says "
+    "why") {
     const TlsRedis redis;
     redis.believe(Authority());
     says(refusal(redis.section()), "(no trusted authority has signed it)");

@@ -50,7 +50,10 @@ std::vector<std::pair<std::string, double>> series_of(const std::string& text,
 
 Tidegate::Tidegate(const std::string& yaml, const std::string& admin_token,
                    const Invocation& invocation)
-    : port_(free_port()), admin_port_(free_port()), admin_token_(admin_token) {
+    : port_(free_port()),
+      admin_port_(free_port()),
+      admin_token_(admin_token),
+      is_refused_(invocation.is_refused) {
     // The kernel may well name the same one twice, as the first is free again.
     while (admin_port_ == port_) admin_port_ = free_port();
     if (!has_listener(yaml)) listener_.emplace(port_);
@@ -167,10 +170,19 @@ std::vector<nlohmann::json> Tidegate::access_log(std::size_t lines) const {
 bool Tidegate::ready() const {
     try {
         const auto answer = admin("/readyz");
-        return answer && answer->status() == 200;
+        if (!answer) return false;
+        if (!is_refused_) return answer->status() == 200;
+        return answer->body.find("refused by the store") != std::string::npos;
     } catch (const std::exception&) {
         return false;
     }
+}
+
+std::string refusal_by_store(const std::string& yaml) {
+    const Tidegate tidegate(yaml, "", {.is_refused = true});
+    CHECK(tidegate.admin("/readyz").value().status() == 503);
+    CHECK(tidegate.errors().find("; starting without Redis, and not ready") != std::string::npos);
+    return tidegate.errors();
 }
 
 std::string simple(const std::string& url, const std::string& limits) {

@@ -18,6 +18,7 @@ namespace tidegate::test {
 struct Invocation {
     std::vector<std::string> options{};      // further ones of `run`
     std::vector<std::string> environment{};  // `NAME=value`, beside that of the tests
+    bool is_refused = false;                 // by Redis, so it starts and is not ready
 };
 
 class Tidegate {
@@ -70,6 +71,7 @@ class Tidegate {
     std::vector<nlohmann::json> access_log(std::size_t lines) const;
 
   private:
+    // Ready, or started and refused by Redis where that is expected.
     bool ready() const;
 
     TemporaryFolder folder_;
@@ -78,8 +80,13 @@ class Tidegate {
     std::string admin_token_;
     std::optional<ListenerPort> listener_;  // unless the test has its own
     std::optional<Process> process_;
+    bool is_refused_ = false;    // see Invocation
     bool end_was_seen_ = false;  // by the test, which checks it
 };
+
+// What the program writes to standard error when Redis refuses it. Checks that it starts all the
+// same, and is not ready. `yaml` may name an upstream that is not there.
+std::string refusal_by_store(const std::string& yaml);
 
 // `upstream: url`, one policy of the limits given (none when empty): the smallest configuration.
 std::string simple(const std::string& url, const std::string& limits = "");

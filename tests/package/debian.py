@@ -191,11 +191,12 @@ def main():
         trial.dpkg("it is removed", "-r", "tidegate")
         trial.tell("which keeps the configuration",
                    "" if trial.has(CONFIG) and not trial.has("usr/bin/tidegate") else "not so")
-        (root / "var/log/private/tidegate").mkdir(parents=True)
+        made_by_systemd = ["var/log/private/tidegate", "var/lib/private/tidegate"]
+        for folder in made_by_systemd:
+            (root / folder).mkdir(parents=True)
         trial.dpkg("it is purged", "-P", "tidegate")
         left = sorted(trial.files() - before)
-        if trial.has("var/log/private/tidegate"):
-            left.append("var/log/private/tidegate")
+        left += [folder for folder in made_by_systemd if trial.has(folder)]
         trial.tell("which leaves nothing", f"but {left}" if left else "")
     return 1 if trial.failed else 0
 

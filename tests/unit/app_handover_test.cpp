@@ -115,11 +115,16 @@ TEST_CASE("handover messages: each step is read as it was written") {
     const auto hello = parse_handover_note(to_text({.step = HandoverStep::hello,
                                                     .version = "1.2.3",
                                                     .clock_offset = limit::Micros{-5},
+                                                    .replicas = 4,
                                                     .pid = 77}));
     REQUIRE(hello.has_value());
     CHECK(hello->step == HandoverStep::hello);
     CHECK(hello->version == "1.2.3");
     CHECK(hello->clock_offset == limit::Micros{-5});
+    CHECK(hello->replicas == 4);
+    CHECK(parse_handover_note(R"({"step":"hello","replicas":-3})")->replicas == 0);
+    CHECK(parse_handover_note(R"({"step":"hello","replicas":4294967299})")->replicas == 1 << 20);
+    CHECK(parse_handover_note(R"({"step":"hello"})")->replicas == 0);
     CHECK(hello->pid == 77);
     for (const HandoverStep step :
          {HandoverStep::offered, HandoverStep::ready, HandoverStep::counts, HandoverStep::go,

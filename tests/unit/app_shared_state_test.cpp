@@ -2,7 +2,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -148,6 +151,73 @@ TEST_CASE("cpu_quota: lines that are none are passed over") {
     machine.in_group("\nnonsense\n0:\n0::/t\n");
     machine.with("/sys/fs/cgroup/t/cpu.max", "100000 100000\n");
     CHECK(machine.quota() == 1);
+}
+
+struct StateFolder : Machine {
+    ReplicasFile file{root + "/replicas"};
+};
+
+TEST_CASE("replicas file: what was written is read, and nothing else is left in the folder") {
+    const StateFolder folder;
+    CHECK(folder.file.read() == 0);
+    CHECK(folder.file.write(3).empty());
+    CHECK(folder.file.read() == 3);
+    CHECK(folder.file.write(1 << 20).empty());
+    CHECK(folder.file.read() == 1 << 20);
+    CHECK(std::distance(fs::directory_iterator(folder.root), fs::directory_iterator{}) == 1);
+}
+
+TEST_CASE("replicas file: one that is broken, too large or no file is ignored") {
+    const StateFolder folder;
+    for (const std::string text :
+         {"", "\n", "0\n", "-3\n", "3 4\n", "three\n", "1048577\n", "99999999999999999999\n"}) {
+        CAPTURE(text);
+        folder.with("/replicas", text);
+        CHECK(folder.file.read() == 0);
+    }
+    folder.with("/replicas", "3" + std::string(10'000'000, '\n'));
+    CHECK(folder.file.read() == 0);
+    fs::remove(folder.root + "/replicas");
+    fs::create_directory(folder.root + "/replicas");
+    CHECK(folder.file.read() == 0);
+    CHECK_FALSE(folder.file.write(3).empty());
+    fs::remove(folder.root + "/replicas");
+    fs::create_symlink("/dev/zero", folder.root + "/replicas");
+    CHECK(folder.file.read() == 0);
+}
+
+TEST_CASE("replicas file: a folder that is gone is a fault, which the file survives") {
+    const ReplicasFile gone("/no-such-folder/replicas");
+    CHECK(gone.read() == 0);
+    CHECK(gone.write(2).find("No such file") != std::string::npos);
+}
+
+TEST_CASE("replicas file: it is in the first folder that systemd gives, if that is absolute") {
+    const auto path = [](config::Environment environment) {
+        return ReplicasFile::of(environment).path();
+    };
+    CHECK(path([](std::string_view) { return std::optional<std::string>("/a:/b"); }) ==
+          "/a/replicas");
+    CHECK(path([](std::string_view) { return std::optional<std::string>("relative"); }).empty());
+    CHECK(path([](std::string_view) { return std::optional<std::string>(); }).empty());
+    CHECK(ReplicasFile("").read() == 0);
+}
+
+TEST_CASE("shared state: a store that refused at the start has taken Tidegate once it counts") {
+    SharedState shared(*config::load_text("upstream: http://127.0.0.1:1\n", "t.yaml").config, 1,
+                       "0");
+    CHECK_FALSE(shared.is_refused_by_store());
+    shared.was_refused = true;
+    CHECK(shared.is_refused_by_store());
+    shared.store_changed(false, "it refuses");
+    CHECK(shared.is_refused_by_store());
+    SUBCASE("it counts proxies") {
+        shared.replicas.seen = 1;
+    }
+    SUBCASE("it is back") {
+        shared.store_changed(true, "there");
+    }
+    CHECK_FALSE(shared.is_refused_by_store());
 }
 
 }  // namespace

@@ -288,6 +288,10 @@ TEST_CASE("address: an issuer has no query and no fragment") {
     CHECK_FALSE(parse_issuer_url("https://idp.example?").has_value());
     CHECK_FALSE(parse_issuer_url("https://idp.example#x").has_value());
     CHECK_FALSE(parse_issuer_url("http://idp.example").has_value());
+    CHECK(parse_key_url("http://idp.example").error().find("`insecure: on`") != std::string::npos);
+    CHECK(parse_issuer_url("http://idp.example", true).has_value());
+    CHECK_FALSE(parse_issuer_url("http://idp.example?x=1", true).has_value());
+    CHECK_FALSE(parse_key_url("ftp://idp.example/keys", true).has_value());
 }
 
 TEST_CASE("address: a bad https URL is refused without showing it") {

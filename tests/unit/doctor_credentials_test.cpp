@@ -12,6 +12,7 @@
 #include "app_tls_world.hpp"
 #include "doctor/examinations.hpp"
 #include "tls_server.hpp"
+#include "token_maker.hpp"
 
 namespace tidegate::doctor::credentials_test {
 
@@ -90,6 +91,34 @@ TEST_CASE("credentials: keys of an issuer are found by its metadata, or a fault 
     const TlsServer wrong(trusted.authority.issue(), tls_answer("{}"));
     CHECK(
         has(keys_of_method("discovery: \"" + wrong.url("") + "\""), "jwks.fetch", Severity::fault));
+}
+
+TEST_CASE("credentials: of keys in files and of a secret, type and size are said") {
+    std::string folder = (std::filesystem::temp_directory_path() / "doctor-XXXXXX").string();
+    REQUIRE(::mkdtemp(folder.data()) != nullptr);
+    std::ofstream(folder + "/keys.pem")
+        << test::SigningKey::curve("P-256").public_pem() << test::SigningKey::rsa(2048).public_pem()
+        << test::SigningKey::rsa(2048).public_pem();
+    std::ofstream(folder + "/keys.json") << kKeys;
+    const auto said = [&](const std::string& keys) {
+        const auto loaded =
+            config::load_text("upstream: http://127.0.0.1:1\nidentity: {user: [{jwt: {" + keys +
+                                  ", audience: b}}]}\n",
+                              "test.yaml");
+        REQUIRE(loaded.config);
+        const Findings found =
+            examine_keys(*loaded.config, {std::chrono::steady_clock::now() + 3s});
+        REQUIRE(found.list().size() == 1);
+        CHECK(found.list().front().severity == Severity::ok);
+        return found.list().front().about + ": " + found.list().front().what;
+    };
+    CHECK(said("public_key: \"" + folder + "/keys.pem\"") ==
+          "jwt public_key " + folder + "/keys.pem: 3 keys: EC P-256, 2 of RSA 2048 bits");
+    CHECK(said("jwks: \"" + folder + "/keys.json\", algorithms: [ES256]") ==
+          "jwt jwks " + folder + "/keys.json: 1 key: EC P-256");
+    CHECK(said("secret: 0123456789abcdef0123456789abcdef") ==
+          "jwt secret: 1 key: a secret of 32 bytes");
+    std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("credentials: certificates of files are reported before they expire") {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "identity_tokens.hpp"
 
@@ -314,6 +315,67 @@ TEST_CASE("JWT: the claims that name user and tier are configured; a name is not
     method.claim = "user.id";
     CHECK(fault_of_claims(R"({"exp":1700000060,"user":{"id":"bob"}})", method) ==
           CredentialFault::user_claim);
+}
+
+TEST_CASE("JWT: a name that begins with a slash is a path to a nested claim (RFC 6901)") {
+    JwtMethod method = any_algorithm();
+    method.claim = "/user/id";
+    method.tier_claim = "/app_metadata/plan";
+    method.claims = {"/app_metadata/org", "/a~1b/m~0n", "/roles/1", "/app_metadata/none", "/user"};
+    const auto verdict =
+        verdict_of(signed_with(JwsAlgorithm::hs256,
+                               R"({"exp":1700000060,"user":{"id":7},)"
+                               R"("app_metadata":{"plan":"pro","org":["acme","b"]},)"
+                               R"("a/b":{"m~n":"deep"},"roles":["x","y"],"/user/id":"flat"})"),
+                   method);
+    CHECK(verdict.fault == CredentialFault::none);
+    CHECK(verdict.claims.user == "7");
+    CHECK(verdict.claims.tier == "pro");
+    CHECK(verdict.claims.counted == std::vector<std::string>{"acme", "deep", "y", "", ""});
+    for (const std::string_view absent :
+         {R"({"exp":1700000060,"sub":"x"})", R"({"exp":1700000060,"user":"id"})",
+          R"({"exp":1700000060,"user":["id"]})", R"({"exp":1700000060,"user":{"id":null}})",
+          R"({"exp":1700000060,"user":null,"/user/id":"flat"})"}) {
+        CAPTURE(absent);
+        CHECK(fault_of_claims(absent, method) == CredentialFault::user_claim);
+    }
+}
+
+TEST_CASE("claims: positions in a list are written as RFC 6901 has them") {
+    const auto object = parse_json_object(R"({"l":["a",["b"]],"o":{"0":"c"}})");
+    REQUIRE(object.has_value());
+    CHECK(text_of(*find_claim(*object, "/l/0")) == "a");
+    CHECK(text_of(*find_claim(*object, "/l/1/0")) == "b");
+    CHECK(text_of(*find_claim(*object, "/o/0")) == "c");
+    for (const char* none : {"/l/2", "/l/00", "/l/01", "/l/-", "/l/-1", "/l/1/0/0", "/l/ 0",
+                             "/l/99999999999999999999", "/x", "/o/00", "/l/0x0"}) {
+        CAPTURE(none);
+        CHECK(find_claim(*object, none) == nullptr);
+    }
+}
+
+TEST_CASE("claims: a path that no token can have is a fault") {
+    for (const char* good : {"sub", "a//b", "https://example.com/plan", "~", "/a", "/a/b/c",
+                             "/~0/~1", "/a/b/c/d/e/f/g/h"}) {
+        CAPTURE(good);
+        CHECK(fault_of_claim_name(good).empty());
+    }
+    for (const char* bad :
+         {"/", "//", "/a/", "/a//b", "/a~", "/a~2", "/~~0", "/a/b/c/d/e/f/g/h/i"}) {
+        CAPTURE(bad);
+        CHECK_FALSE(fault_of_claim_name(bad).empty());
+    }
+}
+
+TEST_CASE("claims: a name with dots that is neither a URL nor a domain is likely a path") {
+    CHECK(likely_pointer("app_metadata.plan") == "/app_metadata/plan");
+    CHECK(likely_pointer("resource_access.api.roles") == "/resource_access/api/roles");
+    for (const char* name :
+         {"sub", "https://example.com/plan", "urn:example:plan.tier", "com.example.plan",
+          "plan.example.com", "/a.b/c", ".plan", "plan.", "a..b", "a b.c"}) {
+        CAPTURE(name);
+        CHECK(likely_pointer(name).empty());
+    }
 }
 
 TEST_CASE("JWT: a tier is a name; whatever else the claim holds is no tier") {

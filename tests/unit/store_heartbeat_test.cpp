@@ -18,11 +18,15 @@ using test::Words;
 constexpr SteadyTime kStart{100h};
 
 struct Rig : test::RedisFixture {
-    explicit Rig(int configured) : RedisFixture(std::vector<const redis::Script*>{}) {
+    explicit Rig(int configured, int assumed = 1, int last_seen = 0)
+        : RedisFixture(std::vector<const redis::Script*>{}) {
         server.other = [this](const Words& words) { return answer(words); };
         heartbeat = std::make_shared<Heartbeat>(
             io.get_executor(), RedisStore{client, "tg:"},
-            Heartbeat::Options{.name = "me", .configured = configured}, replicas);
+            Heartbeat::Options{.name = "me",
+                               .replicas = {.configured = configured, .assumed = assumed},
+                               .last_seen = last_seen},
+            figures);
         ++running;
         spawn(io.get_executor(), Heartbeat::run(heartbeat),
               [this](const std::exception_ptr&) { --running; });
@@ -39,7 +43,8 @@ struct Rig : test::RedisFixture {
     }
 
     std::string zcard = ":1\r\n";
-    Replicas replicas{-1};
+    ReplicaFigures figures{-1, 0};
+    const Replicas& replicas = figures.number;
     std::shared_ptr<Heartbeat> heartbeat;
 };
 
@@ -73,9 +78,21 @@ TEST_CASE("heartbeat: started before there is a connection, it counts as soon as
     rig.server.refuse();
     rig.zcard = ":3\r\n";
     rig.await_up(false);
-    CHECK(rig.replicas == 0);
+    CHECK(rig.replicas == 1);
+    CHECK(rig.figures.seen == 0);
     rig.server.listen();
     CHECK(rig.wait([&] { return rig.replicas == 3; }));
+    CHECK(rig.figures.seen == 3);
+}
+
+TEST_CASE("heartbeat: until Redis counts, what is assumed holds, or what was seen last") {
+    Rig assumed(0, 4);
+    CHECK(assumed.replicas == 4);
+    assumed.zcard = ":2\r\n";
+    CHECK(assumed.wait([&] { return assumed.replicas == 2; }));
+    Rig seen(0, 4, 7);
+    CHECK(seen.replicas == 7);
+    CHECK(seen.figures.seen == 0);
 }
 
 TEST_CASE("heartbeat: an answer that is no number leaves the replicas unknown") {
@@ -90,23 +107,24 @@ TEST_CASE("heartbeat: an answer that is no number leaves the replicas unknown") 
                 return words.front() == command ? nonsense : rig.answer(words);
             };
             CHECK(rig.wait([&] { return beats == 2; }));
-            CHECK(rig.replicas == 0);
+            CHECK(rig.replicas == 1);
+            CHECK(rig.figures.seen == 0);
         }
     }
 }
 
 TEST_CASE("replica_count: never below what is configured, nor below one, nor absurdly many") {
-    ReplicaCount count(3);
+    ReplicaCount count({.configured = 3});
     CHECK(count.update(1, kStart) == 3);
     CHECK(count.update(4, kStart) == 4);
-    CHECK(ReplicaCount(0).update(0, kStart) == 1);
-    CHECK(ReplicaCount(0).update(-5, kStart) == 1);
-    CHECK(ReplicaCount(0).update(INT64_MAX, kStart) == 1 << 20);
+    CHECK(ReplicaCount({}).update(0, kStart) == 1);
+    CHECK(ReplicaCount({}).update(-5, kStart) == 1);
+    CHECK(ReplicaCount({}).update(INT64_MAX, kStart) == 1 << 20);
 }
 
 TEST_CASE(
     "replica_count: a larger count holds at once, a smaller one after 10 s without a larger") {
-    ReplicaCount count(0);
+    ReplicaCount count({});
     CHECK(count.update(3, kStart) == 3);
     CHECK(count.update(1, kStart + 2s) == 3);  // Redis lost its data: the others will send again
     CHECK(count.update(2, kStart + 9'999ms) == 3);
@@ -118,18 +136,42 @@ TEST_CASE(
 }
 
 TEST_CASE("replica_count: another number is configured while proxies come and go") {
-    ReplicaCount count(3);
-    CHECK(count.configure(5) == 5);
+    ReplicaCount count({.configured = 3});
+    count.configure({.configured = 5});
+    CHECK(count.number() == 5);
     CHECK(count.update(2, kStart) == 5);
-    CHECK(count.configure(0) == 2);
+    count.configure({});
+    CHECK(count.number() == 2);
     CHECK(count.update(4, kStart + 1s) == 4);
+}
+
+TEST_CASE("replica_count: what is assumed holds only while nothing else is known") {
+    ReplicaCount count({.assumed = 5});
+    CHECK(count.number() == 5);
+    CHECK_FALSE(count.is_known());
+    CHECK(count.update(2, kStart) == 2);
+    CHECK(count.is_known());
+    CHECK(ReplicaCount({.configured = 3, .assumed = 5}).number() == 3);
+    CHECK(ReplicaCount({.assumed = 0}).number() == 1);
+}
+
+TEST_CASE("replica_count: what a process before saw holds like a count, and ages from the first") {
+    ReplicaCount count({.assumed = 2}, 6);
+    CHECK(count.number() == 6);
+    CHECK(count.seen() == 0);
+    // A Redis that has lost its data counts this proxy first.
+    CHECK(count.update(1, kStart) == 6);
+    CHECK(count.seen() == 6);
+    CHECK(count.update(1, kStart + 9'999ms) == 6);
+    CHECK(count.update(1, kStart + 10s) == 1);
+    CHECK(ReplicaCount({.configured = 8}, 6).number() == 8);
 }
 
 TEST_CASE("heartbeat: a number that is no longer configured holds until Redis counts another") {
     Rig rig(4);
-    rig.heartbeat->configure(6);
+    rig.heartbeat->configure({.configured = 6});
     CHECK(rig.replicas == 6);
-    rig.heartbeat->configure(0);
+    rig.heartbeat->configure({});
     CHECK(rig.replicas == 6);
 }
 
