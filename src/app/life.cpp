@@ -251,9 +251,10 @@ Task<> Life::keep_replicas() {
         if (phase_ != Phase::ready || seen == 0 || seen == kept) continue;
         kept = seen;
         std::string fault;
+        // Not as an argument: GCC 12 destroys what a lambda of a `co_await` has captured twice.
+        auto write = [file = replicas_file_, seen] { return file.write(seen); };
         try {
-            fault = co_await apart(io_.get_executor(), "replicas: Tidegate",
-                                   [file = replicas_file_, seen] { return file.write(seen); });
+            fault = co_await apart(io_.get_executor(), "replicas: Tidegate", std::move(write));
         } catch (const std::exception& error) {
             fault = error.what();
         }
