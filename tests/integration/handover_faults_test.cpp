@@ -12,6 +12,7 @@
 #include "integration/soon.hpp"
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
+#include "redis_server.hpp"
 
 namespace tidegate::test::handover_faults_test {
 
@@ -32,6 +33,24 @@ TEST_CASE("handover: a configuration with a fault changes nothing, and the log s
     Heir heir(tidegate);
     CHECK(tidegate.wait() == 0);
     CHECK(tidegate.get().status() == 429);
+}
+
+TEST_CASE("handover: a process that Redis refuses does not take over from one that it takes") {
+    const Upstream upstream(ok());
+    const RedisServer redis;
+    const auto with_password = [&](const std::string& password) {
+        return "store: {redis: {url: \"redis://" + password +
+               "127.0.0.1:" + std::to_string(redis.port()) + "\", timeout: 5s}}\nreplicas: 1\n" +
+               simple(upstream.url(), "3/h");
+    };
+    Tidegate tidegate(with_password(""));
+    CHECK(tidegate.get().status() == 200);
+    tidegate.write_configuration(with_password(":wrong@"));
+    tidegate.signal(SIGUSR2);
+    CHECK_SOON(says(tidegate, "hand-over failed, this process goes on: process "));
+    CHECK(says(tidegate, "the password was refused"));
+    CHECK(tidegate.get().status() == 200);
+    CHECK(tidegate.admin("/readyz").value().status() == 200);
 }
 
 TEST_CASE("handover: a TERM while the new process starts stops both") {

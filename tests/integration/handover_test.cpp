@@ -187,6 +187,30 @@ TEST_CASE("handover: two TERMs to a process that drains after it cut nothing off
     CHECK(tidegate.wait() == 0);
 }
 
+TEST_CASE("handover: the number of proxies is passed on, for a Redis that is away by then") {
+    const Upstream upstream(ok());
+    const TemporaryFolder state;
+    const auto file = state.path() / "replicas";
+    RedisServer redis;
+    const std::string yaml =
+        "store: {redis: {url: \"redis://127.0.0.1:" + std::to_string(redis.port()) + "\"}}\n" +
+        simple(upstream.url(), "9/h");
+    Tidegate tidegate(yaml, "", {.environment = {"STATE_DIRECTORY=" + state.path().string()}});
+    const Tidegate second(yaml);
+    const Tidegate third(yaml);
+    const auto kept = [&] {
+        return std::filesystem::exists(file) ? read_file(file) : std::string();
+    };
+    CHECK_SOON(kept() == "3\n");
+    redis.stop();
+    std::filesystem::remove(file);
+    const Heir heir(tidegate);
+    CHECK(tidegate.wait() == 0);
+    CHECK(says(tidegate, "divides each quota by 3 meanwhile"));
+    for (int i = 0; i < 3; ++i) CHECK(tidegate.get().status() == 200);
+    CHECK(tidegate.get().status() == 429);
+}
+
 TEST_CASE("handover: counts in Redis are one, whichever process admits") {
     const Upstream upstream(ok());
     const RedisServer redis;
