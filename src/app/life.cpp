@@ -423,7 +423,7 @@ admin::AdminSources Life::sources() {
     };
     sources.ready = [this] {
         return admin::ReadinessAnswer{phase_ == Phase::ready && !shared_.is_refused_by_store(),
-                                readiness_text()};
+                                      readiness_text()};
     };
     return sources;
 }

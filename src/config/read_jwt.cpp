@@ -238,7 +238,7 @@ std::shared_ptr<KeySource> read_discovery(const Value& value, const Fetching& ho
 std::string why_no_secret(const JwkSet& keys, std::span<const JwsAlgorithm> algorithms) {
     std::size_t longest = 0;
     for (const identity::Jwk& key : keys.keys()) {
-        if (key.kind == identity::KeyKind::secret) longest = std::max(longest, key.bytes);
+        if (key.kind == identity::JwkKind::secret) longest = std::max(longest, key.bytes);
     }
     const auto lacking =
         std::find_if(algorithms.begin(), algorithms.end(), [&](JwsAlgorithm algorithm) {
@@ -301,7 +301,7 @@ std::vector<JwsAlgorithm> usual_algorithms(const JwkSet& keys) {
 // Reports what of the keys, or of `algorithms`, could never check a token.
 bool check_public_keys(const Value& value, const JwkSet& keys,
                        std::span<const JwsAlgorithm> algorithms) {
-    std::map<identity::KeyKind, std::size_t> of_kind;
+    std::map<identity::JwkKind, std::size_t> of_kind;
     for (const identity::Jwk& key : keys.keys()) ++of_kind[key.kind];
     for (const identity::Jwk& key : keys.keys()) {
         if (of_kind[key.kind] <= JwkSet::Candidates::kMax) continue;

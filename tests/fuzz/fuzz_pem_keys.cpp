@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto set = JwkSet::of_public_keys(*keys);
     if (!set) return 0;
     for (const Jwk& key : (*set)->keys()) {
-        FUZZ_CHECK(key.kind != KeyKind::secret);
+        FUZZ_CHECK(key.kind != JwkKind::secret);
         FUZZ_CHECK(!key.to_string().empty());
     }
     for (const JwsAlgorithm algorithm :

@@ -79,7 +79,7 @@ TEST_CASE("PEM: keys of every kind check tokens as those of a key set do, whatev
     CHECK(set->size() == 5);
     for (const JwsAlgorithm algorithm : kAll) {
         CAPTURE(to_string(algorithm));
-        const auto expected = key_kind_of(algorithm) == KeyKind::secret
+        const auto expected = key_kind_of(algorithm) == JwkKind::secret
                                   ? CredentialFault::unknown_key
                                   : CredentialFault::none;
         CHECK(fault_of(signed_with(algorithm), any_algorithm(), *set) == expected);
