@@ -278,6 +278,17 @@ def main():
         return try_chart(Trial(os.path.abspath(arguments.tidegate), pathlib.Path(folder)), arguments.write)
 
 
+def faults_of_schema(values, schema, path=""):
+    """Values without a schema, and properties of it without a value; `global` is Helm's."""
+    properties = schema.get("properties")
+    if not properties or not values:  # an empty map may have any of them
+        return
+    for key in (values.keys() ^ properties.keys()) - {"global"}:
+        yield f"{path}{key}"
+    for key in values.keys() & properties.keys():
+        yield from faults_of_schema(values[key], properties[key], f"{path}{key}.")
+
+
 def examples(values):
     """The blocks of docs/kubernetes.md that are values of the chart; one that shows a part gets the rest of
     `values`."""
@@ -296,6 +307,9 @@ def try_chart(trial, write):
     trial.tell("the chart's appVersion is Tidegate's",
                [] if chart["appVersion"] == version else [f"{chart['appVersion']}, not {version}"])
     trial.try_alerts(cases["modes"]["gateway"], write)
+    trial.tell("the schema of the values has all of them, and no others", list(faults_of_schema(
+        yaml.safe_load((CHART / "values.yaml").read_text()),
+        json.loads((CHART / "values.schema.json").read_text()))))
     values = trial.folder / "lint.yaml"
     values.write_text(yaml.safe_dump(cases["modes"]["gateway"]))
     lint = subprocess.run([trial.helm, "lint", "--strict", "--quiet", "-f", values, CHART],

@@ -24,6 +24,12 @@ values has looked at each value by itself before.
 {{- if not .Values.config }}
 config: it is empty, so Tidegate has no limits{{ if eq $mode "gateway" }} and nowhere to forward to{{ end }}: write tidegate.yaml there, without `listen` and `admin`, such as `config: {{ get $example $mode }}` (docs/configuration.md)
 {{- end }}
+{{- if hasKey .Values.config "listen" }}
+config.listen: the chart writes it: remove it, and write `port`, or several `listeners`
+{{- end }}
+{{- if hasKey .Values.config "admin" }}
+config.admin: the chart writes it, as the probes{{ if .Values.serviceMonitor.enabled }} and serviceMonitor{{ end }} need it at adminPort: remove it, and write `adminPort` for another port
+{{- end }}
 {{- if and .Values.config.upstream (eq $mode "sidecar") }}
 config.upstream: with `mode: sidecar` the chart writes it, as http://127.0.0.1 and app.port: remove it, or write `mode: gateway`
 {{- end }}
@@ -64,11 +70,22 @@ service.port: `listeners` says the ports of the Service: write `servicePort` of 
 service.nodePort: `listeners` says the ports of the Service: write `nodePort` of a listener instead
 {{- end }}
 {{- range $i, $one := .Values.listeners }}
-{{- $face := ($one.options | default dict).face | default "proxy" }}
+{{- $options := $one.options | default dict }}
+{{- $face := $options.face | default "proxy" }}
+{{- range list "address" "tls" }}
+{{- if hasKey $options . }}
+listeners[{{ $i }}].options.{{ . }}: the chart writes it: remove it, and write `{{ eq . "tls" | ternary "tls: {secrets: [...], options: {...}}" "port" }}` of the listener
+{{- end }}
+{{- end }}
+{{- range list "certificate" "certificates" "key" }}
+{{- if hasKey (($one.tls | default dict).options | default dict) . }}
+listeners[{{ $i }}].tls.options.{{ . }}: the chart writes it: remove it, and name the Secret in `tls.secrets`
+{{- end }}
+{{- end }}
 {{- if and (eq $.Values.mode "service") (eq $face "proxy") }}
 listeners[{{ $i }}].options.face: with `mode: service` each listener is asked: write `face: check`, `forward_auth` or `envoy_grpc`, or `mode: gateway`
 {{- end }}
-{{- if and (has $face (list "check" "forward_auth" "envoy_grpc")) (not (or $one.options.from $one.options.token)) }}
+{{- if and (has $face (list "check" "forward_auth" "envoy_grpc")) (not (or $options.from $options.token)) }}
 listeners[{{ $i }}].options.from: it is missing, so no other pod could ask: write the networks of the pods that may, such as `from: [10.0.0.0/8]`
 {{- end }}
 {{- end }}
@@ -131,6 +148,11 @@ httpRoute.parentRefs: it is empty, so no Gateway would take the route: write `pa
 {{- define "tidegate.faults.pod" -}}
 {{- if and .Values.autoscaling.enabled (gt (int .Values.autoscaling.min) (int .Values.autoscaling.max)) }}
 autoscaling.min: {{ .Values.autoscaling.min }} is more than autoscaling.max, {{ .Values.autoscaling.max }}: write at most that
+{{- end }}
+{{- range list "app.kubernetes.io/name" "app.kubernetes.io/instance" }}
+{{- if hasKey $.Values.podLabels . }}
+podLabels: `{{ . }}` is the chart's, by which the Service finds the pods: remove it
+{{- end }}
 {{- end }}
 {{- if and .Values.serviceAccount.annotations (not .Values.serviceAccount.create) }}
 serviceAccount.annotations: only a ServiceAccount that the chart makes gets them: write `serviceAccount.create: true`, or annotate yours
