@@ -234,7 +234,6 @@ def try_ingress_nginx(trial, example):
 def bare(port, text):
     with socket.create_connection(("127.0.0.1", port), 8) as peer:
         peer.sendall(text.encode())
-        peer.shutdown(socket.SHUT_WR)
         answer = b""
         while part := peer.recv(4096):
             answer += part
