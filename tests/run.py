@@ -51,7 +51,7 @@ OVER_H2C = OVER_H2 + (",upstream:*,queue:*,algorithms:*,leaky_bucket:*,count all
 # Of rooms with state that threads share.
 TSAN_UNITS = ("unit_telemetry", "unit_redis", "unit_store", "unit_ask", "unit_proxy", "unit_identity",
               "unit_balance")
-SHELL_SCRIPTS = ("alerts", "apps", "bench", "browser", "build", "certificates", "dashboard", "deps", "format", "fuzz",
+SHELL_SCRIPTS = ("alerts", "apps", "bench", "browser", "build", "certificates", "controllers", "dashboard", "deps", "format", "fuzz",
                  "gateways", "helm", "http2", "image", "measure", "models", "moving", "package", "provider", "reference", "reproduce", "run", "soak", "test", "tidy")
 
 
@@ -343,6 +343,7 @@ def optimised(report, beside):
             Step("training", "python3", "-B", "bench/compare/training.py",
                  "build/release/tidegate"),
             Step("helm", "scripts/helm", counted="^ok "),
+            Step("controllers", "scripts/controllers", counted="^ok "),
             Step("alerts", "scripts/alerts", counted="^ok "),
             Step("http2", "scripts/http2", counted="^ok "),
             Step("gateways", "scripts/gateways", counted="^ok "),

@@ -395,9 +395,9 @@ void read_question(ExplainedRequest& request, const config::Listen& listen) {
     if (!listen.admits(request.facts.peer.address)) {
         return request.decision.refuse(Fault::peer_not_admitted);
     }
-    const std::string_view fault =
+    const faces::OriginalFault fault =
         faces::read_original(listen, request.config().limits_on_requests, request.facts);
-    if (!fault.empty()) return request.decision.refuse(Fault::bad_original, fault);
+    if (!fault.empty()) return request.decision.refuse(Fault::bad_original, fault.text);
     ask::check_method(request.facts.head.method, request.decision);
 }
 

@@ -115,6 +115,7 @@ Findings examine_questions(const config::Config& config, const RunningProxy& bes
     const auto counts = metrics ? read_question_counts(metrics->text) : std::nullopt;
     if (counts) {
         check_question_counts(*counts, config, findings);
+        check_original_requests(*counts, config, findings);
     } else {
         findings.note(kCheck,
                       "not looked at: " +
@@ -425,6 +426,60 @@ bool counts_by_address(const config::Config& config) {
     });
 }
 
+// What the question of a gateway states a part of the original request in. `part` is a label of
+// tidegate_questions_unusable_total.
+std::string_view source_of(Dialect dialect, std::string_view part) {
+    const bool is_method = part == "method";
+    if (part == "length") return "`limits_on_requests.uri_bytes`";
+    switch (dialect) {
+        case Dialect::nginx:
+            return is_method ? "X-Original-Method" : "X-Original-URI";
+        case Dialect::ingress_nginx:
+            return is_method ? "X-Original-Method"
+                             : (part == "host" ? "the host in X-Original-URL" : "X-Original-URL");
+        case Dialect::forwarded:
+            return is_method ? "X-Forwarded-Method"
+                             : (part == "host" ? "X-Forwarded-Host" : "X-Forwarded-Uri");
+        case Dialect::envoy:
+            break;
+    }
+    return "`path_prefix`";
+}
+
+// Whether a question of the dialect can lack the part.
+bool may_lack(Dialect dialect, std::string_view part) {
+    if (dialect == Dialect::envoy) return part == "path_prefix";
+    if (part == "host") return dialect != Dialect::nginx;
+    return part != "path_prefix";
+}
+
+// `X-Original-URL (12), X-Original-Method (1)`; for several dialects, each that it may have been.
+std::string sources_text(const QuestionCounts& counts, const config::Config& config) {
+    std::string text;
+    for (const auto& [part, count] : counts.unusable) {
+        std::string sources;
+        for (const config::Listen& listen : config.listen) {
+            if (listen.face != Face::forward_auth || !may_lack(listen.dialect, part)) continue;
+            const std::string_view source = source_of(listen.dialect, part);
+            if (sources.find(source) != sources.npos) continue;
+            sources.append(sources.empty() ? "" : " or ").append(source);
+        }
+        // The Tidegate that runs may have had another configuration.
+        if (sources.empty()) sources = part;
+        text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", sources, count);
+    }
+    return text;
+}
+
+// The value of a label in a line of /metrics.
+std::string_view label_of(std::string_view line, std::string_view name) {
+    const std::string before = std::string(name) + "=\"";
+    const std::size_t begin = line.find(before);
+    if (begin == line.npos) return {};
+    line.remove_prefix(begin + before.size());
+    return line.substr(0, line.find('"'));
+}
+
 // The number behind the last space.
 std::optional<std::uint64_t> value_of_line(std::string_view line) {
     const std::string_view text = line.substr(line.rfind(' ') + 1);
@@ -460,9 +515,14 @@ std::optional<QuestionCounts> read_question_counts(std::string_view metrics) {
         const bool is_request = line.starts_with("tidegate_requests_total{") &&
                                 line.find("face=\"forward_auth\"") != line.npos;
         const bool is_without = line.starts_with("tidegate_questions_without_address_total ");
-        if (!is_request && !is_without) continue;
+        const bool is_unusable = line.starts_with("tidegate_questions_unusable_total{");
+        if (!is_request && !is_without && !is_unusable) continue;
         const auto value = value_of_line(line);
         if (!value) return std::nullopt;
+        if (is_unusable) {
+            if (*value > 0) counts.unusable.emplace_back(label_of(line, "part"), *value);
+            continue;
+        }
         is_ours = is_ours || is_without;
         (is_request ? counts.asked : counts.without_address) += *value;
     }
@@ -495,6 +555,30 @@ void check_question_counts(const QuestionCounts& counts, const config::Config& c
         fmt::format("let the gateway send {0}: `proxy_set_header {0} $remote_addr;` (nginx), `{0}` "
                     "in allowed_headers (Envoy)",
                     field));
+}
+
+void check_original_requests(const QuestionCounts& counts, const config::Config& config,
+                             Findings& findings) {
+    constexpr std::string_view kCheck = "questions.original";
+    constexpr std::uint64_t kOneIn = 100;  // clients can bring about some
+    if (counts.asked == 0) return;
+    std::uint64_t unusable = 0;
+    for (const auto& [part, count] : counts.unusable) unusable += count;
+    if (unusable == 0) return findings.ok(kCheck, "each question stated one original request");
+    const bool is_all = unusable >= counts.asked;
+    findings.add(
+        is_all                              ? Severity::fault
+        : unusable >= counts.asked / kOneIn ? Severity::warning
+                                            : Severity::note,
+        kCheck,
+        fmt::format("{} of {} questions did not state one original request, and were refused. "
+                    "Missing, there twice or wrong: {}",
+                    unusable, counts.asked, sources_text(counts, config)),
+        is_all
+            ? "set `dialect` of the listener to that of the gateway, and let the gateway write "
+              "these fields itself: docs/faces.md#the-dialects"
+            : "let the gateway write these fields itself, so that no client can: the log and the "
+              "answers say what was wrong");
 }
 
 }  // namespace tidegate::doctor

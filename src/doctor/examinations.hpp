@@ -80,12 +80,16 @@ std::string size_text(std::uint64_t bytes);
 struct QuestionCounts {
     std::uint64_t asked = 0;            // in forward_auth
     std::uint64_t without_address = 0;  // of these, so many named no client
+    // Of these, so many did not state one original request, by the `part` that they lacked.
+    std::vector<std::pair<std::string, std::uint64_t>> unusable{};
 };
 
 // Reads /metrics. Nothing: `metrics` are not Tidegate's.
 std::optional<QuestionCounts> read_question_counts(std::string_view metrics);
 void check_question_counts(const QuestionCounts& counts, const config::Config& config,
                            Findings& findings);
+void check_original_requests(const QuestionCounts& counts, const config::Config& config,
+                             Findings& findings);
 
 // A handshake with a listener with `tls`, by a client that offers both versions.
 void judge_negotiated(const config::Listen& listen, const TlsAnswer& answer, Findings& findings);

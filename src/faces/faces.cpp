@@ -65,13 +65,15 @@ void report_missing_address(const ForwardAuthFace& face, const Exchange& x) {
 
 // nginx shows its client nothing of why, and an operator could not tell. Logged once an hour, as
 // clients can bring it about.
-void report_bad_original(const ForwardAuthFace& face, std::string_view fault) {
+void report_bad_original(const ForwardAuthFace& face, const OriginalFault& fault) {
     static telemetry::LogInterval log_interval{std::chrono::hours{1}};
+    face.metrics.questions_unusable[fault.part].add();
     if (!log_interval.is_due(std::chrono::steady_clock::now())) return;
     telemetry::log(telemetry::Level::warn,
                    "a question on {} does not state one original request, and was refused: {} The "
-                   "gateway's configuration is the cause, or its client; logged once an hour",
-                   face.listen.address.to_string(), fault);
+                   "gateway's configuration is the cause, or its client. Counted in "
+                   "tidegate_questions_unusable_total; logged once an hour",
+                   face.listen.address.to_string(), fault.text);
 }
 
 // 200 and never 204: for Envoy only 200 is a consent.
@@ -99,11 +101,10 @@ FaultAnswer answer_of(const ForwardAuthFace& face, const Exchange& x, bool is_to
 void read_question(const ForwardAuthFace& face, Exchange& x) {
     proxy::check_framing(x);
     if (!x.decision.goes_on()) return;
-    const std::string_view fault =
-        read_original(face.listen, x.config().limits_on_requests, x.facts);
+    const OriginalFault fault = read_original(face.listen, x.config().limits_on_requests, x.facts);
     if (!fault.empty()) {
         report_bad_original(face, fault);
-        return x.decision.refuse(Fault::bad_original, fault);
+        return x.decision.refuse(Fault::bad_original, fault.text);
     }
     ask::check_method(x.facts.head.method, x.decision);
 }

@@ -168,29 +168,32 @@ bool split_url(FieldTexts& values, std::string_view& scheme) {
     return true;
 }
 
-std::string_view read_fields(const FieldsOfDialect& wanted, ask::Facts& facts) {
+OriginalFault read_fields(const FieldsOfDialect& wanted, ask::Facts& facts) {
+    const OriginalFault bad_method{OriginalPart::method, wanted.faults[kMethod]};
+    const OriginalFault bad_target{OriginalPart::target, wanted.faults[kTarget]};
     http::RequestHead& head = facts.head;
     FieldTexts values = take_values(wanted, head.fields);
-    if (!http::is_token(values[kMethod])) return wanted.faults[kMethod];
-    if (wanted.host_in == HostIn::url && !split_url(values, facts.scheme)) {
-        return wanted.faults[kTarget];
-    }
+    if (!http::is_token(values[kMethod])) return bad_method;
+    if (wanted.host_in == HostIn::url && !split_url(values, facts.scheme)) return bad_target;
     if (wanted.host_in != HostIn::question) {
         // Gateways mostly repeat their own Host, which has been checked.
         const bool is_checked = !facts.host.empty() && values[kHost] == facts.host;
-        if (!is_checked && !http::is_valid_host(values[kHost])) return wanted.faults[kHost];
+        if (!is_checked && !http::is_valid_host(values[kHost])) {
+            return {OriginalPart::host, wanted.faults[kHost]};
+        }
     }
-    if (!http::set_origin_form(values[kTarget], head)) return wanted.faults[kTarget];
+    if (!http::set_origin_form(values[kTarget], head)) return bad_target;
     if (wanted.host_in != HostIn::question) facts.host = values[kHost];
     head.method = values[kMethod];
     return {};
 }
 
 // Envoy puts its `path_prefix` before the path of each request.
-std::string_view remove_prefix(std::string_view prefix, http::RequestHead& head) {
+OriginalFault remove_prefix(std::string_view prefix, http::RequestHead& head) {
     std::string_view target = head.target;
     if (!target.starts_with(prefix)) {
-        return "The path does not begin with `path_prefix` of the listener.";
+        return {OriginalPart::path_prefix,
+                "The path does not begin with `path_prefix` of the listener."};
     }
     target.remove_prefix(prefix.size());
     // An origin form has been checked and split: that of a prefix without a query stays as it is.
@@ -199,21 +202,21 @@ std::string_view remove_prefix(std::string_view prefix, http::RequestHead& head)
         head.path.remove_prefix(prefix.size());
         return {};
     }
-    return http::set_origin_form(target, head)
-               ? std::string_view{}
-               : "The path behind `path_prefix` of the listener does not begin with `/`.";
+    if (http::set_origin_form(target, head)) return {};
+    return {OriginalPart::path_prefix,
+            "The path behind `path_prefix` of the listener does not begin with `/`."};
 }
 
 }  // namespace
 
-std::string_view read_original(const config::Listen& listen, const config::RequestBounds& bounds,
-                               ask::Facts& facts) {
+OriginalFault read_original(const config::Listen& listen, const config::RequestBounds& bounds,
+                            ask::Facts& facts) {
     if (listen.dialect == Dialect::envoy) {
         return remove_prefix(listen.path_prefix, facts.head);
     }
-    const std::string_view fault = read_fields(fields_of(listen.dialect), facts);
+    const OriginalFault fault = read_fields(fields_of(listen.dialect), facts);
     if (fault.empty() && facts.head.target.size() > bounds.uri_bytes) {
-        return "The original target is longer than allowed.";
+        return {OriginalPart::length, "The original target is longer than allowed."};
     }
     return fault;
 }

@@ -5,7 +5,7 @@
 
 nginx and Caddy ask Tidegate (`face: forward_auth`) before they forward a request to an upstream.
 Their configurations are the blocks of docs/faces.md that are marked `gateway`, and Tidegate's are
-files of config/recipes where a part needs no other. The exit code is 1 when one part does not hold.
+files of config/recipes where a part needs no other. A second nginx asks as ingress-nginx lets it ask. The exit code is 1 when one part does not hold.
 Everything listens on loopback only, and ends with this program.
 """
 
@@ -52,6 +52,44 @@ http {{
     scgi_temp_path {folder}/scgi;
 {snippet}
 }}
+"""
+# What ingress-nginx writes for a location with `auth-url` and `auth-response-headers`: the fields of the
+# question, and those that the application gets.
+INGRESS = """
+    server {{
+        listen 127.0.0.1:{port};
+        location = /_external-auth {{
+            internal;
+            proxy_pass_request_body off;
+            proxy_set_header Content-Length "";
+            proxy_set_header X-Forwarded-Proto "";
+            proxy_set_header X-Request-ID $request_id;
+            proxy_set_header Host {host};
+            proxy_set_header X-Original-URL $scheme://$http_host$request_uri;
+            proxy_set_header X-Original-Method $request_method;
+            proxy_set_header X-Sent-From "nginx-ingress-controller";
+            proxy_set_header X-Real-IP $remote_addr;
+            proxy_set_header X-Forwarded-For $remote_addr;
+            proxy_set_header X-Auth-Request-Redirect $request_uri;
+            proxy_http_version 1.1;
+            set $target http://127.0.0.1:{tidegate}{path};
+            proxy_pass $target;
+        }}
+        location / {{
+            auth_request /_external-auth;
+            {response_headers}
+            proxy_set_header Host $http_host;
+            proxy_set_header X-Request-ID $request_id;
+            proxy_set_header X-Real-IP $remote_addr;
+            proxy_set_header X-Forwarded-For $remote_addr;
+            proxy_set_header X-Forwarded-Host $http_host;
+            proxy_set_header X-Forwarded-Proto $scheme;
+            proxy_set_header X-Original-Forwarded-For $http_x_forwarded_for;
+            proxy_set_header Proxy "";
+            proxy_http_version 1.1;
+            proxy_pass http://127.0.0.1:{app};
+        }}
+    }}
 """
 CADDY = "{\n\tadmin off\n\tauto_https off\n}\n"
 # What a client sends is POST /tight/...; every other reading of it takes the route `loose`.
@@ -124,7 +162,7 @@ def replaced(text, changes):
 
 class Gateway:
     def __init__(self, world, name, command, **options):
-        self.name, self.port = name, options.pop("port")
+        self.name, self.port = re.sub(r"-\d+$", "", name), options.pop("port")
         log = world.folder / f"{name}.out"
         self.process = world.start(command, stdout=open(log, "wb"), stderr=subprocess.STDOUT,
                                    **options)
@@ -137,16 +175,35 @@ class Gateway:
         until(ready, 20, name)
 
 
+def run_nginx(world, name, port, snippet):
+    folder = world.folder / name
+    folder.mkdir()
+    config = folder / "nginx.conf"
+    config.write_text(NGINX.format(folder=folder, snippet=snippet))
+    return Gateway(world, name, ["nginx", "-p", folder, "-e", folder / "nginx.log", "-c", config],
+                   port=port)
+
+
+def start_ingress_nginx(world, app, tidegate, url="http://tidegate/", response_headers=("X-Auth-User",)):
+    """An nginx that asks as an Ingress with that `auth-url` does."""
+    port = free_port()
+    host, path = re.fullmatch(r"http://([^/:]+)[^/]*(/.*)", url).groups()
+    headers = "\n".join(
+        f"            auth_request_set $authHeader{number} $upstream_http_{name.lower().replace('-', '_')};\n"
+        f"            proxy_set_header '{name}' $authHeader{number};"
+        for number, name in enumerate(response_headers))
+    snippet = INGRESS.format(port=port, app=app, tidegate=tidegate, host=host, path=path,
+                             response_headers=headers)
+    return run_nginx(world, f"ingress-nginx-{port}", port, snippet)
+
+
 def start_nginx(world, app, tidegates):
     port = free_port()
     servers = "\n".join(f"    server 127.0.0.1:{one};" for one in tidegates)
     snippet = replaced(blocks("nginx")[0], [
         ("listen 8080;", f"listen 127.0.0.1:{port};"), ("127.0.0.1:3000", f"127.0.0.1:{app}"),
         ("    server 127.0.0.1:8181;", servers)])
-    config = world.folder / "nginx.conf"
-    config.write_text(NGINX.format(folder=world.folder, snippet=snippet))
-    return Gateway(world, "nginx", ["nginx", "-p", world.folder, "-e", world.folder / "nginx.log",
-                                    "-c", config], port=port)
+    return run_nginx(world, f"nginx-{port}", port, snippet)
 
 
 def start_caddy(world, app, tidegates, block=0):
@@ -232,6 +289,9 @@ class Trial:
 
     def nginx(self, *tidegates):
         return start_nginx(self.world, self.app, tidegates)
+
+    def ingress_nginx(self, tidegate):
+        return start_ingress_nginx(self.world, self.app, tidegate)
 
     def caddy(self, *tidegates, block=0):
         return start_caddy(self.world, self.app, tidegates, block)
@@ -340,7 +400,9 @@ def try_spoofing(trial, log, gateway):
         what = (fields or target, answer)
         if got is None:
             refused += 1
-            part.expect(answer.status in (400, 308), *what)
+            # ingress-nginx has no status but 403 for what Tidegate refuses.
+            part.expect(answer.status in ((400, 403) if gateway.name == "ingress-nginx" else (400, 308)),
+                        *what)
             continue
         judged += 1
         line = log.line(mark)
@@ -375,8 +437,9 @@ def try_bodies(gateway):
 
 def try_routes(trial):
     log = Log(trial.world.folder / "access.log")
-    tidegate, nginx_port, caddy_port = trial.tidegate(ROUTES, access=f'{{path: {log.path}}}')
-    gateways = [trial.nginx(nginx_port), trial.caddy(caddy_port)]
+    tidegate, nginx_port, caddy_port, ingress_port = trial.tidegate(
+        ROUTES, dialects=("nginx", "forwarded", "ingress-nginx"), access=f'{{path: {log.path}}}')
+    gateways = [trial.nginx(nginx_port), trial.caddy(caddy_port), trial.ingress_nginx(ingress_port)]
     for gateway in gateways:
         yield try_spoofing(trial, log, gateway)
     for gateway in gateways:

@@ -229,6 +229,10 @@ TEST_CASE("forward_auth: an unusable URL of ingress-nginx is refused, and the lo
     CHECK(asked.ingress(good, "192.0.2.1").status() == 200);
     CHECK(asked.ask("X-Original-Method: GET\r\nX-Original-URI: /cart\r\n")
               .field("X-Tidegate-Status") == "400");
+    const std::string counted = "tidegate_questions_unusable_total{part=";
+    CHECK_SOON(asked.tidegate().metric(counted + "\"target\"}") == 8);
+    CHECK(asked.tidegate().metric(counted + "\"host\"}") == 2);
+    CHECK(asked.tidegate().metric(counted + "\"method\"}") == 0);
 }
 
 TEST_CASE("forward_auth: a method that the proxy refuses is refused, in every dialect") {

@@ -182,6 +182,9 @@ PAIRS = [
     Pair("nginx-delay", "nginx", [Step(0, alice=7, bob=2), Step(6, alice=2)], start=start_nginx,
          slack_s=0.4, waits=True),
     Pair("nginx-strict", "nginx", [Step(0, alice=3, bob=1), Step(3, alice=2)], start=start_nginx),
+    # Bob is in the allowlist.
+    Pair("ingress-nginx", "nginx", [Step(0, alice=8, bob=8), Step(5, alice=2), Step(17, alice=4)],
+         start=start_nginx),
     Pair("haproxy", "haproxy", WINDOW, start=start_haproxy),
     Pair("express-rate-limit", "js", WINDOW, start=start_express),
     Pair("traefik", "yaml", BUCKET,

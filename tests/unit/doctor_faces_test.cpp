@@ -153,4 +153,36 @@ TEST_CASE("faces: text that is not Tidegate's metrics gives no count") {
           1'000);
 }
 
+TEST_CASE("faces: doctor names the fields that did not state an original request") {
+    const auto unusable = [](int asked, const std::string& counts, const std::string& dialect) {
+        const auto read = read_question_counts(metrics(asked, 0, 0) + counts);
+        REQUIRE(read);
+        Findings findings("questions");
+        check_original_requests(
+            *read,
+            *loaded("address: \"127.0.0.1:1\", face: forward_auth, dialect: " + dialect).config,
+            findings);
+        REQUIRE(findings.list().size() == 1);
+        return findings.list().front();
+    };
+    const auto lacks = [](const std::string& part, int count) {
+        return "tidegate_questions_unusable_total{part=\"" + part + "\"} " + std::to_string(count) +
+               "\n";
+    };
+    CHECK(unusable(10, lacks("target", 0), "nginx").severity == Severity::ok);
+    CHECK(unusable(1'000, lacks("target", 9), "nginx").severity == Severity::note);
+    CHECK(unusable(1'000, lacks("target", 10), "nginx").severity == Severity::warning);
+    const Finding all = unusable(12, lacks("method", 2) + lacks("target", 10), "ingress-nginx");
+    CHECK(all.severity == Severity::fault);
+    CHECK(all.what.starts_with("12 of 12 questions"));
+    CHECK(all.what.ends_with("X-Original-Method (2), X-Original-URL (10)"));
+    CHECK(all.advice.find("`dialect`") != std::string::npos);
+    CHECK(unusable(9, lacks("target", 1), "nginx").what.ends_with("X-Original-URI (1)"));
+    CHECK(unusable(9, lacks("host", 1), "forwarded").what.ends_with("X-Forwarded-Host (1)"));
+    CHECK(unusable(9, lacks("host", 1), "ingress-nginx")
+              .what.ends_with("the host in X-Original-URL (1)"));
+    CHECK(unusable(9, lacks("path_prefix", 1), "envoy").what.ends_with("`path_prefix` (1)"));
+    CHECK(unusable(9, lacks("length", 1), "nginx").what.ends_with("uri_bytes` (1)"));
+}
+
 }  // namespace tidegate::doctor::faces_test

@@ -30,7 +30,9 @@ struct Read {
             return;
         }
         facts.host = "gateway.test";
-        fault = read_original(listen, bounds, facts);
+        const OriginalFault found = read_original(listen, bounds, facts);
+        fault = found.text;
+        part = found.part;
     }
 
     bool has(std::string_view name) const {
@@ -43,6 +45,7 @@ struct Read {
     std::string bytes;
     ask::Facts facts;
     std::string_view fault;
+    OriginalPart part{};
 };
 
 std::string question(const std::vector<std::string>& fields, const std::string& target = "/ask") {
@@ -202,6 +205,25 @@ TEST_CASE("original request: a refused one says which field is missing or wrong"
     CHECK(names(fault(Dialect::forwarded, {kForwarded[1], kForwarded[2]}), "X-Forwarded-Method"));
     CHECK(names(fault(Dialect::forwarded, {kForwarded[0], kForwarded[2]}), "X-Forwarded-Uri"));
     CHECK(names(fault(Dialect::forwarded, {kForwarded[0], kForwarded[1]}), "X-Forwarded-Host"));
+}
+
+TEST_CASE("original request: a refused one is counted by what it does not state") {
+    const auto part = [](Dialect dialect, const std::vector<std::string>& fields) {
+        const Read read(dialect, question(fields));
+        CHECK_FALSE(read.fault.empty());
+        return read.part;
+    };
+    const std::string method = "X-Original-Method: GET";
+    const std::string url = "X-Original-URL: http://a.test/";
+    CHECK(part(Dialect::ingress_nginx, {url}) == OriginalPart::method);
+    CHECK(part(Dialect::ingress_nginx, {method}) == OriginalPart::target);
+    CHECK(part(Dialect::ingress_nginx, {method, "X-Original-URL: /cart"}) == OriginalPart::target);
+    CHECK(part(Dialect::ingress_nginx, {method, "X-Original-URL: http:///"}) == OriginalPart::host);
+    CHECK(part(Dialect::ingress_nginx, {method, url + std::string(64, 'a')}) ==
+          OriginalPart::length);
+    CHECK(part(Dialect::nginx, {method}) == OriginalPart::target);
+    CHECK(part(Dialect::forwarded, {kForwarded[0], kForwarded[1]}) == OriginalPart::host);
+    CHECK(Read(Dialect::envoy, question({}, "/other"), "/check").part == OriginalPart::path_prefix);
 }
 
 TEST_CASE("original request: Envoy asks with the request itself, behind its prefix") {

@@ -18,29 +18,111 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
-{{/* What is spoken at the port for clients: meshes and balancers go by its name. */}}
-{{- define "tidegate.protocol" -}}
-{{- and (eq .Values.mode "service") (eq .Values.service.face "envoy_grpc") | ternary "grpc" "http" -}}
+{{/* Labels and annotations of an object: `of` is the part of the values, `root` the context. */}}
+{{- define "tidegate.metadata" -}}
+labels:
+  {{- include "tidegate.labels" .root | nindent 2 }}
+  {{- with .of.labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .of.annotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* The Service in which Prometheus finds the admin port. Its name ends the name of the job. */}}
+{{- define "tidegate.metricsName" -}}
+{{ include "tidegate.name" . | trunc 55 | trimSuffix "-" }}-metrics
+{{- end -}}
+
+{{- define "tidegate.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{ .Values.serviceAccount.name | default (include "tidegate.name" .) }}
+{{- else -}}
+{{ .Values.serviceAccount.name }}
+{{- end -}}
+{{- end -}}
+
+{{/* All listeners as JSON: name, port, servicePort, nodePort, grpc, listen (as in tidegate.yaml). */}}
+{{- define "tidegate.listeners" -}}
+{{- $all := list -}}
+{{- range .Values.listeners -}}
+{{- $listen := deepCopy (.options | default dict) -}}
+{{- $_ := set $listen "address" (toString .port) -}}
+{{- with .tls -}}
+{{- $tls := deepCopy (.options | default dict) -}}
+{{- $certificates := list -}}
+{{- range .secrets -}}
+{{- $certificates = append $certificates (dict "certificate" (printf "/run/tls/%s/tls.crt" .) "key" (printf "/run/tls/%s/tls.key" .)) -}}
+{{- end -}}
+{{- $_ := set $tls "certificates" $certificates -}}
+{{- $_ := set $listen "tls" $tls -}}
+{{- end -}}
+{{- $grpc := eq (toString $listen.face) "envoy_grpc" -}}
+{{- $all = append $all (dict "name" .name "port" .port "servicePort" (.servicePort | default .port) "nodePort" .nodePort "grpc" $grpc "listen" $listen) -}}
+{{- end -}}
+{{- if not $all -}}
+{{- $grpc := and (eq .Values.mode "service") (eq .Values.ask.face "envoy_grpc") -}}
+{{- $listen := toString .Values.port -}}
+{{- if eq .Values.mode "service" -}}
+{{- $listen = dict "address" (printf "0.0.0.0:%v" .Values.port) "face" .Values.ask.face "from" .Values.ask.from -}}
+{{- if eq .Values.ask.face "forward_auth" -}}
+{{- $_ := set $listen "dialect" .Values.ask.dialect -}}
+{{- end -}}
+{{- end -}}
+{{- $all = list (dict "name" ($grpc | ternary "grpc" "http") "port" .Values.port "servicePort" (.Values.service.port | default .Values.port) "nodePort" .Values.service.nodePort "grpc" $grpc "listen" $listen) -}}
+{{- end -}}
+{{ toJson $all }}
+{{- end -}}
+
+{{/* The Secrets with certificates, as JSON, each once. */}}
+{{- define "tidegate.tlsSecrets" -}}
+{{- $all := list -}}
+{{- range .Values.listeners -}}
+{{- range (.tls | default dict).secrets -}}
+{{- $all = append $all . -}}
+{{- end -}}
+{{- end -}}
+{{ toJson (uniq $all) }}
+{{- end -}}
+
+{{/* The servicePort of the listener that `of.port` names, or of the first. */}}
+{{- define "tidegate.backendPort" -}}
+{{- $listeners := fromJsonArray (include "tidegate.listeners" .root) -}}
+{{- $port := (first $listeners).servicePort -}}
+{{- $name := .of.port -}}
+{{- range $listeners -}}
+{{- if eq .name $name -}}{{- $port = .servicePort -}}{{- end -}}
+{{- end -}}
+{{ int $port }}
 {{- end -}}
 
 {{/* The whole of tidegate.yaml. */}}
 {{- define "tidegate.config" -}}
 {{- $config := deepCopy .Values.config -}}
-{{- if eq .Values.mode "service" -}}
-{{- $listener := dict "address" (printf "0.0.0.0:%v" .Values.port) "face" .Values.service.face "from" .Values.service.from -}}
-{{- if eq .Values.service.face "forward_auth" -}}
-{{- $_ := set $listener "dialect" .Values.service.dialect -}}
+{{- $listen := list -}}
+{{- range fromJsonArray (include "tidegate.listeners" .) -}}
+{{- $listen = append $listen .listen -}}
 {{- end -}}
-{{- $_ := set $config "listen" $listener -}}
-{{- $_ := unset $config "upstream" -}}
-{{- else -}}
-{{- $_ := set $config "listen" (toString .Values.port) -}}
-{{- end -}}
+{{- $_ := set $config "listen" (eq (len $listen) 1 | ternary (first $listen) $listen) -}}
 {{- if eq .Values.mode "sidecar" -}}
 {{- $_ := set $config "upstream" (printf "http://127.0.0.1:%v" .Values.app.port) -}}
 {{- end -}}
 {{- $_ := set $config "admin" (printf "0.0.0.0:%v" .Values.adminPort) -}}
 {{ toYaml $config }}
+{{- end -}}
+
+{{- define "tidegate.podAnnotations" -}}
+{{- if not .Values.serviceMonitor.enabled }}
+prometheus.io/scrape: "true"
+prometheus.io/port: {{ .Values.adminPort | quote }}
+{{- end }}
+{{- if eq .Values.onConfigChange "restart" }}
+tidegate/config-checksum: {{ include "tidegate.config" . | sha256sum }}
+{{- end }}
+{{- with .Values.podAnnotations }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/* Tidegate's container, of a gateway and of a sidecar alike. */}}
@@ -49,12 +131,20 @@ name: tidegate
 image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 args: [run, -c, /etc/tidegate/tidegate.yaml{{ if eq .Values.onConfigChange "watch" }}, --watch{{ end }}]
+{{- with .Values.extraEnv }}
+env: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.extraEnvFrom }}
+envFrom: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- if eq .Values.mode "sidecar" }}
 # Starts before the application and ends after it.
 restartPolicy: Always
 {{- end }}
 ports:
-  - {name: {{ include "tidegate.protocol" . }}, containerPort: {{ .Values.port }}}
+  {{- range fromJsonArray (include "tidegate.listeners" .) }}
+  - {name: {{ .name }}, containerPort: {{ int .port }}}
+  {{- end }}
   - {name: admin, containerPort: {{ .Values.adminPort }}}
 startupProbe:
   httpGet: {path: {{ eq .Values.mode "sidecar" | ternary "/healthz" "/readyz" }}, port: admin}
@@ -67,16 +157,17 @@ readinessProbe:
 livenessProbe:
   httpGet: {path: /healthz, port: admin}
   periodSeconds: 10
-securityContext:
-  runAsNonRoot: true
-  seccompProfile: {type: RuntimeDefault}
-  readOnlyRootFilesystem: true
-  allowPrivilegeEscalation: false
-  capabilities: {drop: [ALL]}
+securityContext: {{- toYaml .Values.securityContext | nindent 2 }}
 resources: {{- toYaml .Values.resources | nindent 2 }}
 volumeMounts:
   - {name: config, mountPath: /etc/tidegate, readOnly: true}
   {{- if .Values.secretName }}
   - {name: secrets, mountPath: /run/secrets/tidegate, readOnly: true}
+  {{- end }}
+  {{- range $i, $secret := fromJsonArray (include "tidegate.tlsSecrets" .) }}
+  - {name: tls-{{ $i }}, mountPath: /run/tls/{{ $secret }}, readOnly: true}
+  {{- end }}
+  {{- with .Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end -}}
