@@ -233,7 +233,7 @@ struct AccessLog::Impl {
         const bool went_on = record.outcome == Outcome::forwarded ||
                              record.outcome == Outcome::answered ||
                              record.outcome == Outcome::redirected;
-        if (!went_on || !record.error.empty()) return true;
+        if (!went_on || !record.error.empty() || !record.shadow_limited_by.empty()) return true;
         return producer.next_random() >> 11 < sample_below.load(std::memory_order_relaxed);
     }
 
