@@ -46,9 +46,9 @@ struct CountsRequest {
 
 // Which denials are asked for; what is empty leaves none out.
 struct DenialFilter {
-    std::string identifier;  // as the log has it, or as people write it
-    std::string policy;
-    std::optional<std::chrono::microseconds> since;  // before now
+    std::string identifier{};  // as the log has it, or as people write it
+    std::string policy{};
+    std::optional<std::chrono::microseconds> since{};  // before now
 };
 
 // A request for one of the lists of clients that requests were counted for.

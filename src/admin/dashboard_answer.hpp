@@ -53,10 +53,10 @@ AdminAnswer answer_to_top(ActivityRequest::Kind kind, const std::vector<ThreadAc
 // The denials that a question is about; what is empty leaves none out.
 struct WantedDenials {
     bool in_shadow = false;  // they come from the log of policies in shadow
-    std::vector<std::string> identifiers;
-    std::string policy;
+    std::vector<std::string> identifiers{};
+    std::string policy{};
     bool policy_is_known = true;  // the configuration has it
-    std::optional<std::chrono::system_clock::time_point> since;
+    std::optional<std::chrono::system_clock::time_point> since{};
 
     bool has_filter() const { return !identifiers.empty() || !policy.empty() || since; }
 };
