@@ -58,6 +58,13 @@ struct RequestRecord {
     std::chrono::nanoseconds upstream_time{
         0};                                  // from sending the request to the head of the answer
     std::chrono::nanoseconds queue_time{0};  // waiting for one of max_connections
+
+    // Nothing went wrong, and no limit refused, in shadow or not: a sample may leave it out.
+    bool is_ordinary() const {
+        const bool went_on = outcome == Outcome::forwarded || outcome == Outcome::answered ||
+                             outcome == Outcome::redirected;
+        return went_on && error.empty() && shadow_limited_by.empty();
+    }
 };
 
 // How much of a text the access log has; a cut text ends in `...`.

@@ -240,6 +240,22 @@ TEST_CASE("log_line: what a refusal says is there only where it is known, 0 incl
     CHECK(logfmt(record).find(" count=0 tier=pro shadow_limited_by=") != std::string::npos);
 }
 
+TEST_CASE("log_line: no sample leaves out a refusal, a fault or a denial in shadow") {
+    RequestRecord record;
+    for (const Outcome outcome : {Outcome::forwarded, Outcome::answered, Outcome::redirected}) {
+        record.outcome = outcome;
+        CHECK(record.is_ordinary());
+    }
+    record.shadow_limited_by = "trial-1s";
+    CHECK_FALSE(record.is_ordinary());
+    record.shadow_limited_by = {};
+    record.error = "upstream: connection reset";
+    CHECK_FALSE(record.is_ordinary());
+    record.error = {};
+    record.outcome = Outcome::limited;
+    CHECK_FALSE(record.is_ordinary());
+}
+
 TEST_CASE("log_line: the protocol has its name in JSON, and its number in the request line") {
     const auto both = [](HttpVersion version) {
         RequestRecord record = some_record();
