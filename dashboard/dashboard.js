@@ -770,6 +770,8 @@ async function updateLive() {
     figure("generation", `generation ${numberText(sample.generation)}`);
   }
   answer.samples = null;
+  const { hash, rolled_back: isRolledBack } = answer.config;
+  figure("config_hash", isRolledBack ? `${hash}, rolled back` : hash);
 }
 
 // Lists are not worth more than a gap when they cannot be had at the moment.

@@ -32,20 +32,10 @@ constexpr std::array<std::string_view, 6> kPlainKinds{"user",   "route", "consta
 constexpr std::array<std::string_view, 5> kNamedKinds{"header", "query", "path", "claim", "cookie"};
 constexpr std::size_t kHashBytes = 65;  // `#` and SHA-256 in hexadecimal
 
-bool is_hash(std::string_view text) {
-    return text.size() == kHashBytes && text.front() == '#' &&
-           text.find_first_not_of(kHexDigits, 1) == std::string_view::npos;
-}
-
 // What an identifier may be written with; see identity/identifier.hpp.
 bool is_safe(std::string_view text) {
     return std::all_of(text.begin(), text.end(),
                        [](char c) { return c >= ' ' && c <= '~' && c != '{' && c != '}'; });
-}
-
-template <std::size_t N>
-bool is_one_of(const std::array<std::string_view, N>& all, std::string_view one) {
-    return std::find(all.begin(), all.end(), one) != all.end();
 }
 
 // Identifiers have capitals in their percent encoding.
@@ -53,7 +43,19 @@ int digit_of(char c) {
     return is_lower(c) ? -1 : hex_value(c);
 }
 
-std::string percent_decoded(std::string_view text) {
+template <std::size_t N>
+bool is_one_of(const std::array<std::string_view, N>& all, std::string_view one) {
+    return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+}  // namespace
+
+bool is_hash(std::string_view text) {
+    return text.size() == kHashBytes && text.front() == '#' &&
+           text.find_first_not_of(kHexDigits, 1) == std::string_view::npos;
+}
+
+std::string unescaped(std::string_view text) {
     std::string out;
     for (std::size_t i = 0; i < text.size(); ++i) {
         const bool escape = text[i] == '%' && i + 2 < text.size() && digit_of(text[i + 1]) >= 0 &&
@@ -67,6 +69,24 @@ std::string percent_decoded(std::string_view text) {
     }
     return out;
 }
+
+std::vector<std::string_view> joined_parts(std::string_view text) {
+    std::vector<std::string_view> parts;
+    while (true) {
+        const std::size_t colon = text.find(':');
+        if (colon == std::string_view::npos) return {};
+        const auto size = parse_decimal(text.substr(0, colon));
+        text.remove_prefix(colon + 1);
+        if (!size || *size < 1 || static_cast<std::uint64_t>(*size) > text.size()) return {};
+        parts.push_back(text.substr(0, static_cast<std::size_t>(*size)));
+        text.remove_prefix(parts.back().size());
+        if (text.empty()) return parts;
+        if (text.front() != '+') return {};
+        text.remove_prefix(1);
+    }
+}
+
+namespace {
 
 // `kind:value`, or `kind:name=value`.
 std::string written(std::string_view kind, std::string_view body) {
@@ -91,7 +111,7 @@ std::string canonical(std::string_view text) {
         const bool hashed =
             is_hash(body) || (is_one_of(kNamedKinds, kind) && equals != std::string_view::npos &&
                               is_hash(body.substr(equals + 1)));
-        if (hashed || written(kind, percent_decoded(body)) == text) return std::string(text);
+        if (hashed || written(kind, unescaped(body)) == text) return std::string(text);
     }
     return written(kind, body);
 }
@@ -153,23 +173,6 @@ bool is_stated(std::string_view kind, std::string_view body) {
     return (kind == "header" || kind == "query" || kind == "cookie") && !is_hash(body);
 }
 
-// The parts of `17:header:x-tenant=a+12:route:search`; none if it is nothing like that.
-std::vector<std::string_view> joined_parts(std::string_view text) {
-    std::vector<std::string_view> parts;
-    while (true) {
-        const std::size_t colon = text.find(':');
-        if (colon == std::string_view::npos) return {};
-        const auto size = parse_decimal(text.substr(0, colon));
-        text.remove_prefix(colon + 1);
-        if (!size || *size < 1 || static_cast<std::uint64_t>(*size) > text.size()) return {};
-        parts.push_back(text.substr(0, static_cast<std::size_t>(*size)));
-        text.remove_prefix(parts.back().size());
-        if (text.empty()) return parts;
-        if (text.front() != '+') return {};
-        text.remove_prefix(1);
-    }
-}
-
 // Several as one, each as it is counted; nothing if it is nothing like that.
 std::optional<std::string> joined_meant(std::string_view text, const config::Config& config) {
     std::vector<std::string> meant;
@@ -202,7 +205,7 @@ std::vector<std::string> addresses_meant(std::string_view text, const IpPrefixes
         if (!prefix) return {};
         text = text.substr(0, slash);
     }
-    const auto ip = parse_scoped_ip(percent_decoded(text));
+    const auto ip = parse_scoped_ip(unescaped(text));
     if (!ip || prefix > ip->bits()) return {};
     std::vector<std::string> meant;
     const auto add = [&](int bits) {
@@ -315,11 +318,6 @@ Identifiers identifiers_meant(std::string_view text, const config::Config& confi
         if (auto stated = stated_meant(kind, body, config)) return std::vector{std::move(*stated)};
         return "No policy has the key " + quote(text.substr(0, text.find('='))) + ".";
     }
-    if (kind == "descriptor" || kind == "pair" || kind == "domain") {
-        return std::string(
-            "What `rls` counts of descriptors cannot be looked at or reset here: a call of "
-            "ShouldRateLimit whose descriptor has `hits_addend` 0 only asks.");
-    }
     if (is_hash(text)) return std::vector{std::string(text)};
     if (auto joined = joined_meant(text, config)) return std::vector{std::move(*joined)};
     // It is not repeated: what was meant may be a secret.
@@ -343,10 +341,29 @@ std::vector<limit::ChargeItem> items_of(std::string_view identifier, const confi
     return items;
 }
 
+Result<std::vector<Meant>, std::string> all_meant(std::string_view text,
+                                                  const config::Config& config) {
+    if (is_descriptor(text)) return descriptors_meant(text, config);
+    auto identifiers = identifiers_meant(text, config);
+    if (!identifiers) return identifiers.error();
+    std::vector<Meant> all;
+    for (std::string& identifier : *identifiers) all.push_back({std::move(identifier)});
+    return all;
+}
+
+std::vector<limit::ChargeItem> items_of(const Meant& meant, const config::Config& config) {
+    if (meant.policies.empty()) return items_of(meant.identifier, config);
+    std::vector<limit::ChargeItem> items;
+    for (const limit::Policy* const policy : meant.policies) {
+        items.push_back({policy, meant.identifier});
+    }
+    return items;
+}
+
 std::string_view known_tier(std::string_view identifier, const config::Config& config) {
     constexpr std::string_view kUser = "user:";
     if (!identifier.starts_with(kUser)) return {};
-    const std::string user = percent_decoded(identifier.substr(kUser.size()));
+    const std::string user = unescaped(identifier.substr(kUser.size()));
     return identity::tier_of(std::string_view(user), config.user_tiers);
 }
 
@@ -366,6 +383,8 @@ constexpr std::array<Doc::Column, 8> kLimitColumns{{{"POLICY"},
                                                     {"NEXT UNIT"},
                                                     {"ALL FREE"},
                                                     {"NOW"}}};
+constexpr std::size_t kQuotaColumn = 3;
+constexpr std::size_t kLeftColumn = 4;
 constexpr std::string_view kOneRowHolds =
     "  A request meets one row of each policy: that of its tier. `tidegate explain` shows the tier "
     "of a request.";
@@ -465,10 +484,23 @@ const limit::Tier* tier_called(const limit::Policy& policy, std::string_view nam
     return name.empty() || found == policy.tiers.end() ? nullptr : &*found;
 }
 
+// Of limits that calls bring with them: each says its quota.
+bool is_of_calls(const limit::Policy& policy) {
+    return policy.name.starts_with(config::kRlsOverridePolicy);
+}
+
+// No call has brought a limit for it lately: the others that were meant say all there is.
+bool is_idle_override(const Inspected& inspected) {
+    return !inspected.items.empty() && is_of_calls(*inspected.items.front().policy) &&
+           std::none_of(inspected.counts.items.begin(), inspected.counts.items.end(),
+                        counts_something);
+}
+
 // Limits of tiers that may not be this user's are listed where they count something. So are a
 // policy's own limits where a tier's limits are known to hold.
 bool is_shown(const Inspected& inspected, std::size_t item) {
     const limit::ChargeItem& one = inspected.items[item];
+    if (is_of_calls(*one.policy)) return counts_something(inspected.counts.items[item]);
     return counts_something(inspected.counts.items[item]) ||
            one.tier == tier_called(*one.policy, inspected.known_tier);
 }
@@ -528,7 +560,11 @@ class InspectedIdentifier {
         }
         doc.line(heading);
         if (!rows_.empty()) doc.table(kLimitColumns, rows_, "  ");
-        if (rows_.empty() && below_.empty()) doc.line("  no policy counts it");
+        if (rows_.empty() && below_.empty()) {
+            doc.line(inspected_.note.empty() ? "  no policy counts it"
+                                             : "  nothing is counted: " +
+                                                   std::string(inspected_.note));
+        }
         for (const std::string& line : below_) doc.line(line);
         if (has_tiers_) doc.line(kOneRowHolds);
         doc.json["identifiers"].push_back({{"identifier", inspected_.identifier},
@@ -547,7 +583,8 @@ class InspectedIdentifier {
         Json limits = Json::array();
         for (std::size_t k = 0; shown && k < item.limits().size(); ++k) {
             limits.push_back(add_limit(name, item.limits()[k], texts_.of(item, k).name,
-                                       inspected_.counts.items[i].limits[k]));
+                                       inspected_.counts.items[i].limits[k],
+                                       is_of_calls(*item.policy)));
         }
         Json records = Json::array();
         for (const store::OtherCount& other : unknown) {
@@ -569,9 +606,17 @@ class InspectedIdentifier {
     }
 
     Json add_limit(const std::string& policy, const limit::Limit& limit, std::string_view name,
-                   const LimitCount& count) {
+                   const LimitCount& count, bool is_of_calls) {
         Json json = counted_limit_json(limit, name, count);
         rows_.push_back(limit_row(policy, limit, name, count));
+        if (is_of_calls) {
+            for (const char* const unknown : {"quota", "remaining", "denied", "denied_for_us"}) {
+                json[unknown] = nullptr;
+            }
+            json.erase("never_passes");
+            rows_.back()[kQuotaColumn] = "of the call";
+            rows_.back()[kLeftColumn] = rows_.back().back() = "-";
+        }
         if (json.contains("moments")) {
             for (std::string& line : moment_lines(name, count, json["moments"])) {
                 below_.push_back(std::move(line));
@@ -618,6 +663,7 @@ AdminAnswer answer_to_inspect(const std::vector<Inspected>& all, const config::C
     Doc doc = counts_doc(store);
     bool counted = false;
     for (const Inspected& inspected : all) {
+        if (all.size() > 1 && is_idle_override(inspected)) continue;
         InspectedIdentifier(inspected, texts).add_to(doc, store);
         for (const store::ItemCounts& counts : inspected.counts.items) {
             counted = counted || counts_something(counts) || !counts.others.empty();
@@ -630,6 +676,10 @@ AdminAnswer answer_to_reset(const std::vector<Forgotten>& all, std::string_view 
     Doc doc = counts_doc(store);
     bool counted = false;
     for (const Forgotten& forgotten : all) {
+        const bool is_of_call = !forgotten.items.empty() && is_of_calls(*forgotten.items[0].policy);
+        const bool is_idle =
+            std::find(forgotten.any.begin(), forgotten.any.end(), true) == forgotten.any.end();
+        if (all.size() > 1 && is_of_call && is_idle) continue;
         doc.line(identifier_heading(forgotten.identifier, store));
         Json policies = Json::array();
         for (std::size_t i = 0; i < forgotten.items.size(); ++i) {
@@ -639,7 +689,10 @@ AdminAnswer answer_to_reset(const std::vector<Forgotten>& all, std::string_view 
             policies.push_back(name);
             doc.line(fmt::format("  {}: forgotten", escaped_text(name)));
         }
-        if (policies.empty()) doc.line("  nothing was counted");
+        if (policies.empty()) {
+            doc.line("  nothing was counted" +
+                     (forgotten.note.empty() ? "" : ": " + std::string(forgotten.note)));
+        }
         counted = counted || !policies.empty();
         doc.json["identifiers"].push_back(
             {{"identifier", forgotten.identifier}, {"forgotten", std::move(policies)}});

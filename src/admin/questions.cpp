@@ -31,6 +31,19 @@ AdminAnswer ask_reload(const AdminSources& sources, const AdminRequest&, const s
     return answer_by([&sources] { return reload(sources); });
 }
 
+Task<AdminAnswer> roll_back(const AdminSources& sources) {
+    const ReloadReport report = co_await sources.rollback();
+    co_return answer_to_reload(report);
+}
+
+AdminAnswer ask_rollback(const AdminSources& sources, const AdminRequest&, const std::string&) {
+    return answer_by([&sources] { return roll_back(sources); });
+}
+
+AdminAnswer ask_config(const AdminSources& sources, const AdminRequest&, const std::string&) {
+    return answer_to_config(sources.config());
+}
+
 template <bool kReset>
 AdminAnswer ask_counts(const AdminSources& sources, const AdminRequest&,
                        const std::string& identifier) {
@@ -61,6 +74,33 @@ constexpr std::string_view kReloadFooter =
 the token from the configuration, or with --admin from the command line. The exit
 code is 0 when the new configuration is in force, 1 when the proxy refused it and
 keeps the old one, 2 for wrong use and 3 when there is no answer.)";
+
+constexpr std::string_view kRollbackFooter =
+    R"(Puts the configuration in force again that was in force before the last reload
+that changed something, once. It holds until the next reload; with `run --watch`,
+until a file of the configuration changes. So mend the file before that.
+
+Tidegate keeps the former configuration in memory, with users, keys and secrets as
+they were read then. Certificates are read again. A process that has just started,
+or has taken over from another, has none.
+
+Tidegate asks the running proxy on its admin address. It takes the address and
+the token from the configuration, or with --admin from the command line. The exit
+code is 0 when the former configuration is in force, 1 when the proxy refused or
+has none, 2 for wrong use and 3 when there is no answer.)";
+
+constexpr std::string_view kConfigFooter =
+    R"(Prints the configuration in force as YAML, files of `include` among it, with its
+number and its hash. Variables and `file:` are as written, and secrets are `***`;
+so replicas with the same files have the same hash. `tidegate check` prints the
+hash of a file:
+
+  tidegate config
+  tidegate config --json
+
+Tidegate asks the running proxy on its admin address. It takes the address and
+the token from the configuration, or with --admin from the command line. The exit
+code is 0, 2 for wrong use and 3 when there is no answer.)";
 
 constexpr std::string_view kInspectFooter =
     R"(IDENTIFIER is as the access log has it, or an address alone:
@@ -138,6 +178,21 @@ constexpr auto kQuestions = std::to_array<AdminQuestion>({
      .footer = kReloadFooter,
      .patience = kReloadPatience,
      .member = "result"},
+    {.path = "/api/rollback",
+     .answer = ask_rollback,
+     .access = AdminQuestion::Access::change,
+     .command = "rollback",
+     .what = "Go back to the configuration before the last reload",
+     .footer = kRollbackFooter,
+     .patience = kReloadPatience,
+     .member = "result"},
+    {.path = "/api/config",
+     .answer = ask_config,
+     .command = "config",
+     .what = "Show the configuration in force, without its secrets",
+     .footer = kConfigFooter,
+     .json_option = kPrintsJson,
+     .member = "config"},
     {.path = "/api/inspect",
      .answer = ask_counts<false>,
      .parameter = kIdentifier,
@@ -233,11 +288,13 @@ Doc::Json diagnostics_json(const std::vector<config::Diagnostic>& found) {
 AdminAnswer answer_to_reload(const ReloadReport& report) {
     Doc doc;
     doc.json = {{"result", report.ok ? "ok" : "refused"}, {"generation", report.generation}};
+    if (!report.hash.empty()) doc.json["hash"] = report.hash;
     if (!report.errors.empty()) doc.json["errors"] = diagnostics_json(report.errors);
     if (!report.warnings.empty()) doc.json["warnings"] = diagnostics_json(report.warnings);
     for (const std::string& line : diagnostic_lines(report.errors, report.warnings)) doc.line(line);
     if (report.ok) {
-        doc.line(fmt::format("configuration {} is in force", report.generation));
+        doc.line(fmt::format("configuration {} is in force{}{}", report.generation,
+                             report.hash.empty() ? "" : ", hash ", report.hash));
     } else {
         std::string found = counted(report.errors.size(), "error");
         if (!report.warnings.empty()) found += ", " + counted(report.warnings.size(), "warning");

@@ -159,7 +159,9 @@ Doc check_result(const config::Loaded& loaded, bool is_strict,
         doc.json["routes"] = loaded.config->routes.size();
         doc.json["policies"] = loaded.config->policies.size();
         doc.json["upstreams"] = loaded.config->upstreams.size();
+        doc.json["hash"] = loaded.config->shown.hash;
         add_certificates(app::listed_certificates(*loaded.config), now, doc);
+        doc.line("hash of the configuration: " + loaded.config->shown.hash);
     }
     doc.json["errors"] = admin::diagnostics_json(loaded.errors);
     doc.json["warnings"] = admin::diagnostics_json(loaded.warnings);

@@ -67,6 +67,9 @@ const Keys<Log>& log_keys();
 const Keys<Tracing>& tracing_keys();
 const Keys<Telemetry>& telemetry_keys();
 
+// What people may see of `document`, files of `include` among it, which was read with `context`.
+Shown shown_of(const TreeNode& document, const Context& context);
+
 // Says where a reload would turn `tls` of a listener on or off.
 std::string why_tls_needs_restart(const ConfigChange& change);
 // Of keys that say how requests are forwarded: one warning for all where no listener does.

@@ -31,9 +31,17 @@ void add_fields(std::string_view lines, RlsAnswer& answer) {
     }
 }
 
-// `descriptor:remote_address=203.0.113.7`; several pairs joined.
-std::string identifier_of(const std::vector<std::pair<std::string, std::string>>& entries,
-                          const std::vector<std::string_view>& values) {
+// Envoy's own keys of the address that a request came from.
+bool names_client(const RlsCall::Descriptor& descriptor) {
+    return std::any_of(descriptor.entries.begin(), descriptor.entries.end(), [](const auto& entry) {
+        return entry.first == "remote_address" || entry.first == "masked_remote_address";
+    });
+}
+
+}  // namespace
+
+std::string descriptor_identifier(const std::vector<std::pair<std::string, std::string>>& entries,
+                                  const std::vector<std::string_view>& values) {
     constexpr std::size_t kNameBytesMax = 48;
     std::vector<std::string> parts;
     for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -54,14 +62,16 @@ std::string identifier_of(const std::vector<std::pair<std::string, std::string>>
     return joined;
 }
 
-// Envoy's own keys of the address that a request came from.
-bool names_client(const RlsCall::Descriptor& descriptor) {
-    return std::any_of(descriptor.entries.begin(), descriptor.entries.end(), [](const auto& entry) {
-        return entry.first == "remote_address" || entry.first == "masked_remote_address";
-    });
+std::string override_identifier(std::string_view domain,
+                                const std::vector<std::pair<std::string, std::string>>& entries,
+                                const std::vector<std::string_view>& values) {
+    std::string shared;
+    identity::append_identifier("domain", domain, shared);
+    const std::string rest = descriptor_identifier(entries, values);
+    std::string joined;
+    identity::append_joined_identifier(std::vector<std::string_view>{shared, rest}, joined);
+    return joined;
 }
-
-}  // namespace
 
 const limit::Policy* RlsOverrides::find(const config::Config& config,
                                         const RlsCall::Override& limit) {
@@ -129,13 +139,9 @@ std::string RlsCharge::count(std::size_t position, const rls::Rule* rule,
     }
     std::string& identifier = identifiers_.emplace_back();
     if (rule == nullptr) {
-        // A policy that all domains share.
-        identity::append_identifier("domain", call_.domain, identifier);
-        const std::string rest = identifier_of(descriptor.entries, values);
-        const std::string domain = std::exchange(identifier, {});
-        identity::append_joined_identifier(std::vector<std::string_view>{domain, rest}, identifier);
+        identifier = override_identifier(call_.domain, descriptor.entries, values);
     } else {
-        identifier = identifier_of(descriptor.entries, values);
+        identifier = descriptor_identifier(descriptor.entries, values);
     }
     counted_.push_back({position,
                         rule,

@@ -1,0 +1,111 @@
+// The answer to `/api/config`.
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "admin/questions.hpp"
+#include "base/doc.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
+#include "base/timestamp.hpp"
+
+namespace tidegate::admin {
+
+namespace {
+
+using Json = Doc::Json;
+
+constexpr std::size_t kFlowBytesMax = 80;
+
+// YAML may read it as a number or a date.
+bool looks_like_number(std::string_view text) {
+    return text.find_first_not_of("0123456789.-+eE_") == std::string_view::npos &&
+           std::count(text.begin(), text.end(), '.') < 2;
+}
+
+bool is_plain_text(std::string_view text) {
+    if (text.empty() || looks_like_number(text) || text == "null") return false;
+    const auto is_safe = [](char c) {
+        return is_digit(c) || (to_lower(c) >= 'a' && to_lower(c) <= 'z') ||
+               std::string_view("_-./:+%=@ ").find(c) != std::string_view::npos;
+    };
+    const auto is_first = [&](char c) { return is_safe(c) && c != '-' && c != ':' && c != '%' && c != '=' && c != '@' && c != ' '; };
+    return is_first(text.front()) && std::all_of(text.begin(), text.end(), is_safe) &&
+           text.back() != ':' && text.back() != ' ' && text.find(": ") == std::string_view::npos;
+}
+
+std::string yaml_text(std::string_view text) {
+    return is_plain_text(text) ? std::string(text) : json_text(Json(text), {.ascii = true});
+}
+
+// Of a value that fits into a line; empty: it does not.
+std::string yaml_in_line(const Json& value) {
+    if (value.is_null()) return "null";
+    if (value.is_string()) return yaml_text(value.get_ref<const std::string&>());
+    if (!value.is_structured()) return json_text(value);
+    if (value.empty()) return value.is_array() ? "[]" : "{}";
+    if (value.is_object()) return {};
+    std::string line = "[";
+    for (const Json& item : value) {
+        if (item.is_structured()) return {};
+        line += (line.size() == 1 ? "" : ", ") + yaml_in_line(item);
+        if (line.size() > kFlowBytesMax) return {};
+    }
+    return line + "]";
+}
+
+// Writes block style; configurations are at most config::kDepthMax deep.
+class YamlLines {
+  public:
+    explicit YamlLines(Doc& doc) : doc_(doc) {}
+
+    // `begin` is what the first line has before the value, and `indent` the spaces of the others.
+    void add(const Json& value, std::string begin, const std::string& indent) {
+        for (const auto& [key, below] : value.items()) {
+            std::string name = value.is_array() ? "-" : yaml_text(key) + ":";
+            const std::string line = std::exchange(begin, indent) + name;
+            const std::string text = yaml_in_line(below);
+            if (!text.empty()) {
+                doc_.line(line + " " + text);
+            } else if (value.is_array()) {
+                add(below, line + " ", indent + "  ");
+            } else {
+                doc_.line(line);
+                add(below, indent + "  ", indent + "  ");
+            }
+        }
+    }
+
+  private:
+    Doc& doc_;
+};
+
+}  // namespace
+
+AdminAnswer answer_to_config(const ConfigInForce& in_force) {
+    const config::Config& config = *in_force.config;
+    const std::string read_at = format_timestamp(
+        std::chrono::floor<std::chrono::seconds>(in_force.read_at.time_since_epoch()));
+    Doc doc;
+    doc.json = {{"generation", in_force.generation},
+                {"hash", config.shown.hash},
+                {"file", config.source.file},
+                {"read_at", read_at},
+                {"rolled_back", in_force.is_rolled_back},
+                {"can_roll_back", in_force.has_former},
+                {"config", Json::parse(config.shown.json)}};
+    doc.line(fmt::format("# configuration {}, hash {}, read from {} at {}", in_force.generation,
+                         config.shown.hash, config.source.file, read_at));
+    if (in_force.is_rolled_back) {
+        doc.line("# put in force again by `tidegate rollback`: a reload reads the file");
+    }
+    YamlLines(doc).add(doc.json["config"], "", "");
+    return answer_of(doc);
+}
+
+}  // namespace tidegate::admin
