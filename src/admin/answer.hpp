@@ -28,8 +28,8 @@ struct Readiness {
 // The result of a reload, or of a rollback.
 struct ReloadReport {
     bool ok = false;
-    std::uint64_t generation = 0;  // that is in force now
-    std::string hash{};            // of that one, see config::Shown
+    std::uint64_t generation = 0;            // that is in force now
+    std::string hash{};                      // of that one, see config::Shown
     std::vector<config::Diagnostic> errors;  // why it was refused
     std::vector<config::Diagnostic> warnings;
 };
@@ -42,7 +42,7 @@ inline constexpr std::string_view kExitCodeField = "X-Tidegate-Exit-Code";
 // The configuration in force.
 struct ConfigInForce {
     std::uint64_t generation = 0;
-    const config::Config* config = nullptr;          // lives until the answer is made
+    const config::Config* config = nullptr;  // lives until the answer is made
     std::chrono::system_clock::time_point read_at{};
     bool is_rolled_back = false;  // by `tidegate rollback`: its file may have another
     bool has_former = false;      // that a rollback would put in force

@@ -1,10 +1,11 @@
-// The answer to `/api/config`.
+// The answers to `/api/config`, and to what changes the configuration.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -13,6 +14,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/timestamp.hpp"
+#include "base/utf8.hpp"
 
 namespace tidegate::admin {
 
@@ -34,7 +36,9 @@ bool is_plain_text(std::string_view text) {
         return is_digit(c) || (to_lower(c) >= 'a' && to_lower(c) <= 'z') ||
                std::string_view("_-./:+%=@ ").find(c) != std::string_view::npos;
     };
-    const auto is_first = [&](char c) { return is_safe(c) && c != '-' && c != ':' && c != '%' && c != '=' && c != '@' && c != ' '; };
+    const auto is_first = [&](char c) {
+        return is_safe(c) && c != '-' && c != ':' && c != '%' && c != '=' && c != '@' && c != ' ';
+    };
     return is_first(text.front()) && std::all_of(text.begin(), text.end(), is_safe) &&
            text.back() != ':' && text.back() != ' ' && text.find(": ") == std::string_view::npos;
 }
@@ -106,6 +110,62 @@ AdminAnswer answer_to_config(const ConfigInForce& in_force) {
     }
     YamlLines(doc).add(doc.json["config"], "", "");
     return answer_of(doc);
+}
+
+namespace {
+
+std::string diagnostic_line(const config::Diagnostic& found, std::string_view kind) {
+    const std::string file = displayable(found.file);
+    const std::string message = displayable(found.message);
+    if (found.line == 0) return fmt::format("{}: {}: {}", file, kind, message);
+    return fmt::format("{}:{}:{}: {}: {}", file, found.line, found.column, kind, message);
+}
+
+}  // namespace
+
+std::vector<std::string> diagnostic_lines(const std::vector<config::Diagnostic>& errors,
+                                          const std::vector<config::Diagnostic>& warnings) {
+    std::vector<std::string> lines;
+    lines.reserve(errors.size() + warnings.size());
+    for (const config::Diagnostic& one : errors) lines.push_back(diagnostic_line(one, "error"));
+    for (const config::Diagnostic& one : warnings) lines.push_back(diagnostic_line(one, "warning"));
+    return lines;
+}
+
+Doc::Json diagnostics_json(const std::vector<config::Diagnostic>& found) {
+    Doc::Json list = Doc::Json::array();
+    for (const config::Diagnostic& one : found) {
+        Doc::Json entry{{"file", one.file}};
+        if (one.line != 0) {
+            entry["line"] = one.line;
+            entry["column"] = one.column;
+        }
+        entry["message"] = one.message;
+        list.push_back(std::move(entry));
+    }
+    return list;
+}
+
+AdminAnswer answer_to_reload(const ReloadReport& report) {
+    Doc doc;
+    doc.json = {{"result", report.ok ? "ok" : "refused"}, {"generation", report.generation}};
+    if (!report.hash.empty()) doc.json["hash"] = report.hash;
+    if (!report.errors.empty()) doc.json["errors"] = diagnostics_json(report.errors);
+    if (!report.warnings.empty()) doc.json["warnings"] = diagnostics_json(report.warnings);
+    for (const std::string& line : diagnostic_lines(report.errors, report.warnings)) doc.line(line);
+    if (report.ok) {
+        doc.line(fmt::format("configuration {} is in force{}{}", report.generation,
+                             report.hash.empty() ? "" : ", hash ", report.hash));
+    } else {
+        std::string found = counted(report.errors.size(), "error");
+        if (!report.warnings.empty()) found += ", " + counted(report.warnings.size(), "warning");
+        doc.line(
+            fmt::format("{}: the proxy goes on with configuration {}", found, report.generation));
+    }
+    doc.exit_code = report.ok ? 0 : 1;
+    AdminAnswer answer = answer_of(doc);
+    answer.status = report.ok ? 200 : 409;
+    return answer;
 }
 
 }  // namespace tidegate::admin

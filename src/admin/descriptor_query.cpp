@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "admin/inspect_answer.hpp"
+#include "ask/identifiers.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "config/error_message.hpp"
 #include "config/value.hpp"
 #include "faces/envoy_calls.hpp"
-#include "faces/rls_charge.hpp"
 #include "rls/rules.hpp"
 
 namespace tidegate::admin {
@@ -146,8 +146,8 @@ std::string listed(const std::vector<std::string>& names) {
 std::string suggestion(std::string_view word, const std::vector<std::string>& known,
                        std::string_view have) {
     const std::vector<std::string_view> views(
-        known.begin(), known.begin() + static_cast<std::ptrdiff_t>(
-                                           std::min(known.size(), kRulesSearchedMax)));
+        known.begin(),
+        known.begin() + static_cast<std::ptrdiff_t>(std::min(known.size(), kRulesSearchedMax)));
     const std::string_view meant = config::nearest(word, views);
     return (meant.empty() ? "" : " Did you mean " + quote(meant) + "?") + " " + std::string(have) +
            (known.empty() ? " none." : " " + listed(known) + ".");
@@ -196,9 +196,8 @@ std::string why_not_counted(const std::string& domain, const rls::Level& top, co
 void add_meant(const std::string& domain, const rls::Level& level, const config::Rls& rls,
                const Pairs& pairs, AllMeant& all) {
     const auto add = [&](std::string identifier, const limit::Policy* policy) {
-        const auto same = std::find_if(all.begin(), all.end(), [&](const Meant& one) {
-            return one.identifier == identifier;
-        });
+        const auto same = std::find_if(
+            all.begin(), all.end(), [&](const Meant& one) { return one.identifier == identifier; });
         Meant& meant = same != all.end() ? *same : all.emplace_back(Meant{std::move(identifier)});
         meant.policies.push_back(policy);
     };
@@ -207,12 +206,12 @@ void add_meant(const std::string& domain, const rls::Level& level, const config:
     std::vector<std::string_view> values;
     const rls::Rule* const rule = rls::find_rule(level, entries, values);
     if (rule != nullptr && rule->policy != nullptr) {
-        add(faces::descriptor_identifier(pairs, values), rule->policy);
+        add(ask::descriptor_identifier(pairs, values), rule->policy);
     }
     if (!rls.takes_overrides || pairs.empty()) return;
     values.clear();
     for (const rls::Entry& entry : entries) values.push_back(entry.value);
-    const std::string identifier = faces::override_identifier(domain, pairs, values);
+    const std::string identifier = ask::override_identifier(domain, pairs, values);
     for (const limit::Policy* const policy : rls.override_policies) {
         if (policy != nullptr) add(identifier, policy);
     }

@@ -74,7 +74,7 @@ struct Inspected {
     std::string_view identifier;
     std::string_view known_tier;  // see known_tier()
     std::vector<limit::ChargeItem> items;
-    store::Counts counts;  // in the order of the items
+    store::Counts counts;     // in the order of the items
     std::string_view note{};  // see Meant
 };
 
@@ -88,7 +88,7 @@ Doc::Json limit_json(const limit::Limit& limit, std::string_view name);
 struct Forgotten {
     std::string_view identifier;
     std::vector<limit::ChargeItem> items;
-    std::vector<bool> any;  // in the order of the items: whether something was counted
+    std::vector<bool> any;    // in the order of the items: whether something was counted
     std::string_view note{};  // see Meant
 };
 

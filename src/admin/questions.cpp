@@ -3,10 +3,7 @@
 #include <array>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "admin/dashboard_answer.hpp"
-#include "base/utf8.hpp"
 
 namespace tidegate::admin {
 
@@ -108,7 +105,11 @@ constexpr std::string_view kInspectFooter =
   tidegate inspect user:alice
   tidegate inspect 203.0.113.7
   tidegate inspect '17:header:x-tenant=a+12:route:search'
+  tidegate inspect descriptor:shop/path=%2Fcart/user=alice
   tidegate inspect --upstreams
+
+The descriptor is one of Envoy's rate limit service, of the domain shop. In it, %2F
+is a `/` that stands for itself.
 
 Tidegate asks the running proxy on its admin address. It takes the address and
 the token from the configuration, or with --admin from the command line. The
@@ -121,6 +122,7 @@ constexpr std::string_view kResetFooter =
 
   tidegate reset user:alice
   tidegate reset '17:header:x-tenant=a+12:route:search'
+  tidegate reset descriptor:shop/path=%2Fcart/user=alice
 
 Slots of requests in flight stay. Tidegate asks the running proxy on its admin
 address. It takes the address and the token from the configuration, or with
@@ -249,62 +251,6 @@ constexpr auto kQuestions = std::to_array<AdminQuestion>({
 
 std::span<const AdminQuestion> questions() {
     return kQuestions;
-}
-
-namespace {
-
-std::string diagnostic_line(const config::Diagnostic& found, std::string_view kind) {
-    const std::string file = displayable(found.file);
-    const std::string message = displayable(found.message);
-    if (found.line == 0) return fmt::format("{}: {}: {}", file, kind, message);
-    return fmt::format("{}:{}:{}: {}: {}", file, found.line, found.column, kind, message);
-}
-
-}  // namespace
-
-std::vector<std::string> diagnostic_lines(const std::vector<config::Diagnostic>& errors,
-                                          const std::vector<config::Diagnostic>& warnings) {
-    std::vector<std::string> lines;
-    lines.reserve(errors.size() + warnings.size());
-    for (const config::Diagnostic& one : errors) lines.push_back(diagnostic_line(one, "error"));
-    for (const config::Diagnostic& one : warnings) lines.push_back(diagnostic_line(one, "warning"));
-    return lines;
-}
-
-Doc::Json diagnostics_json(const std::vector<config::Diagnostic>& found) {
-    Doc::Json list = Doc::Json::array();
-    for (const config::Diagnostic& one : found) {
-        Doc::Json entry{{"file", one.file}};
-        if (one.line != 0) {
-            entry["line"] = one.line;
-            entry["column"] = one.column;
-        }
-        entry["message"] = one.message;
-        list.push_back(std::move(entry));
-    }
-    return list;
-}
-
-AdminAnswer answer_to_reload(const ReloadReport& report) {
-    Doc doc;
-    doc.json = {{"result", report.ok ? "ok" : "refused"}, {"generation", report.generation}};
-    if (!report.hash.empty()) doc.json["hash"] = report.hash;
-    if (!report.errors.empty()) doc.json["errors"] = diagnostics_json(report.errors);
-    if (!report.warnings.empty()) doc.json["warnings"] = diagnostics_json(report.warnings);
-    for (const std::string& line : diagnostic_lines(report.errors, report.warnings)) doc.line(line);
-    if (report.ok) {
-        doc.line(fmt::format("configuration {} is in force{}{}", report.generation,
-                             report.hash.empty() ? "" : ", hash ", report.hash));
-    } else {
-        std::string found = counted(report.errors.size(), "error");
-        if (!report.warnings.empty()) found += ", " + counted(report.warnings.size(), "warning");
-        doc.line(
-            fmt::format("{}: the proxy goes on with configuration {}", found, report.generation));
-    }
-    doc.exit_code = report.ok ? 0 : 1;
-    AdminAnswer answer = answer_of(doc);
-    answer.status = report.ok ? 200 : 409;
-    return answer;
 }
 
 }  // namespace tidegate::admin

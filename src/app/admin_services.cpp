@@ -210,8 +210,9 @@ Task<admin::AdminAnswer> InspectService::answer(admin::CountsRequest request) {
             forgotten.push_back({job->meant.identifier, job->items, job->forgotten, one.note});
             telemetry::log(telemetry::Level::info, "admin: reset {}", job->meant.identifier);
         } else {
-            inspected.push_back({job->meant.identifier, admin::known_tier(job->meant.identifier, *config),
-                                 job->items, job->counts, one.note});
+            inspected.push_back({job->meant.identifier,
+                                 admin::known_tier(job->meant.identifier, *config), job->items,
+                                 job->counts, one.note});
         }
     }
     co_return request.reset ? admin::answer_to_reset(forgotten, store)

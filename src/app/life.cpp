@@ -195,7 +195,7 @@ int Life::run() {
         begin_admin();
         if (reloader_.are_names_tried()) begin_accepting();
     }
-    log(Level::info, "configuration {} is in force, hash {}", reloader_.snapshot().number,
+    log(Level::info, "starts with configuration {}, hash {}", reloader_.snapshot().number,
         reloader_.config().shown.hash);
     log_expiry(reloader_.config());
     log(Level::info, "{}", describe_shutdown_delay(reloader_.config().timeouts));

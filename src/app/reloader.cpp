@@ -487,8 +487,8 @@ Reloader::Faults Reloader::faults_of(const config::Config& next) const {
 }
 
 // Every step that can fail. A failure leaves no visible change behind.
-Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare(
-    ConfigPtr next, ConfigPtr certified, Faults& faults) {
+Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare(ConfigPtr next, ConfigPtr certified,
+                                                              Faults& faults) {
     auto snapshot = std::make_shared<ConfigSnapshot>();
     snapshot->access_log = co_await open_access_log(next->log);
     MadeTls tls = co_await make_tls("reload: Tidegate", certified);

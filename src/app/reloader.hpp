@@ -247,7 +247,7 @@ class Reloader {
     std::shared_ptr<const config::Config> certified_;
     std::vector<std::string> renewal_faults_;  // why the last renewal failed; empty: it did not
     std::vector<std::weak_ptr<const config::Config>> former_;  // that may still be in use
-    Kept kept_;                    // of current_
+    Kept kept_;                                                // of current_
     std::optional<Kept> previous_;  // that a rollback puts in force; none: there is none
     bool is_rolled_back_ = false;
     telemetry::PerEnumerator<ReloadResult, std::uint64_t> reloads_{};

@@ -60,7 +60,8 @@ std::string summary(const config::Loaded& loaded);
 void add_certificates(std::span<const app::ListedCertificate> certificates,
                       std::chrono::system_clock::time_point now, Doc& doc);
 
-// What `check` says behind report(): certificates, the hash and the summary. For programs all of it:
+// What `check` says behind report(): certificates, the hash and the summary. For programs all of
+// it:
 // {"ok":true,"routes":3,"policies":2,"upstreams":1,"hash":"0123456789abcdef","certificates":[...],"errors":[...],
 // "warnings":[{"file":"t.yaml","line":7,"column":12,"message":"..."}]}. Without the counts and
 // certificates where there is no configuration.

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/doc.hpp"
 #include "base/units.hpp"
 #include "cli/admin_client.hpp"
 #include "cli/commands.hpp"
@@ -74,8 +75,9 @@ int examine(const DoctorArguments& arguments) {
             return metrics_of(*loaded.config->admin, patience);
         };
     }
-    const doctor::Findings found = doctor::examine(loaded, arguments.file + ": " + summary(loaded),
-                                                   beside, time_of(arguments.time));
+    std::string what = arguments.file + ": " + summary(loaded);
+    if (loaded.config) what += ", hash " + loaded.config->shown.hash;
+    const doctor::Findings found = doctor::examine(loaded, what, beside, time_of(arguments.time));
     return print(doctor::doc_of(found.list()), arguments.as_json);
 }
 

@@ -50,8 +50,7 @@ std::string without_url_secrets(std::string_view text) {
         // A reference to a variable may have a default with any sign in it.
         const bool has_reference = text.find("${") != std::string_view::npos;
         const std::size_t end =
-            has_reference ? text.size()
-                          : std::min(text.find_first_of(" \t\r\n\"<>"), text.size());
+            has_reference ? text.size() : std::min(text.find_first_of(" \t\r\n\"<>"), text.size());
         std::string_view url = text.substr(0, end);
         text.remove_prefix(end);
         const std::string_view authority = url.substr(0, url.find_first_of("/?#"));
@@ -128,9 +127,8 @@ class ShownWriter {
     }
 
     Json scalar(const TreeNode& node, const KeyKind& kind) const {
-        const bool is_read_as_secret =
-            std::find(read_as_secret_.begin(), read_as_secret_.end(), &node) !=
-            read_as_secret_.end();
+        const bool is_read_as_secret = std::find(read_as_secret_.begin(), read_as_secret_.end(),
+                                                 &node) != read_as_secret_.end();
         // A key whose reader calls Value::secret() has a row that says so.
         assert(!is_read_as_secret || kind.is_secret);
         if (!is_read_as_secret && !kind.is_secret) return plain_scalar(node.text);

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "ask/identifiers.hpp"
 #include "ask/verdict.hpp"
 #include "base/utf8.hpp"
 #include "http/problem.hpp"
@@ -39,39 +40,6 @@ bool names_client(const RlsCall::Descriptor& descriptor) {
 }
 
 }  // namespace
-
-std::string descriptor_identifier(const std::vector<std::pair<std::string, std::string>>& entries,
-                                  const std::vector<std::string_view>& values) {
-    constexpr std::size_t kNameBytesMax = 48;
-    std::vector<std::string> parts;
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-        const std::string& key = entries[i].first;
-        std::string& part = parts.emplace_back();
-        if (key.size() <= kNameBytesMax && key.find('=') == std::string::npos) {
-            identity::append_named_identifier("descriptor", key, values[i], part);
-        } else {
-            std::string pair = std::to_string(key.size());
-            pair.append(":").append(key).append(without_outer_blanks(values[i]));
-            identity::append_identifier("pair", pair, part);
-        }
-    }
-    if (parts.size() == 1) return std::move(parts.front());
-    const std::vector<std::string_view> views(parts.begin(), parts.end());
-    std::string joined;
-    identity::append_joined_identifier(views, joined);
-    return joined;
-}
-
-std::string override_identifier(std::string_view domain,
-                                const std::vector<std::pair<std::string, std::string>>& entries,
-                                const std::vector<std::string_view>& values) {
-    std::string shared;
-    identity::append_identifier("domain", domain, shared);
-    const std::string rest = descriptor_identifier(entries, values);
-    std::string joined;
-    identity::append_joined_identifier(std::vector<std::string_view>{shared, rest}, joined);
-    return joined;
-}
 
 const limit::Policy* RlsOverrides::find(const config::Config& config,
                                         const RlsCall::Override& limit) {
@@ -139,9 +107,9 @@ std::string RlsCharge::count(std::size_t position, const rls::Rule* rule,
     }
     std::string& identifier = identifiers_.emplace_back();
     if (rule == nullptr) {
-        identifier = override_identifier(call_.domain, descriptor.entries, values);
+        identifier = ask::override_identifier(call_.domain, descriptor.entries, values);
     } else {
-        identifier = descriptor_identifier(descriptor.entries, values);
+        identifier = ask::descriptor_identifier(descriptor.entries, values);
     }
     counted_.push_back({position,
                         rule,

@@ -18,16 +18,6 @@
 
 namespace tidegate::faces {
 
-// The identifier that a descriptor with these keys and values is counted under by a rule of its
-// domain: `descriptor:remote_address=203.0.113.7`; several pairs joined. `values` are those of
-// rls::find_rule(), one a pair.
-std::string descriptor_identifier(const std::vector<std::pair<std::string, std::string>>& entries,
-                                  const std::vector<std::string_view>& values);
-// The same by a limit that the call brings, whose policy all domains share.
-std::string override_identifier(std::string_view domain,
-                                const std::vector<std::pair<std::string, std::string>>& entries,
-                                const std::vector<std::string_view>& values);
-
 // The policies of limits that calls bring with them, one for each unit and number, so that a
 // decision can point to them for as long as it takes. Of one worker and one configuration.
 class RlsOverrides {

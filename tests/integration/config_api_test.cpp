@@ -49,7 +49,7 @@ TEST_CASE("config: command, log, metric and `check` have the same hash") {
     const Tidegate proxy(simple(upstream.url(), "[5/min]"));
     const std::string hash = hash_of(proxy);
     CHECK(proxy.metric("tidegate_config_info{hash=\"" + hash + "\"}") == 1);
-    says(proxy.errors(), "configuration 1 is in force, hash " + hash);
+    says(proxy.errors(), "starts with configuration 1, hash " + hash);
     says(run_tidegate({"check", proxy.file()}).output, hash);
     CHECK(Json::parse(run_tidegate({"check", "--json", proxy.file()}).output).at("hash") == hash);
 

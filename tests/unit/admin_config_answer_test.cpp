@@ -140,9 +140,8 @@ TEST_CASE("reload answer: it says the hash of the configuration in force") {
     report.hash = "0123456789abcdef";
     const AdminAnswer answer = answer_to_reload(report);
     CHECK(answer.text == "configuration 2 is in force, hash 0123456789abcdef\n");
-    CHECK(answer.body ==
-          R"({"result":"ok","generation":2,"hash":"0123456789abcdef"})"
-          "\n");
+    CHECK(answer.body == R"({"result":"ok","generation":2,"hash":"0123456789abcdef"})"
+                         "\n");
 }
 
 }  // namespace tidegate::admin::config_answer_test

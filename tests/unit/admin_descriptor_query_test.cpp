@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "admin/inspect_answer.hpp"
+#include "ask/identifiers.hpp"
 #include "config/config.hpp"
-#include "faces/rls_charge.hpp"
 #include "identity/identifier.hpp"
 
 namespace tidegate::admin::descriptor_query_test {
@@ -97,7 +97,7 @@ TEST_CASE("descriptor query: a domain and its pairs mean what a call with them c
           "descriptor:tenant=free/* by rls:shop.tenant_free/*");
     // The identifier is the one that a call is counted under.
     CHECK(meant("descriptor:shop/remote_address=a=b%25")
-              .starts_with(faces::descriptor_identifier({{"remote_address", "a=b%"}}, {"a=b%"}) +
+              .starts_with(ask::descriptor_identifier({{"remote_address", "a=b%"}}, {"a=b%"}) +
                            " by "));
 }
 
@@ -105,7 +105,7 @@ TEST_CASE("descriptor query: signs that part the text are escaped") {
     CHECK(meant("descriptor:a%2Fb%3Dc%25/remote_address=x")
               .starts_with("descriptor:remote_address=x by rls:a/b=c%25.remote_address"));
     const std::string odd = meant("descriptor:a%2Fb%3Dc%25/k%3D1=v");
-    CHECK(odd.starts_with(faces::descriptor_identifier({{"k=1", "v"}}, {"v"}) + " by rls:"));
+    CHECK(odd.starts_with(ask::descriptor_identifier({{"k=1", "v"}}, {"v"}) + " by rls:"));
     // As the log has it, it means the same.
     CHECK(meant(odd.substr(0, odd.find(" by "))) == odd);
 }
@@ -118,9 +118,8 @@ TEST_CASE("descriptor query: an identifier of the log means every domain that co
           "21:descriptor:path=/cart+17:descriptor:user=a by rls:shop.path_/cart.user");
     says(meant("descriptor:nothing=1"), "No domain of `rls` has a limit");
     const std::string hash = "#" + std::string(64, 'a');
-    for (const std::string& text :
-         {"descriptor:" + hash, "descriptor:user=" + hash, "pair:" + hash, std::string("pair:3:a"),
-          std::string("pair:999999999999:a")}) {
+    for (const std::string& text : {"descriptor:" + hash, "descriptor:user=" + hash, "pair:" + hash,
+                                    std::string("pair:3:a"), std::string("pair:999999999999:a")}) {
         says(meant(text), "This does not say the values");
     }
 }

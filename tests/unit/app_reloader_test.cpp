@@ -349,8 +349,9 @@ TEST_CASE("reloader: a rollback puts the former configuration in force, once") {
     CHECK(gauges.process.rollbacks[ReloadResult::refused].value == 1);
     CHECK(gauges.process.reloads[ReloadResult::ok].value == 1);
 
-    CHECK(only_error(rig.rollback()).starts_with(
-        "there is nothing to go back to: the configuration in force was put there by a rollback"));
+    CHECK(only_error(rig.rollback())
+              .starts_with("there is nothing to go back to: the configuration in force was put "
+                           "there by a rollback"));
     CHECK(rig.reloader->snapshot().number == 3);
     // A reload reads the file, and the configuration of the rollback is the one before.
     REQUIRE(rig.reload().ok);

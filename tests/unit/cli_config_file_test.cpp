@@ -64,7 +64,7 @@ TEST_CASE("report: programs get an object with the counts, the faults and the wa
         "\n");
     const config::Loaded empty{std::make_shared<const config::Config>(), {}, {}, {}};
     CHECK(check_result(empty, false, {}).json_text() ==
-          R"({"ok":true,"routes":0,"policies":0,"upstreams":0,"certificates":[],"errors":[],)"
+          R"({"ok":true,"routes":0,"policies":0,"upstreams":0,"hash":"","certificates":[],"errors":[],)"
           R"("warnings":[]})"
           "\n");
 }
