@@ -148,7 +148,8 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& kn
     const std::vector<std::string_view> views(
         known.begin(),
         known.begin() + static_cast<std::ptrdiff_t>(std::min(known.size(), kRulesSearchedMax)));
-    const std::string_view meant = config::nearest(word, views);
+    std::string_view meant = config::nearest(word, views);
+    if (meant.empty()) meant = config::nearest(word.substr(0, word.find('=')), views);
     return (meant.empty() ? "" : " Did you mean " + quote(meant) + "?") + " " + std::string(have) +
            (known.empty() ? " none." : " " + listed(known) + ".");
 }

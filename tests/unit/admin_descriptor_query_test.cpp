@@ -132,7 +132,8 @@ TEST_CASE("descriptor query: what is unknown is named, with what there is") {
               .starts_with("The domain `shop` has no descriptor for `remote_adress=1`."));
     says(meant("descriptor:shop/path=%2Fcat"), "Did you mean `path=%2Fcart`?");
     says(meant("descriptor:shop/path=%2Fcart/usr=1"),
-         "no descriptor for `usr=1` below `path=%2Fcart`. There it has `user`.");
+         "no descriptor for `usr=1` below `path=%2Fcart`. Did you mean `user`? There it has "
+         "`user`.");
     CHECK(meant("descriptor:shop/plan=gold") ==
           "The domain `shop` says that `plan=gold` is unlimited.");
     CHECK(meant("descriptor:shop/group=a") ==
