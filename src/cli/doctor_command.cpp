@@ -75,9 +75,8 @@ int examine(const DoctorArguments& arguments) {
             return metrics_of(*loaded.config->admin, patience);
         };
     }
-    std::string what = arguments.file + ": " + summary(loaded);
-    if (loaded.config) what += ", hash " + loaded.config->shown.hash;
-    const doctor::Findings found = doctor::examine(loaded, what, beside, time_of(arguments.time));
+    const doctor::Findings found = doctor::examine(loaded, arguments.file + ": " + summary(loaded),
+                                                   beside, time_of(arguments.time));
     return print(doctor::doc_of(found.list()), arguments.as_json);
 }
 
