@@ -96,7 +96,9 @@ Result<Asked, std::string> asked_for(std::string_view text) {
         text.starts_with(kDescriptor) ? text.substr(kDescriptor.size()) : std::string_view();
     const auto pieces = pieces_of(body);
     // As the log has it; in a domain, `=` is escaped.
-    if (!text.starts_with(kDescriptor) || pieces.front().find('=') != std::string_view::npos) {
+    const bool is_logged = !text.starts_with(kDescriptor) || is_hash(body) ||
+                           pieces.front().find('=') != std::string_view::npos;
+    if (is_logged) {
         if (!add_logged(text, asked)) return ErrorMessage{kHashed};
         return asked;
     }

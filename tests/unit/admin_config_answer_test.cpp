@@ -76,8 +76,9 @@ TEST_CASE("config answer: the text is YAML that means the same configuration") {
         "policies:\n"
         "  p: {key: [\"header:x-a+route\", ip], limits: [5/s, {quota: 7, per: 1h}], exempt: []}\n"
         "routes:\n"
-        "  - {match: {path: \"/a: b #c\"}, upstream: a, policies: [p]}\n"
+        "  - {match: {path: \"/a: b\"}, upstream: a, policies: [p]}\n"
         "  - {match: {path: \"regex:/x{1,2}$$\"}, upstream: a, policies: []}\n"
+        "response: {body: {content_type: text/plain, text: \"Wait: 'a' # \\u00eb\\n\"}}\n"
         "log: {access: \"off\", level: info}\n";
     const auto config = loaded(text);
     const AdminAnswer answer = answer_of_config(*config, true);
