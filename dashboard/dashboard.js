@@ -71,7 +71,7 @@ function putText(node, text) {
   put(node, text ? shown(text) : NONE);
   give(node, "title", text ? shown(text, 1000) : "");
 }
-// A list stays as it is while someone points at it or works in it: its rows would move away.
+// A list stays as it is while someone works in it: its rows would move away.
 function isHeld(table) {
   const body = table.tBodies[0];
   const held = (pointing.matches && body.matches(":hover")) || body.contains(document.activeElement);
@@ -385,10 +385,11 @@ async function updateLive() {
     answer = await call("api/live");
   }
   live = answer;
+  const { hash, rolled_back: back } = answer.config;
   for (const sample of answer.samples) {
     if (history.size && sample.time_ms <= history.end()) continue;
     history.add(sample, answer.policies);
-    figure("generation", `generation ${numberText(sample.generation)}`);
+    figure("generation", `generation ${numberText(sample.generation)}, ${hash}${back ? ", rolled back" : ""}`);
   }
   answer.samples = null;
 }
