@@ -125,7 +125,7 @@ std::optional<AdminAnswer> objection_to(const AdminQuestion& question, const Adm
 Result<std::string, AdminAnswer> value_of(const AdminParameter& parameter,
                                           std::string_view target) {
     auto stated = asked_in_query(target, parameter.name);
-    if (!stated) return std::move(stated.error());
+    if (!stated) return stated.error();
     const auto& choices = parameter.choices;
     if (!*stated) {
         if (!choices.empty()) return std::string(choices.front());
@@ -160,7 +160,7 @@ AdminAnswer answer_in_format(const AdminQuestion& question, const AdminRequest& 
     std::string value;
     if (!question.parameter.name.empty()) {
         auto stated = value_of(question.parameter, request.target);
-        if (!stated) return std::move(stated.error());
+        if (!stated) return stated.error();
         value = std::move(*stated);
     }
     const auto format = value_of(kFormat, request.target);
