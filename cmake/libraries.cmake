@@ -2,7 +2,7 @@
 
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
-find_package(Boost 1.81 REQUIRED COMPONENTS url)
+find_package(Boost 1.81 REQUIRED CONFIG COMPONENTS url)
 find_package(OpenSSL 3 REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -13,6 +13,11 @@ find_package(Protobuf REQUIRED)
 pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
 pkg_check_modules(nghttp2 REQUIRED IMPORTED_TARGET libnghttp2)
 pkg_check_modules(re2 REQUIRED IMPORTED_TARGET re2)
+# Abseil asks for it, which re2 stands on since 2023. All rooms have it then, as one precompiled header serves
+# all.
+if("-DNOMINMAX" IN_LIST re2_CFLAGS_OTHER)
+    add_compile_definitions(NOMINMAX)
+endif()
 pkg_check_modules(cjose REQUIRED IMPORTED_TARGET cjose)
 pkg_check_modules(crypt REQUIRED IMPORTED_TARGET libcrypt)
 pkg_check_modules(prometheus REQUIRED IMPORTED_TARGET prometheus-cpp-core)

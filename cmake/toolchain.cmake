@@ -35,6 +35,11 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-s
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # False alarms of GCC 12 inside coroutine frames and inlined library code.
     add_compile_options(-Wno-maybe-uninitialized -Wno-mismatched-new-delete)
+    # False alarms of GCC 13 and later: about a reference into a table that outlives the call, because the
+    # function that returns it takes a temporary string_view.
+    if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+        add_compile_options(-Wno-dangling-reference)
+    endif()
 endif()
 if(TIDEGATE_WERROR)
     add_compile_options(-Werror)

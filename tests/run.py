@@ -1,4 +1,5 @@
 """What scripts/test runs, and in which order: run.py --some|--all SECONDS
+What scripts/debian13 runs, on another Debian: run.py --plain SECONDS
 
 SECONDS is what installing the packages took. Doctest programs are cut into parts of some cases each,
 and some parts run side by side: each test takes ports and files of its own, and most of them wait.
@@ -8,8 +9,8 @@ which expectations failed, and the recipes, run once more, alone: what passes th
 with what failed, and is no failure. A report of a sanitizer, a crash and a part that took too long are
 never forgiven.
 
-What --all builds, clang-tidy and the image run at the lowest priority beside the tests, which mostly wait. Tests
-that measure run alone.
+What --all builds, clang-tidy, the image and what runs on Debian 13 have the lowest priority beside the tests,
+which mostly wait. Tests that measure run alone.
 """
 
 import os
@@ -51,7 +52,12 @@ OVER_H2C = OVER_H2 + (",upstream:*,queue:*,algorithms:*,leaky_bucket:*,count all
 # Of rooms with state that threads share.
 TSAN_UNITS = ("unit_telemetry", "unit_redis", "unit_store", "unit_ask", "unit_proxy", "unit_identity",
               "unit_balance")
-SHELL_SCRIPTS = ("alerts", "apps", "bench", "browser", "build", "certificates", "controllers", "dashboard", "deps", "format", "fuzz",
+# What meets another Redis, and what depends on the libraries of the system.
+ON_REDIS = "redis*,doctor*,limits:*,batching:*,settle:*,concurrency:*,inspect*"
+ON_SYSTEM = (ON_REDIS + ",messages:*,framing:*,smuggling:*,both sides:*,upstream:*,upstream tls*,upstream http2*,"
+             "names:*,http2*,listener tls:*,identity*,jwks*,tokens:*,tracing:*,lifecycle:*,start:*,handover:*,"
+             "hardening:*,health*,config*,explain:*,grpc*")
+SHELL_SCRIPTS = ("alerts", "apps", "arm64", "bench", "browser", "build", "certificates", "controllers", "dashboard", "debian13", "deps", "format", "fuzz",
                  "gateways", "helm", "http2", "image", "measure", "models", "moving", "package", "provider", "reference", "reproduce", "run", "soak", "test", "tidy")
 
 
@@ -264,9 +270,9 @@ def tests_of(folder):
     return re.findall(r"^ *Test +#\d+: (\S+)", listed, re.MULTILINE)
 
 
-def integration(name, kind, settings, cases=None):
-    """The integration tests against the program of one build."""
-    return Program(name, "build/tests/integration", part=10, cases=cases,
+def integration(name, kind, settings, cases=None, tests="tests"):
+    """The integration tests of one build against the program of one build."""
+    return Program(name, f"build/{tests}/integration", part=10, cases=cases,
                    settings={"TIDEGATE_PROGRAM": os.path.abspath(f"build/{kind}/tidegate"),
                              **settings})
 
@@ -326,6 +332,7 @@ def begin_builds(beside):
     beside.begin("build-tsan", "scripts/build", "tsan", "tidegate", "store_conformance", *TSAN_UNITS)
     beside.begin("build-fuzz", "scripts/build", "fuzz", "fuzz_targets")
     beside.begin("tidy", "scripts/tidy")
+    beside.begin("arm64", "scripts/arm64", counted="^ok ")
 
 
 def optimised(report, beside):
@@ -365,6 +372,7 @@ def optimised(report, beside):
 
 def threads(report, beside):
     """Code that crosses threads, under the thread sanitizer: it needs threads, not many traces."""
+    beside.begin("debian13", "scripts/debian13", counted="^ok ")
     beside.begin("image", "scripts/image", counted="^ok ")
     run_programs(report, [
         integration("integration-tsan", "tsan", {"TIDEGATE_SANITIZED": "1"},
@@ -379,13 +387,50 @@ def threads(report, beside):
     beside.wait()
 
 
+def valkey_as_redis():
+    """Settings under which what tests start as Redis is Valkey."""
+    folder = os.path.abspath("build/valkey")
+    os.makedirs(folder, exist_ok=True)
+    for name in ("server", "cli"):
+        link = os.path.join(folder, f"redis-{name}")
+        if not os.path.lexists(link):
+            os.symlink(shutil.which(f"valkey-{name}"), link)
+    return {"PATH": folder + ":" + os.environ["PATH"]}
+
+
+def plain(report):
+    """Everything is compiled without optimisation and warnings are errors; then what meets the libraries of
+    the system, Redis and Valkey. Both servers are those of the system."""
+    step(report, "build-plain", "scripts/build", "plain", "tidegate", "store_conformance", "integration",
+         "fault_matrix", "all")
+    plain_tests = tests_of("build/plain")
+    units = [name for name in plain_tests if name not in ("store_conformance", "integration")]
+    few = {"TIDEGATE_CHARGES": "100000", "TIDEGATE_TRACES": "300", "TIDEGATE_MEMORY_TRACES": "3000",
+           "TIDEGATE_CLUSTER_TRACES": "100"}
+    valkey = valkey_as_redis()
+    slow = {"TIDEGATE_SANITIZED": "1"}  # it has more time, as it is not optimised either
+    run_programs(report, [
+        integration("integration", "plain", slow, cases=ON_SYSTEM, tests="plain"),
+        integration("integration-valkey", "plain", {**slow, **valkey}, cases=ON_REDIS, tests="plain"),
+        Program("store_conformance", "build/plain/store_conformance", part=4, settings=few),
+        Program("store_conformance-valkey", "build/plain/store_conformance", part=4,
+                settings={**few, **valkey}),
+        *[Program(name, f"build/plain/{name}") for name in units]], at_once=AT_ONCE)
+    program = {"TIDEGATE_PROGRAM": os.path.abspath("build/plain/tidegate")}
+    matrix = ["scripts/matrix", "--program", "build/plain/fault_matrix"]
+    step(report, "fault-matrix", *matrix, settings=program)
+    step(report, "fault-matrix-valkey", *matrix, "redis: ", settings={**program, **valkey})
+
+
 def main():
     how, seconds = sys.argv[1:]
     os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
     os.environ.setdefault("ASAN_OPTIONS", "strict_string_checks=1")
     report = Report(float(seconds))
     report.add("packages", 0, 0, float(seconds), [])
-    if how == "--all":
+    if how == "--plain":
+        plain(report)
+    elif how == "--all":
         beside = Beside(report)
         some(report, beside)
         optimised(report, beside)

@@ -126,7 +126,7 @@ Result<std::string, AdminAnswer> value_of(const AdminParameter& parameter,
                                           std::string_view target) {
     const bool is_argument = parameter.kind == AdminParameter::Kind::argument;
     auto stated = asked_in_query(target, parameter.name);
-    if (!stated) return std::move(stated.error());
+    if (!stated) return stated.error();
     const auto& choices = parameter.choices;
     if (!*stated) {
         if (!choices.empty()) return std::string(choices.front());
@@ -167,7 +167,7 @@ AdminAnswer answer_in_format(const AdminQuestion& question, const AdminRequest& 
     values.reserve(question.parameters.size());
     for (const AdminParameter& parameter : question.parameters) {
         auto stated = value_of(parameter, request.target);
-        if (!stated) return std::move(stated.error());
+        if (!stated) return stated.error();
         values.push_back(std::move(*stated));
     }
     const auto format = value_of(kFormat, request.target);

@@ -171,7 +171,7 @@ class SampleText {
 
 AdminAnswer answer_to_live(std::string_view target, const LiveView& view) {
     auto since_text = asked_in_query(target, "since");
-    if (!since_text) return std::move(since_text.error());
+    if (!since_text) return since_text.error();
     std::optional<std::int64_t> since;
     if (*since_text) {
         since = parse_decimal(**since_text);

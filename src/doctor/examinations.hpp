@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,7 +58,22 @@ struct Version {
     std::string text;
 };
 std::optional<Version> parse_version(std::string_view text);
+// `text` up to what no version has in it, at most 32 bytes.
+std::string shown_version(std::string_view text);
+// Checks whether a Redis of this version can decide.
 void check_version(const Version& version, Findings& findings);
+
+// A server that speaks the protocol of Redis.
+struct ServerProduct {
+    std::string_view name;       // `Redis`, `Valkey`, `KeyDB`; empty: none that is known
+    std::string_view version{};  // as the server says it
+    bool is_supported = true;    // Tidegate's tests run on it
+};
+// `field` returns the text of a field of INFO; empty: the server does not say it. Many products say
+// a `redis_version` as well, that of the Redis that they are like.
+ServerProduct product_of(const std::function<std::string_view(std::string_view)>& field);
+// `shown`: the version as it may be shown.
+void check_product(const ServerProduct& product, const std::string& shown, Findings& findings);
 
 // `offset`: how far the server's clock is ahead of ours, at most `accuracy` wrong.
 void check_clock(microseconds offset, microseconds accuracy, bool local_clock, Findings& findings);

@@ -120,17 +120,18 @@ std::optional<Version> parse_version(std::string_view text) {
     const std::string_view rest = text.substr(dot + 1);
     const auto minor = parse_decimal(rest.substr(0, rest.find_first_not_of("0123456789")));
     if (!minor || *minor > 1'000'000) return std::nullopt;
-    // It is shown: what no version has in it ends it.
+    return Version{static_cast<int>(*major), static_cast<int>(*minor), shown_version(text)};
+}
+
+std::string shown_version(std::string_view text) {
     constexpr std::size_t kShownMax = 32;
     constexpr std::string_view kMay =
         "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz.+_-";
-    const std::size_t end = std::min(kShownMax, text.find_first_not_of(kMay));
-    return Version{static_cast<int>(*major), static_cast<int>(*minor),
-                   std::string(text.substr(0, end))};
+    return std::string(text.substr(0, std::min(kShownMax, text.find_first_not_of(kMay))));
 }
 
 void check_version(const Version& version, Findings& findings) {
-    const std::string text = "version " + version.text;
+    const std::string text = "Redis " + version.text;
     if (version.major < kOldestMajor) {
         findings.fault("redis.version",
                        text + ": its scripts may not write once they know the time",
@@ -143,6 +144,54 @@ void check_version(const Version& version, Findings& findings) {
                       "use Redis 6.0 or later");
     } else {
         findings.ok("redis.version", text);
+    }
+}
+
+namespace {
+
+struct KnownProduct {
+    std::string_view only_here;  // a field of INFO that no other product has
+    std::string_view version;    // the field with its version
+    std::string_view name;
+    bool is_supported = false;
+};
+// Redis comes last, as most of the others also say a `redis_version`.
+constexpr KnownProduct kProducts[] = {
+    {"valkey_version", "valkey_version", "Valkey", true},
+    {"dragonfly_version", "dragonfly_version", "Dragonfly"},
+    {"garnet_version", "garnet_version", "Garnet"},
+    {"kvrocks_version", "kvrocks_version", "Kvrocks"},
+    {"redict_version", "redict_version", "Redict"},
+    {"mvcc_depth", "redis_version", "KeyDB"},
+    {"redis_version", "redis_version", "Redis", true},
+};
+
+}  // namespace
+
+ServerProduct product_of(const std::function<std::string_view(std::string_view)>& field) {
+    for (const KnownProduct& known : kProducts) {
+        if (field(known.only_here).empty()) continue;
+        return {known.name, field(known.version), known.is_supported};
+    }
+    return {{}, {}, false};
+}
+
+void check_product(const ServerProduct& product, const std::string& shown, Findings& findings) {
+    constexpr const char* kInstead =
+        "use Redis 6.0 to 8 or Valkey 8, on which Tidegate's tests run; the findings below say "
+        "what works on this server today";
+    if (product.name.empty()) {
+        findings.warning("redis.server",
+                         "its INFO names neither Redis nor Valkey, and no other known server",
+                         kInstead);
+    } else if (!product.is_supported) {
+        findings.warning("redis.server",
+                         fmt::format("it is {}{}{}, neither Redis nor Valkey: Tidegate is "
+                                     "not tested with it",
+                                     product.name, shown.empty() ? "" : " ", shown),
+                         kInstead);
+    } else if (product.name != "Redis") {
+        findings.ok("redis.version", fmt::format("{} {}", product.name, shown));
     }
 }
 

@@ -84,6 +84,11 @@ class RedisConnection {
 // finding.
 bool report_server_error(const redis::RespValue& reply, Findings& findings);
 
+// What to do about a command that the server does not have.
+inline constexpr std::string_view kCommandAdvice =
+    "remove the `rename-command` of it from the server's configuration, or use a server that has "
+    "it: Redis 6.0 to 8, Valkey 8";
+
 // `text` with `***` for `secret`, wherever it occurs; nothing is hidden when that is empty.
 std::string without_secret(std::string_view text, std::string_view secret);
 

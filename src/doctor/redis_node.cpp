@@ -232,7 +232,9 @@ bool check_rights(RedisConnection& connection, const RedisNode& node, Findings& 
     std::vector<Probe> all = probes(text, set);
     for (Probe& probe : more_probes(node.kind)) all.push_back(std::move(probe));
     std::vector<std::string_view> missing;
+    std::vector<std::string_view> absent;
     std::string refusal;
+    std::string unknown;
     for (const Probe& probe : all) {
         const RespValue answer = connection.ask_resp(probe.command);
         if (connection.is_lost()) return false;
@@ -242,10 +244,22 @@ bool check_rights(RedisConnection& connection, const RedisNode& node, Findings& 
             return false;
         }
         if (probe.right == "time" && node.settings.local_clock) continue;
-        missing.push_back(probe.right);
-        refusal = answer.text;
+        if (redis::lacks_command(answer.text)) {
+            absent.push_back(probe.right);
+            unknown = answer.text;
+        } else {
+            missing.push_back(probe.right);
+            refusal = answer.text;
+        }
     }
     remove(connection, text);
+    if (!absent.empty()) {
+        findings.fault("redis.commands",
+                       fmt::format("it does not have: {} ({})", fmt::join(absent, ", "),
+                                   shown_error(unknown, node.target.password)),
+                       std::string(kCommandAdvice));
+    }
+    if (missing.empty() && !absent.empty()) return false;
     if (missing.empty()) {
         findings.ok("redis.rights", fmt::format("all {} commands are allowed", all.size()));
         return true;
@@ -433,11 +447,16 @@ using std::chrono::system_clock;
 
 // The kind of the server. Empty: unknown.
 struct Identity {
+    std::optional<ServerProduct> product;  // unset: INFO is refused
     std::string version;
     std::string mode;  // `standalone`, `cluster`, `sentinel`
     std::string role;  // `master`, or `slave`, `replica`
     std::optional<RedisInfo> info;
+    bool info_is_unknown = false;  // the server has no such command
 };
+
+constexpr std::string_view kNoInfo =
+    "to see it: give the server its INFO back (`rename-command`); Tidegate itself does without";
 
 // INFO says all, and may not be allowed; HELLO says enough, and every user may send it (since 6.0).
 // Nothing: the server answers with an error, which is a finding.
@@ -447,12 +466,18 @@ std::optional<Identity> identify(RedisConnection& connection, Findings& findings
     if (report_server_error(info, findings)) return std::nullopt;
     if (info.kind == RespValue::Kind::text) {
         found.info.emplace(info.text);
-        found.version = found.info->text("redis_version");
-        found.mode = found.info->text("redis_mode");
+        const auto field = [&](std::string_view name) { return found.info->text(name); };
+        found.product = product_of(field);
+        found.version = found.product->version;
+        // Valkey's name for it, and Redis's.
+        found.mode = field(field("server_mode").empty() ? "redis_mode" : "server_mode");
         found.role = found.info->text("role");
         return found;
     }
     const RespValue hello = connection.ask({"HELLO"});
+    // Products that imitate Redis say `redis` here as well, so only Valkey is known by it.
+    if (hello.value_of("server") == "valkey") found.product = ServerProduct{.name = "Valkey"};
+    found.info_is_unknown = info.is_error() && redis::lacks_command(info.text);
     found.version = hello.value_of("version");
     found.mode = hello.value_of("mode");
     found.role = hello.value_of("role");
@@ -492,12 +517,17 @@ bool check_kind(const Identity& server, const RedisNode& node, Findings& finding
 }
 
 void report_version(const Identity& server, const RedisNode& node, Findings& findings) {
-    if (auto version = parse_version(server.version)) {
+    if (server.product && server.product->name != "Redis") {
+        check_product(*server.product,
+                      without_secret(shown_version(server.version), node.target.password),
+                      findings);
+    } else if (auto version = parse_version(server.version)) {
         version->text = without_secret(version->text, node.target.password);
         check_version(*version, findings);
     } else {
-        findings.note("redis.version", "its version is not visible",
-                      "allow the Redis user INFO: `+info`");
+        findings.note(
+            "redis.version", "its version is not visible",
+            server.info_is_unknown ? std::string(kNoInfo) : "allow the Redis user INFO: `+info`");
     }
 }
 
@@ -515,11 +545,14 @@ void check_settings(RedisConnection& connection, const Identity& server, const R
                     Findings& findings) {
     const std::string user = node.settings.username.empty() ? "default" : node.settings.username;
     if (!server.info) {
-        findings.note("redis.settings",
-                      "INFO is refused, so memory, eviction and persistence were not checked",
-                      fmt::format("to see them: ACL SETUSER {} +info +config|get (Tidegate itself "
-                                  "does without)",
-                                  user));
+        findings.note(
+            "redis.settings",
+            "INFO is refused, so memory, eviction and persistence were not checked",
+            server.info_is_unknown
+                ? std::string(kNoInfo)
+                : fmt::format("to see them: ACL SETUSER {} +info +config|get (Tidegate itself "
+                              "does without)",
+                              user));
         return;
     }
     check_memory(*server.info, findings);
@@ -532,9 +565,12 @@ void check_settings(RedisConnection& connection, const Identity& server, const R
         findings.note(
             "redis.settings",
             "CONFIG GET is refused: " + shown_error(config.text, node.target.password),
-            fmt::format("to see all of its settings: ACL SETUSER {} +config|get (Tidegate "
-                        "itself does without)",
-                        user));
+            redis::lacks_command(config.text)
+                ? "to see all of its settings: give the server its CONFIG back (`rename-command`, "
+                  "or the host's settings); Tidegate itself does without"
+                : fmt::format("to see all of its settings: ACL SETUSER {} +config|get (Tidegate "
+                              "itself does without)",
+                              user));
     }
 }
 

@@ -210,6 +210,13 @@ bool RedisConnection::ping(const RedisTarget& target, Findings& findings) {
         return false;
     }
     if (reply.kind == RespValue::Kind::text || reply.is_error("NOPERM")) return true;
+    // Tidegate asks with it whether the server is well again.
+    if (reply.is_error() && redis::lacks_command(reply.text)) {
+        findings.fault("redis.commands",
+                       "it does not have: ping (" + shown_error(reply.text, target.password) + ")",
+                       std::string(kCommandAdvice));
+        return false;
+    }
     findings.fault("redis.answers",
                    "it does not answer like Redis: " + shown_error(reply.text, target.password),
                    fmt::format("correct the address in {}", target.section));
@@ -441,7 +448,8 @@ std::optional<Masters> ask_seed(const RedisNode& node, Findings& findings) {
             "CLUSTER NODES was refused: " + shown_error(answer.text, node.target.password),
             disabled ? "write `url` in store.redis instead of `cluster`, or make it a "
                        "node (`cluster-enabled yes`)"
-                     : "see its log");
+            : redis::lacks_command(answer.text) ? std::string(kCommandAdvice)
+                                                : "see its log");
     }
     if (answer.is_error()) return std::nullopt;
     auto masters = redis::parse_cluster_nodes(answer.text, node.target.address.host);

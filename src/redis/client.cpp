@@ -49,6 +49,13 @@ std::string ClientOptions::address() const {
 }
 
 std::string ClientOptions::advice(std::string_view error) const {
+    if (lacks_command(error)) {
+        return "; the server does not have that command: remove its `rename-command`, or use a "
+               "server that has it (Redis 6.0 to 8, Valkey 8)";
+    }
+    if (is_too_old(error)) {
+        return "; Redis before 5.0 cannot run the scripts of Tidegate: use Redis 6.0 or later";
+    }
     if (rights.empty() || !is_denied(error)) return {};
     return "; give its Redis user these rights: " + rights;
 }

@@ -102,7 +102,8 @@ struct ClientOptions {
     bool in_cluster = false;  // a node of one; see Cluster
 
     std::string address() const;  // for messages; holds no secret
-    // What to do about `error`, for messages: something, if it says that a right is missing.
+    // What to do about `error`, for messages: something, if it says that a right or a command is
+    // missing, or that the server is too old.
     std::string advice(std::string_view error) const;
 };
 

@@ -134,6 +134,17 @@ bool is_denied(std::string_view error) {
            contains(error, "ACL failure in script");
 }
 
+// A script says it otherwise.
+bool lacks_command(std::string_view error) {
+    return error.starts_with("ERR unknown command") ||
+           error.starts_with("ERR unknown subcommand") ||
+           (contains(error, "nknown") && contains(error, "command called from"));
+}
+
+bool is_too_old(std::string_view error) {
+    return contains(error, "not allowed after non deterministic commands");
+}
+
 bool is_access_error(std::string_view error) {
     return error.starts_with("NOAUTH") || error.starts_with("WRONGPASS") ||
            error.starts_with("NOPERM") || error.starts_with("ERR AUTH") ||

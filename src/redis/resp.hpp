@@ -155,6 +155,13 @@ bool is_temporary(std::string_view error);
 // The user lacks a right, for this command or for one that a script called.
 bool is_denied(std::string_view error);
 
+// The server does not have the command, or one that a script called: `rename-command` took it away,
+// or the server is not Redis.
+bool lacks_command(std::string_view error);
+
+// The script wrote after it had asked for the time, which Redis takes since 5.0.
+bool is_too_old(std::string_view error);
+
 // The password or the rights of the user are wrong: another attempt will end the same way.
 bool is_access_error(std::string_view error);
 

@@ -78,6 +78,19 @@ std::string on_redis(const std::string& url, const Upstream& upstream,
            simple(upstream.url(), "5/h");
 }
 
+// `Redis 8.0.2` or `Valkey 8.1.1`: what this machine has as redis-server.
+std::string product_of(const RedisServer& redis) {
+    const std::string info = redis.text({"INFO", "server"});
+    for (const auto& [field, name] :
+         {std::pair("\nvalkey_version:", "Valkey "), std::pair("\nredis_version:", "Redis ")}) {
+        const std::size_t at = info.find(field);
+        if (at == info.npos) continue;
+        const std::size_t begin = at + std::string_view(field).size();
+        return name + info.substr(begin, info.find('\r', begin) - begin);
+    }
+    return "neither";
+}
+
 void set_user(const RedisServer& redis, const std::set<std::string>& without = {}) {
     std::vector<std::string> command{"ACL", "SETUSER", "proxy", "reset", "on", ">pw-secret"};
     for (const std::string& word : kRights) {
@@ -100,9 +113,32 @@ TEST_CASE("doctor: all is well, and nothing is left behind") {
                               "redis.latency", "redis.replicas", "upstream.reachable"}) {
         CHECK_MESSAGE(found.has(check, "ok"), check, " in ", found.text);
     }
+    CHECK(found.has("redis.version", "ok", product_of(redis)));
     CHECK(found.has("redis.persistence", "note", "longest window is 1h"));
     CHECK(redis.text({"DBSIZE"}) == "0");
     CHECK(upstream.seen().empty());
+}
+
+TEST_CASE("doctor: a command that was renamed is named, and keeps Tidegate from starting") {
+    const Upstream upstream(ok());
+    const auto says = [](const std::string& text, const std::string& part) {
+        CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+    };
+    const RedisServer without_sets(
+        {"--rename-command", "ZADD", "", "--rename-command", "INFO", ""});
+    const auto found = examine(on_redis(url_of(without_sets), upstream));
+    CHECK(found.code == 3);
+    CHECK_MESSAGE(found.has("redis.commands", "fault", "it does not have: zadd"), found.text);
+    CHECK(found.find("redis.rights", "fault").empty());
+    CHECK(found.has("redis.version", "ok"));
+    const RedisServer without_scripts({"--rename-command", "SCRIPT", ""});
+    const std::string config = on_redis(url_of(without_scripts), upstream);
+    CHECK(examine(config).has("redis.commands", "fault", "script|load"));
+    const TemporaryFolder folder;
+    const auto refused = run_tidegate({"run", "-c", folder.write("tidegate.yaml", config)});
+    CHECK(refused.code != 0);
+    says(refused.errors, "unknown command");
+    says(refused.errors, "remove its `rename-command`");
 }
 
 TEST_CASE("doctor: it says what `Via` does to nginx's gzip until the configuration says `via`") {
@@ -124,7 +160,7 @@ TEST_CASE("doctor: the documented rights are enough, and what they hide is a not
         const auto found =
             examine(on_redis(url_of(redis, "proxy:pw-secret@") + database, upstream));
         CHECK_MESSAGE(found.code == 0, found.text);
-        CHECK(found.has("redis.version", "ok", "7."));
+        CHECK(found.has("redis.version", "ok", product_of(redis)));
         CHECK(found.has("redis.settings", "note", "+info"));
         CHECK(found.has("redis.latency", "ok"));
     }
@@ -243,14 +279,14 @@ TEST_CASE("doctor: TLS that is not accepted is a fault, and a certificate that e
     const TemporaryFolder folder;
     const Authority authority({-7'200, 100 * 86'400});
     const Authority stranger({-7'200, 100 * 86'400});
-    const Certificate own = authority.issue("DNS:localhost", {-3'600, 3 * 86'400});
+    const Certificate own = authority.issue("IP:127.0.0.1", {-3'600, 3 * 86'400});
     const std::string port = std::to_string(free_port());
     const RedisServer redis({"--tls-port", port, "--tls-auth-clients", "no", "--tls-ca-cert-file",
                              folder.write("ca.pem", authority.pem()), "--tls-cert-file",
                              folder.write("own.pem", own.pem()), "--tls-key-file",
                              folder.write("own.key", own.key_pem())});
     const auto believing = [&](const Authority& who) {
-        return examine(on_redis("rediss://localhost:" + port, upstream,
+        return examine(on_redis("rediss://127.0.0.1:" + port, upstream,
                                 ", tls: {ca: \"" + folder.write("who.pem", who.pem()) + "\"}"));
     };
     const auto good = believing(authority);
@@ -258,7 +294,7 @@ TEST_CASE("doctor: TLS that is not accepted is a fault, and a certificate that e
     CHECK(good.has("redis.scripts", "ok"));
     CHECK(good.has("certificate.file", "ok"));
     CHECK(believing(stranger).has("redis.reachable", "fault", "certificate is not accepted"));
-    const auto plain = examine(on_redis("redis://localhost:" + port, upstream));
+    const auto plain = examine(on_redis("redis://127.0.0.1:" + port, upstream));
     CHECK(plain.has("redis.answers", "fault", "rediss://"));
 }
 

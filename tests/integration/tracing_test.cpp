@@ -81,8 +81,8 @@ TEST_CASE("tracing: a request is three spans of one trace, and the upstream's go
     CHECK(attribute(forward, "server.port") == std::to_string(upstream.port()));
     CHECK(attribute(forward, "http.response.status_code") == "200");
     const Sent sent(upstream.last());
-    CHECK(sent.trace == request["traceId"]);
-    CHECK(sent.span == forward["spanId"]);
+    CHECK(request["traceId"] == sent.trace);
+    CHECK(forward["spanId"] == sent.span);
     CHECK(sent.flags == "01");
 
     const Message batch = collector.server().last();

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Installs the Debian package, upgrades and purges it: debian.py tidegate_VERSION_ARCH.deb
+"""Installs the Debian package, upgrades and purges it: debian.py [--release NAME] tidegate_VERSION_ARCH.deb
 
-In a fresh Debian with the packages that this one depends on, made by mmdebstrap; dpkg starts no service
-there, but for the part in systemd.py. The units are checked by systemd-analyze. Needs root. Each test is
-a line that begins with `ok  `.
+In a fresh Debian of the release that this machine has, or of the one named, with the packages that this one
+depends on, made by mmdebstrap; dpkg starts no service there, but for the part in systemd.py. apt installs it
+in another one, which has none of these. The units are checked by systemd-analyze. Needs root. Each test is a
+line that begins with `ok  `.
 """
 
+import argparse
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -43,24 +46,39 @@ def field(deb, name):
     return run("dpkg-deb", "-f", deb, name).stdout.strip()
 
 
-def make_base(deb):
-    """An archive of Debian with what the package depends on, and systemd; kept for a week."""
-    names = [re.split(r"[ (|:]", one.strip())[0]
-             for one in (field(deb, "Depends") + ", " + field(deb, "Pre-Depends")).split(",")]
-    wanted = ",".join(sorted({name for name in names if name} | {"ca-certificates", "systemd"}))
-    archive, listed = BASES / "base.tar", BASES / "packages"
+def make_base(name, release, packages):
+    """An archive of Debian with `packages`; kept for a week."""
+    wanted = ",".join(sorted(packages))
+    archive, listed = BASES / f"{release}-{name}.tar", BASES / f"{release}-{name}.packages"
     if archive.exists() and listed.exists() and listed.read_text() == wanted and (
             time.time() - archive.stat().st_mtime < KEPT_SECONDS):
         return archive
     BASES.mkdir(parents=True, exist_ok=True)
     mirror = "http://deb.debian.org"
-    made = run("mmdebstrap", "--quiet", "--variant=minbase", f"--include={wanted}", "bookworm", archive,
-               f"deb {mirror}/debian bookworm main", f"deb {mirror}/debian bookworm-updates main",
-               f"deb {mirror}/debian-security bookworm-security main")
+    made = run("mmdebstrap", "--quiet", "--variant=minbase", f"--include={wanted}", release, archive,
+               f"deb {mirror}/debian {release} main", f"deb {mirror}/debian {release}-updates main",
+               f"deb {mirror}/debian-security {release}-security main")
     if made.returncode:
         sys.exit(f"mmdebstrap: {made.stderr}")
     listed.write_text(wanted)
     return archive
+
+
+def needed_by(deb):
+    """What the package depends on, and systemd."""
+    names = [re.split(r"[ (|:]", one.strip())[0]
+             for one in (field(deb, "Depends") + ", " + field(deb, "Pre-Depends")).split(",")]
+    return {name for name in names if name} | {"ca-certificates", "systemd"}
+
+
+def unpack(archive, root):
+    root.mkdir()
+    subprocess.run(["tar", "-C", root, "-xf", archive, "--exclude=./dev/*"], check=True)
+    policy = root / "usr/sbin/policy-rc.d"
+    policy.write_text("#!/bin/sh\nexit 101\n")
+    policy.chmod(0o755)
+    # Programs of the installation write there.
+    run("mknod", "-m", "666", root / "dev/null", "c", "1", "3")
 
 
 def renamed(deb, version, folder):
@@ -127,6 +145,18 @@ class Trial:
         return "" if alive and process.returncode == 0 else f"exit code {process.returncode}: {said}"
 
 
+def try_apt(trial, deb):
+    """apt finds each dependency in this release of Debian."""
+    shutil.copy(deb, trial.root / "tmp/tidegate.deb")
+    shutil.copy("/etc/resolv.conf", trial.root / "etc/resolv.conf")
+    updated = trial.inside("apt-get", "-qq", "update")
+    done = trial.inside("apt-get", "-qq", "install", "-y", "--no-install-recommends", "/tmp/tidegate.deb")
+    trial.tell("apt installs it with what it depends on",
+               updated.stderr + done.stdout + done.stderr if done.returncode else "")
+    said = trial.inside("tidegate", "--version")
+    trial.tell("and the program runs", said.stdout + said.stderr if said.returncode else "")
+
+
 def try_units(trial):
     units = [f"lib/systemd/system/{name}" for name in ("tidegate.service", "tidegate.socket")]
     service = trial.root / units[0]
@@ -161,16 +191,20 @@ def try_installed(trial):
 
 
 def main():
-    deb = pathlib.Path(sys.argv[1]).resolve()
+    parser = argparse.ArgumentParser(usage=__doc__, add_help=False)
+    parser.add_argument("--release", default=platform.freedesktop_os_release().get("VERSION_CODENAME"))
+    parser.add_argument("deb", type=pathlib.Path)
+    arguments = parser.parse_args()
+    deb, release = arguments.deb.resolve(), arguments.release
     with tempfile.TemporaryDirectory(prefix="tidegate-package-") as folder:
         folder = pathlib.Path(folder)
+        bare = Trial(folder / "bare")
+        unpack(make_base("bare", release, {"ca-certificates"}), bare.root)
+        try_apt(bare, deb)
         root = folder / "root"
-        root.mkdir()
-        subprocess.run(["tar", "-C", root, "-xf", make_base(deb), "--exclude=./dev/*"], check=True)
-        policy = root / "usr/sbin/policy-rc.d"
-        policy.write_text("#!/bin/sh\nexit 101\n")
-        policy.chmod(0o755)
+        unpack(make_base("base", release, needed_by(deb)), root)
         trial = Trial(root)
+        trial.failed = bare.failed
         before = trial.files()
         trial.install(deb, "it installs")
         try_installed(trial)

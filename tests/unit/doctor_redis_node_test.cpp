@@ -159,6 +159,53 @@ TEST_CASE("redis_node: an old server is known by INFO, or HELLO, or not at all")
     CHECK(find(neither, "redis.version", Severity::note) != nullptr);
 }
 
+TEST_CASE("redis_node: the product and its own version are named, whatever Redis it is like") {
+    const auto of = [](const std::string& info) {
+        return check_who_answers("INFO", bulk(info + "redis_mode:standalone\r\nrole:master\r\n"));
+    };
+    CHECK(says(find(of("redis_version:8.0.2\r\n"), "redis.version", Severity::ok), "Redis 8.0.2"));
+    const auto valkey = of("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\n");
+    CHECK(says(find(valkey, "redis.version", Severity::ok), "Valkey 8.1.1"));
+    CHECK(find(valkey, "redis.server", Severity::warning) == nullptr);
+    for (const auto& [info, name] : std::vector<std::pair<std::string, std::string>>{
+             {"redis_version:7.4.0\r\ndragonfly_version:df-v1.40.1\r\n", "Dragonfly df-v1.40.1"},
+             {"garnet_version:1.0.5\r\n", "Garnet 1.0.5"},
+             {"redis_version:4.0.0\r\nkvrocks_version:2.10.1\r\n", "Kvrocks 2.10.1"},
+             {"redis_version:7.2.4\r\nredict_version:7.3.0\r\n", "Redict 7.3.0"},
+             {"redis_version:6.3.4\r\nmvcc_depth:0\r\n", "KeyDB 6.3.4"},
+             {"", "neither Redis nor Valkey"}}) {
+        CAPTURE(name);
+        const auto found = of(info);
+        CHECK(says(find(found, "redis.server", Severity::warning), name));
+        CHECK(says(find(found, "redis.server", Severity::warning), "Valkey 8"));
+        CHECK(find(found, "redis.version", Severity::ok) == nullptr);
+    }
+}
+
+TEST_CASE("redis_node: Valkey's names for what it is are read as those of Redis") {
+    const auto of = [](const std::string& mode) {
+        return check_who_answers("INFO", bulk("redis_version:7.2.4\r\nvalkey_version:8.1.1\r\n"
+                                              "server_mode:" +
+                                              mode + "\r\nrole:master\r\n"));
+    };
+    CHECK(says(find(of("cluster"), "redis.mode"), "cluster: [redis://"));
+    CHECK(says(find(of("sentinel"), "redis.mode"), "sentinel"));
+    CHECK(find(of("standalone"), "redis.mode") == nullptr);
+}
+
+TEST_CASE("redis_node: a command that was renamed is no missing right") {
+    const std::string unknown = "-ERR unknown command 'X', with args beginning with: 'secret'\r\n";
+    const auto scripts = check_who_answers("EVALSHA", unknown);
+    CHECK(says(find(scripts, "redis.commands"), "does not have: evalsha"));
+    CHECK(says(find(scripts, "redis.commands"), "rename-command"));
+    CHECK(find(scripts, "redis.rights") == nullptr);
+    CHECK_FALSE(says(find(scripts, "redis.commands"), "secret"));
+    CHECK(says(find(check_who_answers("PING", unknown), "redis.commands"), "ping"));
+    CHECK(says(find(check_who_answers("INFO", unknown), "redis.settings", Severity::note),
+               "rename-command"));
+    CHECK(find(check_who_answers("ZADD", "-NOPERM no\r\n"), "redis.commands") == nullptr);
+}
+
 TEST_CASE("redis_node: a server of another kind is a fault that says where it belongs") {
     const auto as = [](const std::string& mode, const std::string& role) {
         return check_who_answers("INFO", bulk("redis_version:7.0.0\r\nredis_mode:" + mode +

@@ -122,6 +122,10 @@ TEST_CASE("handshake: a refusal of the server is named, and no secret shown") {
     CHECK(mentions(
         fault_of(options, error("NOPERM no")),
         "the script count was refused: NOPERM no; give its Redis user these rights: +all"));
+    CHECK(mentions(fault_of(options, error("ERR unknown command 'SCRIPT', with args beginning "
+                                           "with: 'LOAD'")),
+                   "remove its `rename-command`"));
+    CHECK(fault_of(options, error("ERR unknown command 'SCRIPT'"))->refused);
 }
 
 TEST_CASE("handshake: a server that is not ready yet does not refuse us") {

@@ -202,6 +202,24 @@ TEST_CASE("error reply: a missing right is recognised, also from inside a script
     CHECK_FALSE(is_denied("ERR unknown command"));
 }
 
+TEST_CASE("error reply: a command that the server does not have is no missing right") {
+    for (const char* error :
+         {"ERR unknown command 'ZADD', with args beginning with: 'a' '1'",
+          "ERR unknown subcommand 'LOAD'. Try SCRIPT HELP.",
+          "ERR Unknown Redis command called from script script: 9bb2, on @user_script:1.",
+          "ERR Unknown command called from script script: 9bb2, on @user_script:1.",
+          "ERR Error running script (call to f_9bb2): @user_script:1: @user_script: 1: Unknown "
+          "Redis command called from Lua script"}) {
+        CHECK(lacks_command(error));
+        CHECK_FALSE(is_denied(error));
+    }
+    CHECK_FALSE(lacks_command("NOPERM this user has no permissions to run the 'ping' command"));
+    CHECK(
+        is_too_old("ERR Error running script (call to f_9bb2): @user_script:1: @user_script: 1: "
+                   "Write commands not allowed after non deterministic commands. Call "
+                   "redis.replicate_commands() at the start of your script"));
+}
+
 TEST_CASE("error reply: a server that is not ready is distinguished from one that refuses") {
     for (const char* error : {"LOADING Redis is loading", "BUSY Redis is busy", "MASTERDOWN Link",
                               "ERR max number of clients reached",

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tls/tls_client.hpp"
 #include "unit/tls_server_world.hpp"
 
 namespace tidegate::tls_server_test {
@@ -20,6 +21,14 @@ using test::shown;
 using Shown = std::vector<ServerCertificate>;
 
 constexpr int kVersions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+
+bool has_group(const std::string& group) {
+    SSL_CTX* const scratch = SSL_CTX_new(TLS_client_method());
+    const bool is_set = SSL_CTX_set1_groups_list(scratch, group.c_str()) == 1;
+    SSL_CTX_free(scratch);
+    ERR_clear_error();
+    return is_set;
+}
 
 // A listener whose certificates are in the order in which they are added.
 struct Listener {
@@ -240,16 +249,9 @@ TEST_CASE("tls server: where OpenSSL has post-quantum key exchange, clients that
     Listener listener;
     listener.add(KeyKind::p256, "DNS:a.example");
     const TlsServer server = listener.server();
-    const auto is_known = [](const std::string& group) {
-        SSL_CTX* const scratch = SSL_CTX_new(TLS_client_method());
-        const bool is_set = SSL_CTX_set1_groups_list(scratch, group.c_str()) == 1;
-        SSL_CTX_free(scratch);
-        ERR_clear_error();
-        return is_set;
-    };
     for (const std::string hybrid : {"X25519MLKEM768", "SecP256r1MLKEM768"}) {
         CAPTURE(hybrid);
-        if (!is_known(hybrid)) continue;
+        if (!has_group(hybrid)) continue;
         CHECK(Meeting(server.connection(), {.version = TLS1_3_VERSION, .groups = hybrid})
                   .is_shaken());
         const Meeting both(server.connection(),
@@ -261,6 +263,23 @@ TEST_CASE("tls server: where OpenSSL has post-quantum key exchange, clients that
     const Meeting older(server.connection(), {.version = TLS1_3_VERSION, .groups = "X25519"});
     CHECK(older.is_shaken());
     CHECK(SSL_get_negotiated_group(older.client()) == NID_X25519);
+}
+
+TEST_CASE(
+    "tls client: where OpenSSL has post-quantum key exchange, Tidegate offers it to servers") {
+    TlsSettings settings;
+    settings.verify = false;
+    const auto client = TlsClient::make(settings);
+    REQUIRE(client);
+    const TlsPtr tls = (*client)->connection_to("a.example");
+    BIO* const sent = BIO_new(BIO_s_mem());
+    SSL_set_bio(tls.get(), BIO_new(BIO_s_mem()), sent);
+    CHECK(SSL_connect(tls.get()) < 0);
+    ERR_clear_error();
+    // The first message has the public key of each group that the client expects the server to
+    // take.
+    constexpr std::size_t kMlKem768Bytes = 1184;
+    CHECK((BIO_ctrl_pending(sent) > kMlKem768Bytes) == has_group("X25519MLKEM768"));
 }
 
 TEST_CASE("tls server: signatures with old hashes are not made") {
