@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "admin/dashboard_answer.hpp"
 #include "base/units.hpp"
 #include "base/utf8.hpp"

@@ -1,3 +1,4 @@
+// `forward_auth`: a gateway asks whether it may forward a request.
 #include "faces/faces.hpp"
 
 #include <chrono>
@@ -7,7 +8,6 @@
 #include <utility>
 
 #include "ask/request_checks.hpp"
-#include "base/text.hpp"
 #include "faces/metrics.hpp"
 #include "faces/original_request.hpp"
 #include "http/field.hpp"
@@ -142,70 +142,6 @@ Task<> serve_forward_auth(void* self, client::Stream& client) {
         if (!proxy::begin_answer(face.worker, x, answer)) co_await proxy::finish_answer(x, answer);
     }
     proxy::finish(face.worker, std::move(exchange));
-}
-
-namespace {
-
-constexpr std::uint16_t kHttpsPort = 443;
-
-std::string_view without_port(std::string_view host) {
-    const std::size_t literal_end = host.front() == '[' ? host.find(']') : 0;
-    return host.substr(0, host.find(':', literal_end));
-}
-
-// Clients turn any method but GET and HEAD into GET behind a 301 (RFC 9110 section 15.4.2), and old
-// ones do not know 308.
-int redirect_status(std::string_view method) {
-    constexpr int kMovedPermanently = 301;
-    constexpr int kPermanentRedirect = 308;
-    return method == "GET" || method == "HEAD" ? kMovedPermanently : kPermanentRedirect;
-}
-
-FaultAnswer redirect_answer(const RedirectFace& redirect, const Exchange& x) {
-    FaultAnswer answer;
-    answer.status = redirect_status(x.facts.head.method);
-    answer.content_type = {};
-    http::append_field("Location",
-                       https_location(x.facts.host, redirect.listen.redirect_port, x.facts.head),
-                       answer.more_fields);
-    return answer;
-}
-
-}  // namespace
-
-std::string https_location(std::string_view host, std::uint16_t port,
-                           const http::RequestHead& head) {
-    std::string out("https://");
-    out += without_port(host);
-    if (port != kHttpsPort) {
-        out += ':';
-        append_number(port, out);
-    }
-    // `OPTIONS *` is about the server, whose URI has no path (RFC 9112 section 3.3).
-    if (head.path == "*") return out;
-    // Not the target as sent, which may name another scheme and host.
-    return out.append(head.path).append(head.query);
-}
-
-Task<> serve_redirect(void* self, client::Stream& client) {
-    const RedirectFace& redirect = *static_cast<RedirectFace*>(self);
-    std::unique_ptr<Exchange> exchange = redirect.worker.exchanges.take();
-    Exchange& x = *exchange;
-    x.client = &client;
-    proxy::begin(redirect.worker, x);
-    if (x.decision.goes_on()) proxy::check_framing(x);
-    if (x.decision.goes_on() && x.facts.host.empty()) {
-        x.decision.refuse(Fault::bad_framing,
-                          "The request names no host, so it cannot be sent to https.");
-    }
-    x.relay.is_redirect = x.decision.goes_on();
-    // At once, whatever body is on its way: the client sends it again.
-    if (x.decision.goes_on()) {
-        co_await proxy::send_answer(redirect.worker, x, redirect_answer(redirect, x));
-    } else if (ask::traits(x.decision.fault).status != 0) {
-        co_await proxy::send_answer(redirect.worker, x, proxy::make_fault_answer(x));
-    }
-    proxy::finish(redirect.worker, std::move(exchange));
 }
 
 void Metrics::write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads) {
