@@ -156,7 +156,7 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& kn
            (known.empty() ? " none." : " " + listed(known) + ".");
 }
 
-std::vector<std::string> rules_of(const rls::Level& level) {
+std::vector<std::string> rules_of(const rls::RuleLevel& level) {
     std::vector<std::string> names;
     for (const auto& rule : level.rules()) names.push_back(rule_text(*rule));
     return names;
@@ -168,9 +168,9 @@ std::string no_such_domain(const std::string& domain, const rls::Domains& domain
 }
 
 // Why `domain` has no limit for these pairs, which meet no rule, or one without limits.
-std::string why_not_counted(const std::string& domain, const rls::Level& top, const Pairs& pairs) {
+std::string why_not_counted(const std::string& domain, const rls::RuleLevel& top, const Pairs& pairs) {
     const std::string of = "The domain " + quote(domain);
-    const rls::Level* level = &top;
+    const rls::RuleLevel* level = &top;
     const rls::Rule* rule = nullptr;
     std::string path;
     for (const auto& [key, value] : pairs) {
@@ -196,7 +196,7 @@ std::string why_not_counted(const std::string& domain, const rls::Level& top, co
 }
 
 // What counts these pairs, by `domain` and by limits that calls bring with them.
-void add_meant(const std::string& domain, const rls::Level& level, const config::Rls& rls,
+void add_meant(const std::string& domain, const rls::RuleLevel& level, const config::Rls& rls,
                const Pairs& pairs, AllMeant& all) {
     const auto add = [&](std::string identifier, const limit::Policy* policy) {
         const auto same = std::find_if(
@@ -204,7 +204,7 @@ void add_meant(const std::string& domain, const rls::Level& level, const config:
         Meant& meant = same != all.end() ? *same : all.emplace_back(Meant{std::move(identifier)});
         meant.policies.push_back(policy);
     };
-    std::vector<rls::Entry> entries;
+    std::vector<rls::DescriptorEntry> entries;
     for (const auto& [key, value] : pairs) entries.push_back({key, value});
     std::vector<std::string_view> values;
     const rls::Rule* const rule = rls::find_rule(level, entries, values);
@@ -213,7 +213,7 @@ void add_meant(const std::string& domain, const rls::Level& level, const config:
     }
     if (!rls.takes_overrides || pairs.empty()) return;
     values.clear();
-    for (const rls::Entry& entry : entries) values.push_back(entry.value);
+    for (const rls::DescriptorEntry& entry : entries) values.push_back(entry.value);
     const std::string identifier = ask::override_identifier(domain, pairs, values);
     for (const limit::Policy* const policy : rls.override_policies) {
         if (policy != nullptr) add(identifier, policy);
@@ -245,7 +245,7 @@ Result<std::vector<Meant>, std::string> descriptors_meant(std::string_view text,
     const rls::Domains& domains = config.rls->domains;
     AllMeant all;
     if (!asked->domain.empty()) {
-        const rls::Level* const level = domains.find(asked->domain);
+        const rls::RuleLevel* const level = domains.find(asked->domain);
         if (level == nullptr) return no_such_domain(asked->domain, domains);
         add_meant(asked->domain, *level, *config.rls, asked->pairs, all);
         const bool has_own = !all.empty() && all.front().policies.size() == 1;

@@ -234,7 +234,7 @@ void add_policy(Charges& charges, const limit::Policy& policy) {
 
 Charges charges_of(const config::Route& route) {
     Charges charges;
-    for (const config::Policy* const policy : route.policies) add_policy(charges, *policy);
+    for (const config::PolicySettings* const policy : route.policies) add_policy(charges, *policy);
     if (charges.states > kMixedStatesMax && charges.alone.empty()) {
         charges.alone = fmt::format("a request has more than {} identifiers", kMixedStatesMax);
     }
@@ -349,7 +349,7 @@ void size_listeners(Sizing& sizing) {
 
 void size_policies(Sizing& sizing) {
     const double rate = sizing.question.requests / sizing.question.identifiers;
-    for (const config::Policy* const policy : sizing.route->policies) {
+    for (const config::PolicySettings* const policy : sizing.route->policies) {
         const std::span<const Limit> limits = dearest_limits(*policy);
         Charges own;
         add_policy(own, *policy);
@@ -392,7 +392,7 @@ void size_processor(Sizing& sizing) {
                           asked.requests_a_connection;
     }
     made.decision_us = decision_us(sizing.charges, made.store, costs);
-    const config::Log& log = sizing.config.log;
+    const config::LogSettings& log = sizing.config.log;
     if (!log.access_path.empty()) made.log_us = costs.log_line * log.sample;
 
     made.cores = asked.requests * made.proxy_us() / kMicros / kPlannedShare;

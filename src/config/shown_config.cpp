@@ -86,7 +86,7 @@ class ShownWriter {
     Json section(const TreeNode& map, const KeyRows& keys) const {
         static const KeyKind kUnknown = kind::secret();
         Json out = Json::object();
-        for (const Entry& entry : map.entries) {
+        for (const TreeEntry& entry : map.entries) {
             const KeyRows::Row* const row = keys.find(entry.key);
             out[entry.key] = value(entry.value, row == nullptr ? kUnknown : row->kind,
                                    row == nullptr ? std::string_view() : row->kind.steps);
@@ -122,7 +122,7 @@ class ShownWriter {
         if (!has_names && kind.below != nullptr) return section(node, *kind.below);
         if (has_names) steps.remove_prefix(kAnyName.size());
         Json out = Json::object();
-        for (const Entry& entry : node.entries) out[entry.key] = value(entry.value, kind, steps);
+        for (const TreeEntry& entry : node.entries) out[entry.key] = value(entry.value, kind, steps);
         return out;
     }
 

@@ -473,9 +473,9 @@ bool Jwk::may_have_signed(std::string_view signature, JwsAlgorithm wanted) const
 }
 
 std::string Jwk::to_string() const {
-    if (kind == KeyKind::rsa) return "RSA " + std::to_string(bits) + " bits";
-    if (kind == KeyKind::ed25519) return "Ed25519";
-    if (kind == KeyKind::secret) return "a secret of " + std::to_string(bytes) + " bytes";
+    if (kind == JwkKind::rsa) return "RSA " + std::to_string(bits) + " bits";
+    if (kind == JwkKind::ed25519) return "Ed25519";
+    if (kind == JwkKind::secret) return "a secret of " + std::to_string(bytes) + " bytes";
     const auto* curve = std::find_if(kCurves.begin(), kCurves.end(),
                                      [this](const Curve& known) { return known.kind == kind; });
     return "EC " + std::string(curve->name);

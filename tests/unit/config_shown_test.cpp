@@ -251,7 +251,7 @@ std::string text_of(const TreeNode& node, const TreeNode* replaced) {
             }
             return "[" + out + "]";
         case TreeNode::Kind::map:
-            for (const config::Entry& entry : node.entries) {
+            for (const config::TreeEntry& entry : node.entries) {
                 out += (out.empty() ? "" : ",") + Json(entry.key).dump() + ":" +
                        text_of(entry.value, replaced);
             }
@@ -266,7 +266,7 @@ std::string text_of(const TreeNode& node, const TreeNode* replaced) {
 void list_scalars(const TreeNode& node, std::vector<const TreeNode*>& scalars) {
     if (node.kind == TreeNode::Kind::scalar) scalars.push_back(&node);
     for (const TreeNode& item : node.items) list_scalars(item, scalars);
-    for (const config::Entry& entry : node.entries) list_scalars(entry.value, scalars);
+    for (const config::TreeEntry& entry : node.entries) list_scalars(entry.value, scalars);
 }
 
 std::size_t count_of(const std::string& text, std::string_view part) {
@@ -286,7 +286,7 @@ TEST_CASE("config_shown: what a variable brings comes out in no place of a confi
     const std::string folder = test::source_folder() + "/config/";
     for (const char* const name : {"gateway.yaml", "identity.yaml", "redis.yaml", "plans.yaml"}) {
         CAPTURE(name);
-        std::vector<config::Fault> faults;
+        std::vector<config::ConfigFault> faults;
         const TreeNode tree = config::parse_document(content_of(folder + name), faults);
         REQUIRE(faults.empty());
         std::vector<const TreeNode*> scalars;
