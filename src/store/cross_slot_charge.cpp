@@ -376,13 +376,15 @@ bool CrossSlotCharge::is_of_client(const Part& part) {
                        [](const ChargeItem& item) { return item.of_client; });
 }
 
-// What counts denied requests has to learn of each.
+// What counts denied requests has to learn of each, but for policies in shadow, which change no
+// answer.
 bool CrossSlotCharge::counts_denied() const {
     return std::any_of(decision_.items.begin(), decision_.items.end(), [](const auto& item) {
         const auto limits = item.limits();
-        return std::any_of(limits.begin(), limits.end(), [](const limit::Limit& limit) {
-            return limit.count == limit::Count::all;
-        });
+        return !item.policy->shadow &&
+               std::any_of(limits.begin(), limits.end(), [](const limit::Limit& limit) {
+                   return limit.count == limit::Count::all;
+               });
     });
 }
 

@@ -22,10 +22,10 @@ bool is_full_window(const limit::Limit& limit, const limit::LimitVerdict& one, M
 bool may_be_remembered(const limit::Charge& charge, const limit::Verdict& verdict) {
     std::size_t position = 0;
     for (const limit::ChargeItem& item : charge.items) {
-        if (item.policy->shadow) return false;
         for (const limit::Limit& limit : item.limits()) {
             const std::size_t at = position++;
-            if (limit.only_time_frees()) continue;
+            // What a policy in shadow says does not change the answer.
+            if (item.policy->shadow || limit.only_time_frees()) continue;
             if (!is_full_window(limit, verdict.limits[at], verdict.retry_after)) return false;
         }
     }
@@ -39,27 +39,42 @@ void append_bytes(Number number, std::string& out) {
     out.append(bytes, sizeof bytes);
 }
 
+// Calls `visit(is_shadow, verdict)` for each limit of the charge that `verdict` answers.
+template <class Visit>
+void for_each_limit(const limit::Charge& charge, limit::Verdict& verdict, Visit visit) {
+    auto one = verdict.limits.begin();
+    for (const limit::ChargeItem& item : charge.items) {
+        for (std::size_t i = 0; i < item.limits().size() && one != verdict.limits.end(); ++i) {
+            visit(item.policy->shadow, *one++);
+        }
+    }
+}
+
 // What a denial still says once `passed` has gone by. A limit without a unit left has none until
 // the next is free; the count of any other may have changed. And a limit that has got a unit may
-// have ceased to deny, while the rest of the denial holds.
-void age(Micros passed, limit::Verdict& verdict) {
+// have ceased to deny, while the rest of the denial holds. Policies in shadow say what they said
+// when Redis was asked, but for denials of limits that have got a unit.
+void age(const limit::Charge& charge, Micros passed, limit::Verdict& verdict) {
     if (verdict.retry_after != limit::kNever) {
         verdict.retry_after = std::max(Micros{1}, verdict.retry_after - passed);
     }
     const auto has_freed = [passed](const limit::LimitVerdict& one) {
         return one.next_unit > Micros{0} && one.next_unit <= passed;
     };
-    const bool any_sure =
-        std::any_of(verdict.limits.begin(), verdict.limits.end(),
-                    [&](const auto& one) { return one.denied && !has_freed(one); });
-    for (limit::LimitVerdict& one : verdict.limits) {
+    bool any_sure = false;
+    for_each_limit(charge, verdict, [&](bool is_shadow, const limit::LimitVerdict& one) {
+        if (!is_shadow && one.denied && !has_freed(one)) any_sure = true;
+    });
+    verdict.shadow_admitted = true;
+    for_each_limit(charge, verdict, [&](bool is_shadow, limit::LimitVerdict& one) {
         const bool freed = has_freed(one);
         one.is_current = one.remaining == 0 && !freed;
-        if (freed && any_sure) one.denied = false;
+        if (freed && (any_sure || is_shadow)) one.denied = false;
+        if (is_shadow && one.denied) verdict.shadow_admitted = false;
         if (one.next_unit != limit::kNever) {
             one.next_unit = std::max(Micros{0}, one.next_unit - passed);
         }
-    }
+    });
 }
 
 // Workers add at the same time: the later time stays.
@@ -126,7 +141,7 @@ bool DenyCache::recall(const limit::Charge& charge, SteadyTime now, limit::Verdi
     if (now >= denial.until || charge.cost < denial.cost || denial.name != name_) return false;
     if (freed_ != nullptr && freed_->any(charge.items, denial.sent)) return false;
     verdict = denial.verdict;
-    age(std::chrono::duration_cast<Micros>(now - denial.sent), verdict);
+    age(charge, std::chrono::duration_cast<Micros>(now - denial.sent), verdict);
     return true;
 }
 

@@ -59,13 +59,14 @@ class DenyCache {
 
     // Remembers that `charge` was denied when it was sent at `sent`: for as long as nothing but
     // time can change that. What other requests may give back, or what a denial takes, is not
-    // remembered (concurrency, leaky_bucket, schedule, `count`, shadow), but for `count: all` of
-    // a fixed window that is full.
+    // remembered (concurrency, leaky_bucket, schedule, `count`), but for `count: all` of a fixed
+    // window that is full. Policies in shadow do not matter: they change no answer.
     void remember(const limit::Charge& charge, const limit::Verdict& verdict, SteadyTime sent);
 
     // True, and the denial in `verdict`, if a charge of the same items and limits and of no higher
     // cost was denied and that still holds: no unit was given back to one of its identifiers since.
-    // What others may have changed meanwhile is marked so (LimitVerdict::is_current).
+    // What others may have changed meanwhile is marked so (LimitVerdict::is_current). Policies in
+    // shadow say what they said when the charge was sent.
     bool recall(const limit::Charge& charge, SteadyTime now, limit::Verdict& verdict);
 
     // After a reload or a reset. What was sent before `now` is not remembered any more either: it

@@ -75,6 +75,36 @@ TEST_CASE(
     CHECK(sent_during(*counted.redis, [&] { CHECK(tidegate.get("/?k=b").status() == 200); }) == 1);
 }
 
+TEST_CASE("deny cache: a policy in shadow does not turn it off, and counts what it said before") {
+    const CountedIn counted = counted_in_redis();
+    const Upstream upstream(ok());
+    const Tidegate tidegate(
+        "threads: 1\n" + counted.yaml() +
+        api(upstream,
+            "policies:\n"
+            "  p: {key: [\"query:k\"], limits: [2/h]}\n"
+            "  full: {key: [\"query:k\"], limits: [1/h], mode: shadow}\n"
+            "  wide: {key: [\"query:k\"], limits: [{quota: 9, per: 1h, count: all}], "
+            "mode: shadow}\n"
+            "routes: [{name: all, policies: [p, full, wide]}]\n"));
+    for (int i = 0; i < 2; ++i) CHECK(tidegate.get("/?k=a").status() == 200);
+    CHECK(tidegate.get("/?k=a").status() == 429);
+    CHECK(sent_during(*counted.redis, [&] {
+              for (int i = 0; i < 53; ++i) CHECK(tidegate.get("/?k=a").status() == 429);
+          }) == 0);
+    CHECK_SOON(tidegate.metric(kHits) == 53);
+    CHECK_SOON(decisions(tidegate, "denied") == 54);
+    // The second request was one over it, and so is each that was refused.
+    CHECK_SOON(decisions(tidegate, "shadow_denied", "full") == 55);
+    CHECK_SOON(decisions(tidegate, "shadow_admitted", "wide") == 56);
+    const auto line = logged(tidegate, "/");
+    CHECK(tidegate.get("/recalled?k=a").status() == 429);
+    const auto recalled = logged(tidegate, "/recalled");
+    CHECK(recalled.at("store") == "remembered");
+    CHECK(recalled.at("limited_by") == "p-1h");
+    CHECK(recalled.at("shadow_limited_by") == "full-1h");
+}
+
 TEST_CASE("deny cache: each thread asks Redis once, then remembers the denial") {
     const CountedIn counted = counted_in_redis();
     const Upstream upstream(ok());

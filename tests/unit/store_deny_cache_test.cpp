@@ -178,9 +178,53 @@ TEST_CASE("deny_cache: a denial that something else than time may end is not rem
     login.count = limit::Count::by_status;
     login.statuses = {401};
     CHECK_FALSE(remembers(policy_with(login)));
-    auto shadow = policy_with({});
+}
+
+TEST_CASE("deny_cache: policies in shadow do not matter, and say what they said before") {
+    const auto enforced = policy_with({}, 1);
+    limit::LimitSpec spec;
+    spec.count = limit::Count::all;
+    auto shadow = policy_with(spec, 2);
     shadow.shadow = true;
-    CHECK_FALSE(remembers(shadow));
+    shadow.limits.push_back(policy_with({}).limits[0]);
+    spec.algorithm = limit::Algorithm::concurrency;
+    spec.count = limit::Count::admitted;
+    shadow.limits.push_back(policy_with(spec).limits[0]);
+    // Also in front of what is enforced.
+    const std::array<limit::ChargeItem, 2> items{limit::ChargeItem{&shadow, "user:a"},
+                                                 limit::ChargeItem{&enforced, "user:a"}};
+    const limit::Charge charge{items, 1};
+    limit::Verdict denied;
+    denied.admitted = denied.shadow_admitted = false;
+    denied.retry_after = 4s;
+    denied.limits = {{.remaining = 0, .next_unit = 1s, .denied = true},
+                     {.remaining = 0, .next_unit = 9s, .denied = true},
+                     {.remaining = 2, .next_unit = limit::kNever, .denied = false},
+                     {.remaining = 0, .next_unit = 4s, .denied = true}};
+    DenyCache cache{{}};
+    cache.remember(charge, denied, kNow);
+    limit::Verdict verdict;
+    REQUIRE(cache.recall(charge, kNow + 2s, verdict));
+    CHECK_FALSE(verdict.admitted);
+    CHECK(verdict.retry_after == 2s);
+    // It has a unit again.
+    CHECK_FALSE(verdict.limits.at(0).denied);
+    CHECK(verdict.limits.at(1).denied);
+    CHECK_FALSE(verdict.limits.at(2).denied);
+    CHECK(verdict.limits.at(3).denied);
+    CHECK(verdict.limits.at(3).is_current);
+    CHECK_FALSE(verdict.shadow_admitted);
+
+    denied.limits[1].next_unit = 1s;
+    cache.remember(charge, denied, kNow);
+    REQUIRE(cache.recall(charge, kNow + 2s, verdict));
+    CHECK(verdict.shadow_admitted);
+    // A denial in shadow is none that keeps another alive.
+    denied.limits[1].next_unit = 9s;
+    denied.limits[3].next_unit = 1s;
+    cache.remember(charge, denied, kNow);
+    REQUIRE(cache.recall(charge, kNow + 2s, verdict));
+    CHECK(verdict.limits.at(3).denied);
 }
 
 TEST_CASE("deny_cache: a fixed window that counts denied requests is remembered once it is full") {
