@@ -14,6 +14,18 @@ std::int64_t seconds_up(limit::Micros time) {
     return time.count() / kSecond + (time.count() % kSecond != 0 ? 1 : 0);
 }
 
+// Seconds until the next unit of the limit is free. While nothing is taken no unit comes back: a
+// client that spreads what is left over the time gets the length of the window. Nothing where the
+// moment is not known, or windows differ in length.
+std::optional<std::int64_t> reset_seconds(const limit::Limit& limit, RateLimitItem::Kind kind,
+                                          const limit::LimitVerdict& verdict) {
+    if (!verdict.tells_next_unit()) return std::nullopt;
+    const bool is_unused = verdict.next_unit == limit::Micros{0};
+    if (!is_unused || kind != RateLimitItem::Kind::window) return seconds_up(verdict.next_unit);
+    if (!limit.has_one_duration()) return std::nullopt;
+    return seconds_up(limit.duration);
+}
+
 // Inlined where each request passes: the compiler would not, as there are two callers.
 [[gnu::always_inline]] inline RateLimitItem item_of(const Ruleset& rules,
                                                     const limit::ChargeItem& item,
@@ -27,9 +39,7 @@ std::int64_t seconds_up(limit::Micros time) {
             .quota = limit.quota,
             .window_seconds = texts.window_seconds,
             .remaining = verdict.is_current ? std::min(verdict.remaining, limit.quota) : 0,
-            .reset_seconds = verdict.tells_next_unit()
-                                 ? std::optional(seconds_up(verdict.next_unit))
-                                 : std::nullopt,
+            .reset_seconds = reset_seconds(limit, texts.kind, verdict),
             .kind = texts.kind,
             .texts = &texts.members,
             .is_current = verdict.is_current};
@@ -82,6 +92,11 @@ std::int64_t retry_after_seconds(const store::LimitDecision& charge) {
                        }
                    });
     return seconds;
+}
+
+UnitsTaken units_taken(const limit::Limit& limit, const limit::LimitVerdict& verdict) {
+    const std::int64_t most = limit.most_at_once();
+    return {most - std::clamp<std::int64_t>(verdict.remaining, 0, most), most};
 }
 
 void apply_verdict(const Ruleset& rules, Metrics& metrics, Decision& decision) {

@@ -22,6 +22,13 @@ void note_given_back(const Ruleset& rules, Decision& decision);
 // limit's next unit. 0: the request would never pass, or the store knows no time.
 std::int64_t retry_after_seconds(const store::LimitDecision& charge);
 
+// How many units of a limit are taken, of how many that it allows at once: its quota, or its burst.
+struct UnitsTaken {
+    std::int64_t count = 0;
+    std::int64_t of = 0;
+};
+UnitsTaken units_taken(const limit::Limit& limit, const limit::LimitVerdict& verdict);
+
 // Visits the verdict of each limit of a decision: calls `each` with the item, the position of the
 // limit among the item's, and its verdict; in the order of the verdict.
 template <class F>

@@ -353,6 +353,7 @@ struct TunnelBounds {
 
 struct Route {
     std::string name;          // unique
+    std::string path = "/**";  // `match.path` as it is written
     std::size_t upstream = 0;  // position in Config::upstreams, which is empty without a proxy
     std::int64_t cost = 1;
     std::optional<HeaderCost> header_cost;

@@ -53,9 +53,10 @@ const Keys<LogSettings>& access_log_keys() {
                  {"text", LogFormat::text},
                  {"logfmt", LogFormat::logfmt}},
                 {"`json`, [`text`](logging.md#the-text-form) or [`logfmt`](logging.md#logfmt)"})
-            .fraction(
-                "sample", &LogSettings::sample,
-                {"share of forwarded requests logged; all others always are", "`1.0`", "0 to 1"});
+            .fraction("sample", &LogSettings::sample,
+                      {"share of forwarded requests logged; all others, and denials in shadow, "
+                       "always are",
+                       "`1.0`", "0 to 1"});
     return keys;
 }
 

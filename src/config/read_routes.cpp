@@ -429,6 +429,7 @@ void read_route(const Value& value, Config& config, Declared& declared, RouteNam
     matched.passes_encoded_slash = route.passes_encoded_slash;
     const auto paths = read_paths(match, value, config, declared, matched, takes_everything);
     route.name = name_of(section, matched, names);
+    route.path = matched.path;
     takes_everything = takes_everything && value.is_map() && faults.size() == faults_before_match;
     if (paths) route.captures = paths->capture_names();
     choose_upstream(section, route, declared);

@@ -44,10 +44,19 @@ std::string_view store_of(const store::LimitDecision& decision) {
     return to_string(decision.decided_by);
 }
 
+// A limit that refused a request, or in shadow would have, and the identifier that was over it.
+struct Refuser {
+    std::string_view name;                    // empty: there is none
+    const limit::ChargeItem* item = nullptr;  // null: likewise
+    ask::UnitsTaken units;
+};
+
 // The first limit that refused, of the policies that are enforced and of those in shadow.
 struct Refusers {
-    std::string_view enforced;
-    std::string_view in_shadow;
+    Refuser enforced;
+    Refuser in_shadow;
+
+    const Refuser& described() const { return enforced.item != nullptr ? enforced : in_shadow; }
 };
 
 Refusers refusers_of(const ask::Ruleset& rules, const store::LimitDecision& decision) {
@@ -62,10 +71,29 @@ Refusers refusers_of(const ask::Ruleset& rules, const store::LimitDecision& deci
     }
     ask::for_each_limit(decision, [&](const limit::ChargeItem& item, std::size_t i,
                                       const limit::LimitVerdict& one) {
-        std::string_view& name = item.policy->shadow ? first.in_shadow : first.enforced;
-        if (one.denied && name.empty()) name = rules.policy_texts.of(item, i).name;
+        Refuser& refuser = item.policy->shadow ? first.in_shadow : first.enforced;
+        if (!one.denied || refuser.item != nullptr) return;
+        refuser = {rules.policy_texts.of(item, i).name, &item,
+                   ask::units_taken(item.limits()[i], one)};
     });
     return first;
+}
+
+// Says in `record` what refused the request, and how far over the limit it was.
+void describe_refusal(const Refusers& refusers, const store::LimitDecision& charge,
+                      telemetry::RequestRecord& record) {
+    record.limited_by = refusers.enforced.name;
+    record.shadow_limited_by = refusers.in_shadow.name;
+    const Refuser& one = refusers.described();
+    if (one.item == nullptr) return;
+    record.limited_identifier = one.item->identifier;
+    record.limit_count = one.units.count;
+    record.limit_quota = one.units.of;
+    record.cost = charge.cost;
+    if (one.item->tier != nullptr) record.tier = one.item->tier->name;
+    if (charge.result != store::LimitDecision::Result::limited) return;
+    const std::int64_t retry_after = ask::retry_after_seconds(charge);
+    if (retry_after > 0) record.retry_after = retry_after;
 }
 
 // Each identifier once, though several policies may count it.
@@ -148,6 +176,42 @@ void count_identifiers(const store::LimitDecision& charge, telemetry::TopNames& 
     }
 }
 
+// A decision, and what is known of the request that asked for it.
+struct Caller {
+    const ask::Ruleset& rules;
+    const ask::Decision& decision;
+    std::string_view request_id;
+    std::chrono::steady_clock::time_point now;
+};
+
+// Adds to `denials` the identifiers that were over a limit, of a policy in shadow or of one that is
+// enforced.
+void note_denial(const Caller& caller, bool in_shadow, telemetry::Activity::Denials& denials) {
+    const ask::Decision& decision = caller.decision;
+    IdentifierSet denied;
+    bool is_first = true;
+    ask::for_each_limit(decision.charge, [&](const limit::ChargeItem& item, std::size_t i,
+                                             const limit::LimitVerdict& one) {
+        if (!one.denied || item.policy->shadow != in_shadow) return;
+        if (denied.insert(item.identifier)) denials.names.add(item.identifier, caller.now);
+        // The limit that the access log names.
+        if (!std::exchange(is_first, false) || !denials.last.admits(item.identifier, caller.now)) {
+            return;
+        }
+        const ask::UnitsTaken units = ask::units_taken(item.limits()[i], one);
+        telemetry::Denial& denial = denials.last.keep(std::chrono::system_clock::now());
+        denial.request_id = caller.request_id;
+        denial.identifier = item.identifier;
+        if (decision.route != nullptr) denial.route = decision.route->name;
+        denial.policy = item.policy->name;
+        denial.limit = caller.rules.policy_texts.of(item, i).name;
+        denial.count = units.count;
+        denial.quota = units.of;
+        const std::int64_t retry_after = in_shadow ? 0 : ask::retry_after_seconds(decision.charge);
+        if (retry_after > 0) denial.retry_after_seconds = retry_after;
+    });
+}
+
 }  // namespace
 
 void record(WorkerContext& worker, const Exchange& exchange) {
@@ -165,8 +229,7 @@ void record(WorkerContext& worker, const Exchange& exchange) {
     const auto identifiers = identifiers_of(charge, room);
     worker.client_text.clear();
     if (decision.client) decision.client->append_to(worker.client_text);
-    const Refusers refusers = refusers_of(generation, charge);
-    const telemetry::RequestRecord known{
+    telemetry::RequestRecord known{
         .time = facts.began_at,
         .request_id = facts.request_id,
         .client = worker.client_text,
@@ -179,8 +242,6 @@ void record(WorkerContext& worker, const Exchange& exchange) {
         .route = decision.route != nullptr ? std::string_view(decision.route->name) : "",
         .identifiers = identifiers,
         .verdict = verdict_of(decision),
-        .limited_by = refusers.enforced,
-        .shadow_limited_by = refusers.in_shadow,
         .store = store_of(charge),
         .upstream = relay.server ? std::string_view(relay.server->name()) : "",
         .upstream_server = relay.server ? std::string_view(relay.server->address()) : "",
@@ -196,6 +257,7 @@ void record(WorkerContext& worker, const Exchange& exchange) {
         .decision = decision.charge_time,
         .upstream_time = relay.upstream_time,
         .queue_time = relay.queue_time};
+    describe_refusal(refusers_of(generation, charge), charge, known);
     if (is_traced) keep_trace(worker, exchange, known);
     if (generation.access_log != nullptr) generation.access_log->write(worker.thread, known);
 }
@@ -208,28 +270,12 @@ void note_activity(telemetry::Activity::Names& names, const ask::Ruleset& rules,
     if (charge.result == Result::pending) return;
     // A request of cost 0 takes nothing.
     if (charge.cost > 0) count_identifiers(charge, names.requests, now);
-    if (charge.result != Result::limited) return;
-    IdentifierSet denied;
-    bool is_first = true;
-    ask::for_each_limit(
-        charge, [&](const limit::ChargeItem& item, std::size_t i, const limit::LimitVerdict& one) {
-            if (!one.denied || item.policy->shadow) return;
-            if (denied.insert(item.identifier)) names.denials.add(item.identifier, now);
-            // The limit that the access log names.
-            if (!std::exchange(is_first, false) || !names.denied.admits(item.identifier, now))
-                return;
-            const std::int64_t quota = item.limits()[i].quota;
-            const std::int64_t retry_after = ask::retry_after_seconds(charge);
-            telemetry::Denial& denial = names.denied.keep(std::chrono::system_clock::now());
-            denial.request_id = request_id;
-            denial.identifier = item.identifier;
-            if (decision.route != nullptr) denial.route = decision.route->name;
-            denial.policy = item.policy->name;
-            denial.limit = rules.policy_texts.of(item, i).name;
-            denial.count = quota - std::clamp<std::int64_t>(one.remaining, 0, quota);
-            denial.quota = quota;
-            if (retry_after > 0) denial.retry_after_seconds = retry_after;
-        });
+    const Caller caller{rules, decision, request_id, now};
+    if (charge.result == Result::limited) {
+        note_denial(caller, false, names.denials);
+    } else if (charge.result == Result::admitted && !charge.verdict.shadow_admitted) {
+        note_denial(caller, true, names.shadow_denials);
+    }
 }
 
 }  // namespace tidegate::proxy

@@ -74,6 +74,15 @@ int upstream_status(const Exchange& x) {
     return x.relay.upstream_status;
 }
 
+// The path of a route as OpenTelemetry calls it: `/orders/{id}`, `/v1/**`; of a regular expression
+// the expression itself.
+std::string_view template_of(const config::Route& route) {
+    constexpr std::string_view kRegex = "regex:";
+    std::string_view path = route.path;
+    if (path.starts_with(kRegex)) path.remove_prefix(kRegex.size());
+    return path;
+}
+
 TraceRecord::Decide decide_of(RequestTrace& trace, const Exchange& x,
                               std::span<const std::string_view> identifiers) {
     TraceRecord::Decide decide;
@@ -195,6 +204,7 @@ void keep_trace(const WorkerContext& worker, const Exchange& x,
     kept->is_sampled = trace.self.is_sampled;
     kept->span = trace.own_span();
     kept->scheme = x.facts.scheme;
+    if (x.decision.route != nullptr) kept->path_template = template_of(*x.decision.route);
     telemetry::RequestRecord shown = record;
     shown.method = record.method.substr(0, kTraceMethodMax);
     shown.path = record.path.substr(0, kTracePathMax);

@@ -59,7 +59,8 @@ class AccessLog {
     struct Options {
         std::string path = "-";  // "-": standard output; empty: nothing is written
         LogFormat format = LogFormat::json;
-        // Share of requests written; those with an error, or not forwarded, always are.
+        // Share of requests written; those with an error, of a denial
+        // in shadow, or not forwarded, always are.
         double sample = 1.0;
         std::size_t ring_bytes = 1 << 20;  // each thread's
         // How long the end of the log waits for the program that reads it.

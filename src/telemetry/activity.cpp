@@ -327,13 +327,27 @@ bool ActivityCopy::add_piece(Activity& activity, ActivityKind kind, Activity::Ti
     }
     Activity::Names* const from = activity.names();
     if (from == nullptr) return true;
-    if (kind == ActivityKind::top_requests) return from->requests.copy_piece(names, now);
-    if (kind == ActivityKind::top_denials) return from->denials.copy_piece(names, now);
+    switch (kind) {
+        case ActivityKind::top_requests:
+            return from->requests.copy_piece(names, now);
+        case ActivityKind::top_denials:
+            return from->denials.names.copy_piece(names, now);
+        case ActivityKind::top_shadow:
+            return from->shadow_denials.names.copy_piece(names, now);
+        case ActivityKind::denials:
+            return add_denials(from->denials.last);
+        case ActivityKind::shadow_denials:
+            break;
+    }
+    return add_denials(from->shadow_denials.last);
+}
+
+bool ActivityCopy::add_denials(const DenialLog& log) {
     const std::uint64_t last = denials.empty() ? 0 : denials.back().number;
     denials.reserve(DenialLog::kKept);
-    auto piece = from->denied.after(last, kPieceDenials);
+    auto piece = log.after(last, kPieceDenials);
     std::move(piece.begin(), piece.end(), std::back_inserter(denials));
-    denials_left_out = from->denied.left_out();
+    denials_left_out = log.left_out();
     // The list may lack denials that come meanwhile.
     return piece.size() < kPieceDenials || denials.size() >= DenialLog::kKept;
 }

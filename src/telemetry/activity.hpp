@@ -306,15 +306,26 @@ class Activity {
   public:
     using Time = std::chrono::steady_clock::time_point;
 
-    // What a thread keeps while the activity is on. With 1,024 names it takes about 650 KiB of
+    // Requests over a limit: whose they were, and the last of them.
+    struct Denials {
+        Denials(std::size_t names_max, std::uint64_t secret)
+            : names(names_max, secret), last(secret) {}
+
+        TopNames names;
+        DenialLog last;
+    };
+
+    // What a thread keeps while the activity is on. With 1,024 names it takes about 970 KiB of
     // addresses; memory only once names come.
     struct Names {
         Names(std::size_t names_max, std::uint64_t secret)
-            : requests(names_max, secret), denials(names_max, secret), denied(secret) {}
+            : requests(names_max, secret),
+              denials(names_max, secret),
+              shadow_denials(names_max, secret) {}
 
-        TopNames requests;  // identifiers of all requests
-        TopNames denials;   // identifiers that were over a limit
-        DenialLog denied;
+        TopNames requests;       // identifiers of all requests
+        Denials denials;         // that a limit refused
+        Denials shadow_denials;  // that no limit refused, and one in shadow would have
     };
 
     // Keeps `names_max` names of each kind from now on; 0: none, and no denials. Begins anew unless
@@ -335,9 +346,11 @@ class Activity {
 
 // Which part of an activity the admin listener asks for.
 enum class ActivityKind : std::uint8_t {
-    top_requests,  // identifiers with most requests
-    top_denials,   // identifiers that were most often over a limit
-    denials,       // the last requests that a limit refused
+    top_requests,    // identifiers with most requests
+    top_denials,     // identifiers that were most often over a limit
+    top_shadow,      // identifiers that limits in shadow alone would have refused most often
+    denials,         // the last requests that a limit refused
+    shadow_denials,  // the last requests that limits in shadow alone would have refused
 };
 
 // A copy of a part of an activity, for the admin listener. It is made in pieces, so that requests
@@ -348,10 +361,13 @@ struct ActivityCopy {
     // Adds the next piece, on the thread of `activity`. True: it was the last one.
     bool add_piece(Activity& activity, ActivityKind kind, Activity::Time now);
 
-    NamesCopy names;              // of the kind asked for
+    NamesCopy names;              // of the kind asked for; or
     std::vector<Denial> denials;  // oldest first
     std::uint64_t denials_left_out = 0;
     std::uint64_t version = 0;  // of the activity that the pieces so far come from
+
+  private:
+    bool add_denials(const DenialLog& log);
 };
 
 }  // namespace tidegate::telemetry

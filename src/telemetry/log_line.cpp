@@ -40,13 +40,19 @@ struct FieldAt {
     static constexpr bool kIsFirst = kRow == 0;
     static constexpr bool kIsText = kField.is<std::string_view>();
     static constexpr bool kIsList = kField.is<std::span<const std::string_view>>();
-    static constexpr bool kIsNumber =
-        kField.is<int>() || kField.is<std::uint64_t>() || kField.is<std::chrono::nanoseconds>();
+    static constexpr bool kIsNumber = kField.is<int>() || kField.is<std::int64_t>() ||
+                                      kField.is<std::uint64_t>() ||
+                                      kField.is<std::chrono::nanoseconds>();
 
     static const auto& value(const RequestRecord& record) { return record.*kMember; }
     static bool is_left_out(const RequestRecord& record) {
-        if constexpr (kField.is_optional) return value(record) < 0;
-        return false;
+        if constexpr (!kField.is_optional) {
+            return false;
+        } else if constexpr (kIsText) {
+            return value(record).empty();
+        } else {
+            return value(record) < 0;
+        }
     }
 };
 
@@ -234,6 +240,10 @@ void LogLineFormatter::put(std::uint64_t number) {
 
 void LogLineFormatter::put(int number) {
     put(static_cast<std::uint64_t>(std::max(number, 0)));
+}
+
+void LogLineFormatter::put(std::int64_t number) {
+    put(static_cast<std::uint64_t>(std::max<std::int64_t>(number, 0)));
 }
 
 void LogLineFormatter::put(std::chrono::nanoseconds time) {

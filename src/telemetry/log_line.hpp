@@ -85,7 +85,8 @@ class LogLineFormatter {
     // A value, by its type.
     void put(std::string_view word);
     void put(std::uint64_t number);
-    void put(int number);  // negative: 0
+    void put(int number);           // negative: 0
+    void put(std::int64_t number);  // likewise
     void put(std::chrono::nanoseconds time);
     void put(Outcome outcome);
     void put(Face face);

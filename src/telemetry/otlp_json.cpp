@@ -153,7 +153,9 @@ class SpanWriter {
         }
         out_ += R"(,"flags":)";
         append_number(record.is_sampled ? kSampledFlag : 0, out_);
-        out_.append(R"(,"name":")").append(name).append(R"(","kind":)");
+        out_ += R"(,"name":)";
+        append_json_string(name, out_);
+        out_ += R"(,"kind":)";
         append_number(kind, out_);
     }
 
@@ -212,6 +214,9 @@ struct FieldWriter {
         const bool is_known = field.is_optional ? number >= 0 : number > 0;
         if (is_known) attributes.number(field.attribute.name, number);
     }
+    void put(std::int64_t number) const {
+        if (number >= 0) attributes.number(field.attribute.name, number);
+    }
     void put(std::uint64_t number) const {
         attributes.number(field.attribute.name, static_cast<std::int64_t>(number));
     }
@@ -230,16 +235,26 @@ void put_fields(const TraceRecord& record, SpanName span, Attributes& attributes
     }
 }
 
+// As the convention has it: `GET /orders/{id}`, `GET` where no route matches, and `HTTP` for a
+// method that it does not know.
+std::string name_of_request(const TraceRecord& record) {
+    const std::string_view method = record.request.method;
+    std::string name(is_known_method(method) ? method : "HTTP");
+    if (!record.path_template.empty()) name.append(" ").append(record.path_template);
+    return name;
+}
+
 void put_request(const TraceRecord& record, std::string& out) {
     const RequestRecord& request = record.request;
-    SpanWriter span(record, record.span, record.parent ? &*record.parent : nullptr, "request",
-                    kServer, out);
+    SpanWriter span(record, record.span, record.parent ? &*record.parent : nullptr,
+                    name_of_request(record), kServer, out);
     span.times(nanoseconds{0}, request.duration);
     const bool has_failed = request.outcome == Outcome::failed ||
                             request.outcome == Outcome::unavailable ||
                             request.status >= kServerFault;
     Attributes attributes(out);
     put_fields(record, SpanName::request, attributes, out);
+    attributes.known("http.route", record.path_template);
     attributes.text("url.scheme", record.scheme);
     if (has_failed) {
         attributes.known("error.type", error_type(request.error, request.status, kServerFault));

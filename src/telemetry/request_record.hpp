@@ -31,12 +31,21 @@ struct RequestRecord {
     std::span<const std::string_view> identifiers;
     std::string_view
         verdict;  // admitted | limited | unlimited | local | allowed | unavailable | ""
-    std::string_view limited_by;         // `POLICY-LIMIT` that refused, or empty
-    std::string_view shadow_limited_by;  // the same of policies in shadow, which refuse no request
-    std::string_view store;              // memory | redis | local | remembered | ""
-    std::string_view upstream;           // the server as it is configured, or empty
-    std::string_view upstream_server;    // the address of that server, which was chosen last
-    std::string_view error;              // whose fault and what, or empty
+    std::string_view limited_by{};  // `POLICY-LIMIT` that refused, or empty
+    std::string_view
+        shadow_limited_by{};  // the same of policies in shadow, which refuse no request
+    // Of the limit that refused; if none did, of the one in shadow that would have. Empty or
+    // negative: there is none, or it is not known.
+    std::string_view limited_identifier{};
+    std::string_view tier{};           // whose limits they are
+    std::int64_t limit_count = -1;     // units that were taken
+    std::int64_t limit_quota = -1;     // units that it allows at once
+    std::int64_t cost = -1;            // units that the request asked for
+    std::int64_t retry_after = -1;     // seconds, of a refusal
+    std::string_view store;            // memory | redis | local | remembered | ""
+    std::string_view upstream;         // the server as it is configured, or empty
+    std::string_view upstream_server;  // the address of that server, which was chosen last
+    std::string_view error;            // whose fault and what, or empty
     Outcome outcome = Outcome::forwarded;
     Face face = Face::proxy;
     int status = 0;                    // 0: no answer was sent
@@ -49,6 +58,13 @@ struct RequestRecord {
     std::chrono::nanoseconds upstream_time{
         0};                                  // from sending the request to the head of the answer
     std::chrono::nanoseconds queue_time{0};  // waiting for one of max_connections
+
+    // Nothing went wrong, and no limit refused, in shadow or not: a sample may leave it out.
+    bool is_ordinary() const {
+        const bool went_on = outcome == Outcome::forwarded || outcome == Outcome::answered ||
+                             outcome == Outcome::redirected;
+        return went_on && error.empty() && shadow_limited_by.empty();
+    }
 };
 
 // How much of a text the access log has; a cut text ends in `...`.
@@ -93,7 +109,7 @@ struct RequestField {
     using Member =
         std::variant<In<std::chrono::system_clock::time_point>, In<std::string_view>,
                      In<std::span<const std::string_view>>, In<Outcome>, In<Face>, In<HttpVersion>,
-                     In<int>, In<std::uint64_t>, In<std::chrono::nanoseconds>>;
+                     In<int>, In<std::int64_t>, In<std::uint64_t>, In<std::chrono::nanoseconds>>;
 
     template <class Value>
     constexpr bool is() const {
@@ -106,8 +122,9 @@ struct RequestField {
     std::size_t bytes_max = kNameBytesMax;  // of a text: the access log cuts the rest
     InText in_text = InText::pair;
     SpanAttribute attribute{};
-    // A negative `int` is not known, and no line has it. Without `is_optional`, a line has 0 for
-    // it, and spans take 0 for not known, too.
+    // A line has the field only if it is known: a text that is not empty, a number that is not
+    // negative. Without `is_optional`, a line has 0 for a negative number, and spans take an `int`
+    // of 0 for not known, too.
     bool is_optional = false;
 };
 
@@ -151,7 +168,7 @@ inline constexpr auto kRequestFields = std::to_array<RequestField>({
     {.name = "route",
      .member = &RequestRecord::route,
      .meaning = "the name of the route; empty: no route matches",
-     .attribute = {SpanName::request, "http.route"}},
+     .attribute = {SpanName::request, "tidegate.route"}},
     {.name = "identifiers",
      .member = &RequestRecord::identifiers,
      .meaning = "the identifiers that the limits count the request for, 16 at most",
@@ -165,6 +182,43 @@ inline constexpr auto kRequestFields = std::to_array<RequestField>({
      .member = &RequestRecord::limited_by,
      .meaning = "the [name of the limit](configuration.md#names-of-limits) that refused",
      .attribute = {SpanName::decide, "tidegate.limit"}},
+    {.name = "limited_identifier",
+     .member = &RequestRecord::limited_identifier,
+     .meaning = "the identifier that was over that limit. [These fields](#why-was-it-refused) are "
+                "only in lines of requests that a limit refused, or would have in shadow",
+     .bytes_max = kIdentifierBytesMax,
+     .in_text = InText::last,
+     .is_optional = true},
+    {.name = "count",
+     .member = &RequestRecord::limit_count,
+     .meaning = "units of that limit that were taken",
+     .in_text = InText::last,
+     .attribute = {SpanName::decide, "tidegate.count"},
+     .is_optional = true},
+    {.name = "quota",
+     .member = &RequestRecord::limit_quota,
+     .meaning = "units that it allows at once: its quota, or its `burst`",
+     .in_text = InText::last,
+     .attribute = {SpanName::decide, "tidegate.quota"},
+     .is_optional = true},
+    {.name = "cost",
+     .member = &RequestRecord::cost,
+     .meaning = "units that the request asked for",
+     .in_text = InText::last,
+     .attribute = {SpanName::decide, "tidegate.cost"},
+     .is_optional = true},
+    {.name = "tier",
+     .member = &RequestRecord::tier,
+     .meaning = "the tier whose limit it is; not there where the limit is the policy's own",
+     .in_text = InText::last,
+     .attribute = {SpanName::decide, "tidegate.tier"},
+     .is_optional = true},
+    {.name = "retry_after",
+     .member = &RequestRecord::retry_after,
+     .meaning = "seconds until the limits may admit the request; not there if Tidegate cannot tell",
+     .in_text = InText::last,
+     .attribute = {SpanName::decide, "tidegate.retry_after"},
+     .is_optional = true},
     {.name = "shadow_limited_by",
      .member = &RequestRecord::shadow_limited_by,
      .meaning = "the name of the limit that would have refused, were its policy not in shadow",

@@ -55,6 +55,7 @@ struct TraceRecord {
     bool is_sampled = false;       // false: kept because it failed or was limited
     SpanId span{};
     std::string scheme;
+    std::string path_template;      // the route's path, or a regular expression; empty: no route
     RequestRecord request;          // without the fields that no span shows
     std::unique_ptr<char[]> texts;  // the texts that `request` views
     std::optional<Decide> decide;

@@ -1,11 +1,14 @@
 // One line of JSON for each request, however it ended.
 #include <set>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 #include "integration/client.hpp"
+#include "integration/limiter_world.hpp"
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
@@ -52,7 +55,108 @@ TEST_CASE("access log: an admitted and a refused request are logged in full") {
     CHECK(refused.at("upstream_server") == "");
     CHECK(refused.at("tries") == 0);
     CHECK(refused.at("limited_by").get<std::string>().rfind("default-", 0) == 0);
+    CHECK(refused.at("limited_identifier") == "ip:127.0.0.1");
+    CHECK(refused.at("count") == 1);
+    CHECK(refused.at("quota") == 1);
+    CHECK(refused.at("cost") == 1);
+    CHECK(refused.at("retry_after").get<int>() > 3000);
+    for (const char* name : {"limited_identifier", "count", "quota", "cost", "retry_after"}) {
+        CHECK_FALSE(admitted.contains(name));
+    }
+    CHECK_FALSE(refused.contains("tier"));
     CHECK(refused.at("id") != admitted.at("id"));
+}
+
+TEST_CASE("access log: a refusal names whose limit it was, of which tier, and how much was taken") {
+    const CountedIn counted = either_store();
+    const Upstream upstream(ok());
+    const Tidegate tidegate(
+        counted.yaml() + "threads: 1\n" +
+        "identity: {client_ip: {trusted_proxies: [127.0.0.1]}, "
+        "user: [{header: {name: x-user-id, tier_header: x-user-tier, from: trusted_proxies}}]}\n" +
+        api(upstream,
+            "policies:\n"
+            "  wide: {key: [ip], limits: [1000/h]}\n"
+            "  plan: {key: [user], limits: [5/h], tiers: {pro: [8/h]}}\n"
+            "  bucket: {key: [\"query:k\"], limits: [{quota: 100, per: 1h, algorithm: gcra, "
+            "burst: 2}]}\n"
+            "routes:\n"
+            "  - {name: dear, match: {path: /dear/*}, cost: 3, policies: [wide, plan]}\n"
+            "  - {name: burst, policies: [bucket]}\n"));
+    const std::string alice = "X-User-Id: alice\r\nX-User-Tier: pro\r\n";
+    for (int i = 0; i < 2; ++i) CHECK(tidegate.get("/dear/a", alice).status() == 200);
+    // The second is remembered, with Redis.
+    for (const std::string path : {"/dear/first", "/dear/second"}) {
+        const Message answer = tidegate.get(path, alice);
+        CHECK(answer.status() == 429);
+        const json line = logged(tidegate, path);
+        CHECK(line.at("limited_by") == "plan-1h");
+        CHECK(line.at("limited_identifier") == "user:alice");
+        CHECK(line.at("tier") == "pro");
+        CHECK(line.at("count") == 6);
+        CHECK(line.at("quota") == 8);
+        CHECK(line.at("cost") == 3);
+        CHECK(std::to_string(line.at("retry_after").get<int>()) == answer.field("Retry-After"));
+    }
+    for (int i = 0; i < 3; ++i) tidegate.get("/burst?k=a");
+    const json burst = logged(tidegate, "/burst");
+    for (const json& line : tidegate.access_log(7)) {
+        if (line.at("status") != 429 || line.at("path") != "/burst") continue;
+        CHECK(line.at("count") == 2);
+        CHECK(line.at("quota") == 2);
+        CHECK_FALSE(line.contains("tier"));
+    }
+}
+
+TEST_CASE("access log: the identifier of a refusal shows no secret") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(
+        one_policy(upstream, "{key: [\"header:authorization\"], limits: [1/h]}"));
+    for (int i = 0; i < 2; ++i) tidegate.get("/", "Authorization: Token s3cr3t\r\n");
+    const auto lines = tidegate.access_log(2);
+    REQUIRE(lines.size() == 2);
+    const std::string identifier = lines[1].at("limited_identifier");
+    CHECK(lines[1].at("identifiers") == json::array({identifier}));
+    CHECK(lines[1].dump().find("s3cr3t") == std::string::npos);
+}
+
+TEST_CASE("access log: a denial in shadow is never left out of a sample, and says what it was") {
+    const Upstream upstream(ok());
+    const TemporaryFolder folder;
+    const std::string path = folder.path() / "sampled.log";
+    const Tidegate tidegate("log: {access: {path: \"" + path + "\", sample: 0}}\n" +
+                            api(upstream,
+                                "policies:\n"
+                                "  real: {key: [ip], limits: [5/h]}\n"
+                                "  trial: {key: [\"query:k\"], limits: [2/h], mode: shadow}\n"
+                                "routes: [{name: all, policies: [real, trial]}]\n"));
+    for (int i = 0; i < 6; ++i) tidegate.get("/?k=a");
+    // 3 that shadow would have refused, and the one that was.
+    const auto lines_now = [&] {
+        std::vector<json> read;
+        std::istringstream text(read_file(path));
+        for (std::string line; std::getline(text, line);) read.push_back(json::parse(line));
+        return read;
+    };
+    await("the last line is there",
+          [&] { return read_file(path).find("\"status\":429") != std::string::npos; });
+    const auto lines = lines_now();
+    REQUIRE(lines.size() == 4);
+    for (std::size_t i = 0; i < 3; ++i) {
+        CHECK(lines[i].at("status") == 200);
+        CHECK(lines[i].at("limited_by") == "");
+        CHECK(lines[i].at("shadow_limited_by") == "trial-1h");
+        CHECK(lines[i].at("limited_identifier") == "query:k=a");
+        CHECK(lines[i].at("count") == 2);
+        CHECK(lines[i].at("quota") == 2);
+        CHECK(lines[i].at("cost") == 1);
+        CHECK_FALSE(lines[i].contains("retry_after"));
+    }
+    CHECK(lines[3].at("status") == 429);
+    CHECK(lines[3].at("limited_by") == "real-1h");
+    CHECK(lines[3].at("limited_identifier") == "ip:127.0.0.1");
+    CHECK(lines[3].at("quota") == 5);
+    CHECK(lines[3].at("shadow_limited_by") == "trial-1h");
 }
 
 TEST_CASE("access log: a malformed request and a failed request have a line, too" *

@@ -50,7 +50,7 @@ TEST_CASE("tracing: a request is three spans of one trace, and the upstream's go
                                               "{authorization: Bearer t0p}"));
     CHECK(tidegate.get("/orders/7?secret=1").status() == 200);
     CHECK_SOON(collector.spans().size() == 3);
-    const json request = collector.spans("request").at(0);
+    const json request = collector.requests().at(0);
     const json decide = collector.spans("decide").at(0);
     const json forward = collector.spans("forward").at(0);
 
@@ -61,7 +61,9 @@ TEST_CASE("tracing: a request is three spans of one trace, and the upstream's go
     CHECK(attribute(request, "url.path") == "/orders/7");
     CHECK(attribute(request, "http.response.status_code") == "200");
     CHECK(attribute(request, "server.address") == "example.test");
-    CHECK(attribute(request, "http.route").is_string());
+    CHECK(request["name"] == "GET /**");
+    CHECK(attribute(request, "http.route") == "/**");
+    CHECK(attribute(request, "tidegate.route").is_string());
     CHECK(attribute(request, "tidegate.request_id") == upstream.last().field("X-Request-Id"));
 
     CHECK(decide["kind"] == 3);
@@ -90,6 +92,46 @@ TEST_CASE("tracing: a request is three spans of one trace, and the upstream's go
     CHECK(batch.body.find("edge") != std::string::npos);
     CHECK(batch.body.find("secret") == std::string::npos);
     CHECK_SOON(spans_exported(tidegate) == 3);
+}
+
+TEST_CASE("tracing: a request is named by the path of its route, as OpenTelemetry does") {
+    const Upstream upstream(ok());
+    const Collector collector;
+    const Tidegate tidegate(
+        api(upstream,
+            "policies: {p: {key: [ip], limits: [100/h]}}\n"
+            "routes:\n"
+            "  - {name: user, match: {path: \"/users/{id}\"}, policies: [p]}\n"
+            "  - {name: old, match: {path: 'regex:/v\\d+/.*'}, policies: [p]}\n"
+            "  - {name: files, match: {path: /files/**, methods: [GET]}, policies: [p]}\n") +
+        collector.tracing());
+    struct Expected {
+        std::string path, name, route;
+    };
+    const Expected all[] = {{"/users/7", "GET /users/{id}", "user"},
+                            {"/v2/x", R"(GET /v\d+/.*)", "old"},
+                            {"/files/a/b", "GET /files/**", "files"}};
+    for (const Expected& one : all) CHECK(tidegate.get(one.path).status() == 200);
+    CHECK(tidegate.get("/nowhere").status() == 404);
+    CHECK_SOON(collector.requests().size() == 4);
+    for (const json& span : collector.requests()) {
+        const std::string path = attribute(span, "url.path");
+        CAPTURE(path);
+        if (path == "/nowhere") {
+            CHECK(span["name"] == "GET");
+            CHECK(attribute(span, "http.route") == nullptr);
+            CHECK(attribute(span, "tidegate.route") == nullptr);
+            CHECK(attribute(span, "http.response.status_code") == "404");
+            continue;
+        }
+        for (const Expected& one : all) {
+            if (path != one.path) continue;
+            CHECK(span["name"] == one.name);
+            CHECK(attribute(span, "http.route") == one.name.substr(4));
+            CHECK(attribute(span, "tidegate.route") == one.route);
+            CHECK(attribute(span, "http.response.status_code") == "200");
+        }
+    }
 }
 
 TEST_CASE("tracing: a user is named by a hash only") {
@@ -131,8 +173,8 @@ TEST_CASE("tracing: the trace of a trusted peer goes on, and its decision holds"
     CHECK(sent.span != kCaller);
     CHECK(sent.flags == "01");
     CHECK(upstream.last().field("tracestate") == "a=1,b=2,c=3");
-    CHECK_SOON(collector.spans("request").size() == 1);
-    const json request = collector.spans("request").at(0);
+    CHECK_SOON(collector.requests().size() == 1);
+    const json request = collector.requests().at(0);
     CHECK(request["traceId"] == kTrace);
     CHECK(request["parentSpanId"] == kCaller);
     CHECK(request["traceState"] == "a=1,b=2,c=3");
@@ -142,8 +184,8 @@ TEST_CASE("tracing: the trace of a trusted peer goes on, and its decision holds"
     CHECK(all.get("/not-sampled", context("00")).status() == 200);
     CHECK(Sent(upstream.last()).flags == "00");
     CHECK(all.get("/sampled", context("01")).status() == 200);
-    CHECK_SOON(other.spans("request").size() == 1);
-    CHECK(attribute(other.spans("request").at(0), "url.path") == "/sampled");
+    CHECK_SOON(other.requests().size() == 1);
+    CHECK(attribute(other.requests().at(0), "url.path") == "/sampled");
 }
 
 TEST_CASE("tracing: a malformed context of a trusted peer begins a trace anew") {
@@ -174,7 +216,7 @@ TEST_CASE("tracing: with `accept: anyone` every client's trace goes on") {
                             collector.tracing("sample: 0, accept: anyone"));
     CHECK(tidegate.get("/", context()).status() == 200);
     CHECK(Sent(upstream.last()).trace == kTrace);
-    CHECK_SOON(collector.spans("request").size() == 1);
+    CHECK_SOON(collector.requests().size() == 1);
 }
 
 TEST_CASE("tracing: without `tracing` both fields pass unchanged, valid or not") {
@@ -206,7 +248,7 @@ TEST_CASE("tracing: a request that tries two servers has a span for each") {
         }
         return found;
     };
-    CHECK_SOON(collector.spans("request").size() == 8);
+    CHECK_SOON(collector.requests().size() == 8);
     REQUIRE_FALSE(second_tries().empty());
     const json second = second_tries().at(0);
     CHECK(attribute(second, "http.response.status_code") == "200");
@@ -242,9 +284,9 @@ TEST_CASE("tracing: failures and refusals are kept at `sample: 0`, within their 
     for (int i = 0; i < 5; ++i) CHECK(tidegate.get("/dead").status() == 502);
     CHECK(tidegate.get("/").status() == 200);
     for (int i = 0; i < 5; ++i) CHECK(tidegate.get("/").status() == 429);
-    CHECK_SOON(collector.spans("request").size() == 3);
+    CHECK_SOON(collector.requests().size() == 3);
     std::multiset<std::string> statuses;
-    for (const json& span : collector.spans("request")) {
+    for (const json& span : collector.requests()) {
         CHECK(span["flags"] == 0);
         statuses.insert(attribute(span, "http.response.status_code").get<std::string>());
     }
@@ -266,7 +308,7 @@ TEST_CASE("tracing: a question of a gateway has spans of the request and the dec
         "X-Original-Method: PUT\r\nX-Forwarded-For: 198.51.100.1\r\n" +
         context() + "\r\n");
     CHECK_SOON(collector.spans().size() == 2);
-    const json request = collector.spans("request").at(0);
+    const json request = collector.requests().at(0);
     CHECK(attribute(request, "tidegate.face") == "forward_auth");
     CHECK(attribute(request, "url.path") == "/orders");
     CHECK(attribute(request, "http.request.method") == "PUT");
@@ -283,8 +325,8 @@ TEST_CASE("tracing: a question of ingress-nginx has the scheme of the original r
     RawClient(port).ask(
         "GET /ask HTTP/1.1\r\nHost: tidegate\r\nX-Original-URL: https://app.test/orders\r\n"
         "X-Original-Method: GET\r\nX-Forwarded-For: 198.51.100.1\r\n\r\n");
-    CHECK_SOON(!collector.spans("request").empty());
-    const json request = collector.spans("request").at(0);
+    CHECK_SOON(!collector.requests().empty());
+    const json request = collector.requests().at(0);
     CHECK(attribute(request, "url.scheme") == "https");
     CHECK(attribute(request, "url.path") == "/orders");
 }
@@ -294,7 +336,7 @@ TEST_CASE("tracing: a call of the check API has spans of the request and the dec
     const CheckApi api(kCheckPolicies + collector.tracing());
     CHECK(api.take("alice").status() == 200);
     CHECK_SOON(collector.spans().size() == 2);
-    CHECK(attribute(collector.spans("request").at(0), "tidegate.face") == "check");
+    CHECK(attribute(collector.requests().at(0), "tidegate.face") == "check");
     CHECK(attribute(collector.spans("decide").at(0), "tidegate.verdict") == "admitted");
 }
 

@@ -45,6 +45,14 @@ class Collector {
         return found;
     }
 
+    // Those of whole requests, whatever they are called.
+    std::vector<nlohmann::json> requests() const {
+        constexpr int kServer = 2;
+        std::vector<nlohmann::json> found = spans();
+        std::erase_if(found, [](const nlohmann::json& span) { return span["kind"] != kServer; });
+        return found;
+    }
+
   private:
     Upstream server_;
 };

@@ -131,6 +131,50 @@ TEST_CASE("verdict: a limit that has nothing to give, ever, names no time") {
     }
 }
 
+TEST_CASE(
+    "verdict: of a limit of which nothing is used, all is left for the length of its window") {
+    World world(kUpstream +
+                "limits: [10/s, {quota: 20, per: 700ms}, {quota: 5, per: 1h, algorithm: gcra}, "
+                "{quota: 9, anchor: utc_month, algorithm: fixed_window}, "
+                "{quota: 3, algorithm: concurrency}]\n");
+    Request request(world, get(""));
+    REQUIRE(request.decide() == Fault::none);
+    auto& decision = request.decision.charge;
+    decision.result = Decided::admitted;
+    decision.verdict.limits.clear();
+    for (const limit::Limit& limit : decision.items.at(0).limits()) {
+        decision.verdict.limits.push_back({.remaining = limit.quota, .next_unit = 0us});
+    }
+    request.apply_verdict();
+    const auto& told = request.decision.ratelimit;
+    REQUIRE(told.size() == 5);
+    CHECK(told[0].remaining == 10);
+    CHECK(told[0].reset_seconds == 1);
+    CHECK(told[1].reset_seconds == 1);
+    CHECK(told[2].reset_seconds == 3600);
+    // Months differ.
+    CHECK(told[3].remaining == 9);
+    CHECK_FALSE(told[3].reset_seconds);
+    CHECK(told[4].reset_seconds == 0);
+}
+
+TEST_CASE("verdict: units taken are of what the limit allows at once") {
+    limit::LimitSpec spec;
+    spec.quota = 10;
+    spec.duration = 1s;
+    const auto window = *limit::make_limit(spec);
+    CHECK(units_taken(window, {.remaining = 3}).count == 7);
+    CHECK(units_taken(window, {.remaining = 3}).of == 10);
+    // A store that counts by another share may say more than there is.
+    CHECK(units_taken(window, {.remaining = 11}).count == 0);
+    spec.algorithm = limit::Algorithm::gcra;
+    spec.burst = 25;
+    const auto bucket = *limit::make_limit(spec);
+    CHECK(units_taken(bucket, {.remaining = 0}).count == 25);
+    CHECK(units_taken(bucket, {.remaining = 20}).count == 5);
+    CHECK(units_taken(bucket, {.remaining = 20}).of == 25);
+}
+
 TEST_CASE("verdict: a store that does not answer is not shown as a limit that was reached") {
     World world(kUpstream + "limits: [10/s]\n");
     Request request(world, get());

@@ -153,7 +153,7 @@ TEST_CASE("activity: a copy that a reload interrupts begins anew") {
 TEST_CASE("activity: denials are copied a few at a time, all of them once") {
     Activity activity;
     activity.set_names_max(64);
-    DenialLog& log = activity.names()->denied;
+    DenialLog& log = activity.names()->denials.last;
     for (int i = 1; i <= 300; ++i) CHECK(deny(log, "ip:" + std::to_string(i), Time{} + i * 1s));
     ActivityCopy copy;
     int pieces = 1;
@@ -162,6 +162,37 @@ TEST_CASE("activity: denials are copied a few at a time, all of them once") {
     REQUIRE(copy.denials.size() == 256);
     CHECK(copy.denials.front().number == 45);
     CHECK(copy.denials.back().number == 300);
+}
+
+TEST_CASE("activity: denials in shadow are lists of their own") {
+    Activity activity;
+    activity.set_names_max(64);
+    Activity::Names& names = *activity.names();
+    names.denials.names.add("ip:1", Time{});
+    names.shadow_denials.names.add("ip:2", Time{});
+    names.shadow_denials.names.add("ip:2", Time{});
+    CHECK(deny(names.denials.last, "ip:1", Time{}));
+    for (int i = 0; i < 9; ++i) deny(names.shadow_denials.last, "ip:2", Time{});
+    const auto copy_of = [&](ActivityKind kind) {
+        ActivityCopy copy;
+        while (!copy.add_piece(activity, kind, Time{})) {
+        }
+        return copy;
+    };
+    const auto total = [&](ActivityKind kind) {
+        return merge(copy_of(kind).names.generations, 9).total;
+    };
+    CHECK(total(ActivityKind::top_requests) == 0);
+    CHECK(total(ActivityKind::top_denials) == 1);
+    CHECK(total(ActivityKind::top_shadow) == 2);
+    const ActivityCopy denials = copy_of(ActivityKind::denials);
+    REQUIRE(denials.denials.size() == 1);
+    CHECK(denials.denials[0].identifier == "ip:1");
+    CHECK(denials.denials_left_out == 0);
+    const ActivityCopy shadow = copy_of(ActivityKind::shadow_denials);
+    REQUIRE(shadow.denials.size() == 4);
+    CHECK(shadow.denials[0].identifier == "ip:2");
+    CHECK(shadow.denials_left_out == 5);
 }
 
 }  // namespace

@@ -124,6 +124,12 @@ TEST_CASE("log_line: logfmt has the fields of JSON as name=value") {
 RequestRecord full_record() {
     RequestRecord record = some_record();
     record.error = "client: left";
+    record.limited_identifier = "user:a b";
+    record.limit_count = 10;
+    record.limit_quota = 10;
+    record.cost = 2;
+    record.tier = "pro";
+    record.retry_after = 3;
     record.grpc_status = 8;
     record.decision = 999'999ns;
     record.upstream_time = 2ms;
@@ -138,7 +144,9 @@ TEST_CASE("log_line: each form of a record of which all is known") {
           R"("host":"api.example.com","path":"/v1/search","user_agent":"curl/8.5",)"
           R"("route":"search",)"
           R"("identifiers":["ip:203.0.113.7","user:alice"],"verdict":"limited",)"
-          R"("limited_by":"per-client-burst","shadow_limited_by":"trial-1s","store":"redis",)"
+          R"("limited_by":"per-client-burst","limited_identifier":"user:a b","count":10,)"
+          R"("quota":10,"cost":2,"tier":"pro","retry_after":3,)"
+          R"("shadow_limited_by":"trial-1s","store":"redis",)"
           R"("status":429,"grpc_status":8,"outcome":"limited",)"
           R"("upstream":"api:3000","upstream_server":"10.0.0.7:3000","error":"client: left",)"
           R"("bytes_in":12,"bytes_out":345,"duration_us":1234,"decision_us":999,)"
@@ -151,13 +159,16 @@ TEST_CASE("log_line: each form of a record of which all is known") {
           R"(limited_by="per-client-burst" shadow_limited_by="trial-1s" store="redis" )"
           R"(outcome="limited" upstream="api:3000" upstream_server="10.0.0.7:3000" )"
           R"(error="client: left" bytes_in="12" duration_us="1234" decision_us="999" )"
-          R"(upstream_us="2000" queue_us="1500" tries="2" face="check" grpc_status="8")"
+          R"(upstream_us="2000" queue_us="1500" tries="2" face="check" )"
+          R"(limited_identifier="user:a b" count="10" quota="10" cost="2" tier="pro" )"
+          R"(retry_after="3" grpc_status="8")"
           "\n");
     CHECK(logfmt(full_record()) ==
           "time=2024-07-22T10:00:00.042Z id=4f2a client=203.0.113.7 method=GET "
           "host=api.example.com path=/v1/search user_agent=curl/8.5 route=search "
           "identifiers=\"ip:203.0.113.7,user:alice\" verdict=limited "
-          "limited_by=per-client-burst shadow_limited_by=trial-1s store=redis status=429 "
+          "limited_by=per-client-burst limited_identifier=\"user:a b\" count=10 quota=10 cost=2 "
+          "tier=pro retry_after=3 shadow_limited_by=trial-1s store=redis status=429 "
           "grpc_status=8 outcome=limited upstream=api:3000 upstream_server=10.0.0.7:3000 "
           "error=\"client: left\" bytes_in=12 bytes_out=345 duration_us=1234 decision_us=999 "
           "upstream_us=2000 queue_us=1500 tries=2 face=check protocol=HTTP/2\n");
@@ -211,6 +222,38 @@ TEST_CASE("log_line: each form has the status of gRPC where there is one, and on
         CHECK(formatter.line(format, record).find("grpc_status") != std::string_view::npos);
     }
     CHECK(logfmt(record).find(" status=429 grpc_status=14 outcome=") != std::string::npos);
+}
+
+TEST_CASE("log_line: what a refusal says is there only where it is known, 0 included") {
+    RequestRecord record = some_record();
+    record.limit_count = 0;
+    record.tier = "pro";
+    for (const LogFormat format : {LogFormat::json, LogFormat::text, LogFormat::logfmt}) {
+        LogLineFormatter formatter;
+        const std::string line(formatter.line(format, record));
+        for (const std::string_view name : {"limited_identifier", "quota", "cost", "retry_after"}) {
+            CHECK_MESSAGE(line.find(name) == std::string::npos, line);
+        }
+        CHECK(line.find("count") != std::string::npos);
+        CHECK(line.find("tier") != std::string::npos);
+    }
+    CHECK(logfmt(record).find(" count=0 tier=pro shadow_limited_by=") != std::string::npos);
+}
+
+TEST_CASE("log_line: no sample leaves out a refusal, a fault or a denial in shadow") {
+    RequestRecord record;
+    for (const Outcome outcome : {Outcome::forwarded, Outcome::answered, Outcome::redirected}) {
+        record.outcome = outcome;
+        CHECK(record.is_ordinary());
+    }
+    record.shadow_limited_by = "trial-1s";
+    CHECK_FALSE(record.is_ordinary());
+    record.shadow_limited_by = {};
+    record.error = "upstream: connection reset";
+    CHECK_FALSE(record.is_ordinary());
+    record.error = {};
+    record.outcome = Outcome::limited;
+    CHECK_FALSE(record.is_ordinary());
 }
 
 TEST_CASE("log_line: the protocol has its name in JSON, and its number in the request line") {
@@ -367,7 +410,7 @@ TEST_CASE("log_line: the longest strings there can be, each byte escaped, fit") 
     record.tries = ~std::uint32_t{0};
     for (const std::string& line : {json(record), text(record), logfmt(record)}) {
         CHECK(line.size() > 25'000);
-        CHECK(line.size() < 40 * 1024);
+        CHECK(line.size() < 42 * 1024);
         CHECK(line.size() <= line_bytes_max());
         CHECK(line.find('\n') == line.size() - 1);
     }

@@ -30,6 +30,7 @@ TraceRecord request() {
     record.request.route = "api";
     record.request.request_id = "r1";
     record.scheme = "https";
+    record.path_template = "/{id}";
     record.request.version = HttpVersion::http_2;
     record.request.status = 200;
     return record;
@@ -70,7 +71,7 @@ TEST_CASE("otlp_json: a batch names its service, and its scope") {
 
 TEST_CASE("otlp_json: the request is a server's span, with the attributes of HTTP") {
     const json span = spans_of(request())[0];
-    CHECK(span["name"] == "request");
+    CHECK(span["name"] == "GET /{id}");
     CHECK(span["kind"] == 2);
     CHECK(span["traceId"] == "0a0102030405060708090a0b0c0d0eff");
     CHECK(span["spanId"] == "0102030405060708");
@@ -86,11 +87,30 @@ TEST_CASE("otlp_json: the request is a server's span, with the attributes of HTT
     CHECK(attribute(span, "server.address") == "api.example");
     CHECK(attribute(span, "server.port") == "8443");
     CHECK(attribute(span, "network.protocol.version") == "2");
-    CHECK(attribute(span, "http.route") == "api");
+    CHECK(attribute(span, "http.route") == "/{id}");
+    CHECK(attribute(span, "tidegate.route") == "api");
     CHECK(attribute(span, "http.response.status_code") == "200");
     CHECK(attribute(span, "error.type") == nullptr);
     CHECK(attribute(span, "tidegate.request_id") == "r1");
     CHECK(attribute(span, "tidegate.outcome") == "forwarded");
+}
+
+TEST_CASE("otlp_json: a span is named by its method and the path of its route") {
+    TraceRecord record = request();
+    const auto name = [&] { return spans_of(record)[0]["name"]; };
+    record.path_template = R"(/v\d+/"[^/]+")";
+    CHECK(name() == R"(GET /v\d+/"[^/]+")");
+    CHECK(attribute(spans_of(record)[0], "http.route") == R"(/v\d+/"[^/]+")");
+    record.path_template.clear();
+    CHECK(name() == "GET");
+    CHECK(attribute(spans_of(record)[0], "http.route") == nullptr);
+    // Names that clients choose have no bound.
+    record.request.method = "BREW";
+    CHECK(name() == "HTTP");
+    record.request.method = {};
+    CHECK(name() == "HTTP");
+    record.path_template = "/**";
+    CHECK(name() == "HTTP /**");
 }
 
 TEST_CASE("otlp_json: a caller's span and state are there, and a failure is an error") {
@@ -216,6 +236,12 @@ TEST_CASE("otlp_json: all attributes of a request of which all is known") {
     record.request.verdict = "unavailable";
     record.request.limited_by = "burst-1s";
     record.request.shadow_limited_by = "trial-1s";
+    record.request.limited_identifier = "user:alice";
+    record.request.limit_count = 10;
+    record.request.limit_quota = 11;
+    record.request.cost = 0;
+    record.request.tier = "pro";
+    record.request.retry_after = 3;
     decide.policies = {"burst"};
     decide.identifiers = {{0xab}};
     record.decide = decide;
@@ -223,7 +249,7 @@ TEST_CASE("otlp_json: all attributes of a request of which all is known") {
     CHECK(attributes_of(spans[0]) == json::parse(R"({
         "http.request.method": "GET", "url.path": "/a", "url.scheme": "https",
         "server.address": "api.example", "server.port": "8443", "network.protocol.version": "2",
-        "http.route": "api", "http.response.status_code": "429", "rpc.grpc.status_code": "8",
+        "http.route": "/{id}", "tidegate.route": "api", "http.response.status_code": "429", "rpc.grpc.status_code": "8",
         "error.type": "store unavailable", "tidegate.request_id": "r1",
         "tidegate.face": "check", "tidegate.outcome": "unavailable",
         "tidegate.error": "store unavailable"})"));
@@ -231,6 +257,8 @@ TEST_CASE("otlp_json: all attributes of a request of which all is known") {
     CHECK(attributes_of(spans[1]) == json::parse(R"({
         "tidegate.store": "redis", "tidegate.verdict": "unavailable",
         "tidegate.limit": "burst-1s", "tidegate.shadow_limit": "trial-1s",
+        "tidegate.count": "10", "tidegate.quota": "11", "tidegate.cost": "0",
+        "tidegate.tier": "pro", "tidegate.retry_after": "3",
         "tidegate.policies": {"values": [{"stringValue": "burst"}]},
         "tidegate.identifiers": {"values": [{"stringValue":
             "ab00000000000000000000000000000000000000000000000000000000000000"}]}})"));
@@ -255,6 +283,7 @@ TEST_CASE("otlp_json: a record keeps copies of the texts that spans show, and no
     CHECK(record.request.client.empty());
     CHECK(record.request.user_agent.empty());
     CHECK(record.request.identifiers.empty());
+    CHECK(record.request.limited_identifier.empty());
     CHECK(record.request.status == 404);
     const TraceRecord moved = std::move(record);
     CHECK(moved.request.error == "known");
