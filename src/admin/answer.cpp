@@ -121,7 +121,7 @@ std::optional<AdminAnswer> objection_to(const AdminQuestion& question, const Adm
     return objection_to_change(request, has_token, takes_dashboard);
 }
 
-// The value of the question's parameter in the query of `target`.
+// The value of the parameter in the query of `target`.
 Result<std::string, AdminAnswer> value_of(const AdminParameter& parameter,
                                           std::string_view target) {
     auto stated = asked_in_query(target, parameter.name);
@@ -129,6 +129,7 @@ Result<std::string, AdminAnswer> value_of(const AdminParameter& parameter,
     const auto& choices = parameter.choices;
     if (!*stated) {
         if (!choices.empty()) return std::string(choices.front());
+        if (parameter.kind != AdminParameter::Kind::argument) return std::string();
         return problem(400, fmt::format("The query lacks `{}`.", parameter.name));
     }
     if (!choices.empty() && std::find(choices.begin(), choices.end(), **stated) == choices.end()) {
@@ -157,15 +158,16 @@ Task<AdminAnswer> text_of(Task<AdminAnswer> work) {
 
 AdminAnswer answer_in_format(const AdminQuestion& question, const AdminRequest& request,
                              const AdminSources& sources) {
-    std::string value;
-    if (!question.parameter.name.empty()) {
-        auto stated = value_of(question.parameter, request.target);
+    AdminValues values;
+    values.reserve(question.parameters.size());
+    for (const AdminParameter& parameter : question.parameters) {
+        auto stated = value_of(parameter, request.target);
         if (!stated) return std::move(stated.error());
-        value = std::move(*stated);
+        values.push_back(std::move(*stated));
     }
     const auto format = value_of(kFormat, request.target);
     if (!format) return format.error();
-    AdminAnswer answer = question.answer(sources, request, value);
+    AdminAnswer answer = question.answer(sources, request, values);
     if (*format != "text") return answer;
     show_text(answer);
     if (!answer.work) return answer;

@@ -1,6 +1,7 @@
 // The answers of the admin listener: a request in, and an answer out, or the work that makes one.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -43,10 +44,18 @@ struct CountsRequest {
     std::string identifier;  // as it was asked for
 };
 
+// Which denials are asked for; what is empty leaves none out.
+struct DenialFilter {
+    std::string identifier{};  // as the log has it, or as people write it
+    std::string policy{};
+    std::optional<std::chrono::microseconds> since{};  // before now
+};
+
 // A request for one of the lists of clients that requests were counted for.
 struct ActivityRequest {
     using Kind = telemetry::ActivityKind;
     Kind kind = Kind::top_requests;
+    DenialFilter filter{};  // of lists of denials
 };
 
 // The functions that answers are made of. The listener calls them on the admin listener's thread,

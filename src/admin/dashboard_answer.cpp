@@ -11,11 +11,13 @@
 
 #include <fmt/format.h>
 
+#include "admin/inspect_answer.hpp"
 #include "admin/questions.hpp"
 #include "base/doc.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/timestamp.hpp"
+#include "base/utf8.hpp"
 
 namespace tidegate::admin {
 
@@ -310,6 +312,41 @@ Doc::Row denial_row(const Json& denial) {
     return row;
 }
 
+std::string_view name_of_top(ActivityRequest::Kind kind) {
+    switch (kind) {
+        case ActivityRequest::Kind::top_denials:
+            return "denials";
+        case ActivityRequest::Kind::top_shadow:
+            return "shadow";
+        default:
+            return "requests";
+    }
+}
+
+// Identifiers of Envoy's calls, which no other question takes.
+bool is_of_descriptor(std::string_view identifier) {
+    constexpr std::array<std::string_view, 3> kKinds{"descriptor:", "pair:", "domain:"};
+    return std::any_of(kKinds.begin(), kKinds.end(),
+                       [&](std::string_view kind) { return identifier.starts_with(kind); });
+}
+
+bool is_wanted(const telemetry::Denial& denial, const WantedDenials& wanted) {
+    if (wanted.since && denial.time < *wanted.since) return false;
+    if (!wanted.policy.empty() && !(denial.policy == wanted.policy)) return false;
+    const auto& identifiers = wanted.identifiers;
+    return identifiers.empty() ||
+           std::any_of(identifiers.begin(), identifiers.end(), [&](std::string_view one) {
+               return denial.identifier == one.substr(0, telemetry::DenialText::kBytesMax);
+           });
+}
+
+std::string text_of_no_denial(const WantedDenials& wanted) {
+    std::string text = wanted.in_shadow ? "no policy in shadow would have refused a request"
+                                        : "no limit has refused a request";
+    if (wanted.has_filter()) text += " that the options describe";
+    return text;
+}
+
 }  // namespace
 
 std::string denial_heading() {
@@ -330,7 +367,7 @@ AdminAnswer answer_to_top(ActivityRequest::Kind kind, const std::vector<ThreadAc
         parts.insert(parts.end(), generations.begin(), generations.end());
     }
     const telemetry::TopList list = telemetry::merge(parts, kListedMax);
-    const std::string_view by = kind == ActivityRequest::Kind::top_denials ? "denials" : "requests";
+    const std::string_view by = name_of_top(kind);
     Json identifiers = Json::array();
     std::vector<Doc::Row> rows;
     for (const telemetry::FrequentName& one : list.names) {
@@ -359,15 +396,44 @@ AdminAnswer answer_to_top(ActivityRequest::Kind kind, const std::vector<ThreadAc
     return answer_of(doc);
 }
 
-AdminAnswer answer_to_denials(const std::vector<ThreadActivity>& threads, std::size_t names_max) {
+Result<WantedDenials, std::string> wanted_denials(const ActivityRequest& request,
+                                                  const config::Config& config,
+                                                  std::chrono::system_clock::time_point now) {
+    const DenialFilter& filter = request.filter;
+    WantedDenials wanted;
+    wanted.in_shadow = request.kind == ActivityRequest::Kind::shadow_denials;
+    if (!filter.identifier.empty()) {
+        auto meant = identifiers_meant(filter.identifier, config);
+        if (!meant && !is_of_descriptor(filter.identifier)) return std::move(meant.error());
+        if (meant) wanted.identifiers = std::move(*meant);
+        wanted.identifiers.push_back(filter.identifier);
+    }
+    wanted.policy = filter.policy;
+    wanted.policy_is_known =
+        filter.policy.empty() ||
+        std::any_of(config.policies.begin(), config.policies.end(),
+                    [&](const auto& policy) { return policy->name == filter.policy; });
+    if (filter.since) wanted.since = now - *filter.since;
+    return wanted;
+}
+
+AdminAnswer answer_to_denials(const std::vector<ThreadActivity>& threads, std::size_t names_max,
+                              const WantedDenials& wanted) {
     std::uint64_t left_out = 0;
+    bool policy_is_known = wanted.policy_is_known;
     std::vector<std::pair<std::size_t, const telemetry::Denial*>> all;
     for (const ThreadActivity& one : threads) {
         left_out += one.copy.denials_left_out;
         const auto& denials = one.copy.denials;
         for (auto denial = denials.rbegin(); denial != denials.rend(); ++denial) {
-            all.emplace_back(one.thread, &*denial);
+            policy_is_known = policy_is_known || denial->policy == wanted.policy;
+            if (is_wanted(*denial, wanted)) all.emplace_back(one.thread, &*denial);
         }
+    }
+    if (!policy_is_known) {
+        return problem(400, fmt::format("The configuration has no policy {}: the column LIMIT of "
+                                        "`tidegate denials` begins with the names of policies.",
+                                        quote(wanted.policy)));
     }
     // The denials of one thread stay in their order, also if the clock was set.
     std::stable_sort(all.begin(), all.end(),
@@ -379,15 +445,17 @@ AdminAnswer answer_to_denials(const std::vector<ThreadActivity>& threads, std::s
     if (names_max == 0) {
         doc.line(kNotKept);
     } else if (denials.empty()) {
-        doc.line("no limit has refused a request");
+        doc.line(text_of_no_denial(wanted));
     } else {
         std::vector<Doc::Row> rows;
         for (const Json& denial : denials) rows.push_back(denial_row(denial));
         std::reverse(rows.begin(), rows.end());  // the oldest first
         doc.table(kDenialColumns, rows);
     }
-    doc.json = {
-        {"enabled", names_max != 0}, {"left_out", left_out}, {"denials", std::move(denials)}};
+    doc.json = {{"enabled", names_max != 0},
+                {"shadow", wanted.in_shadow},
+                {"left_out", left_out},
+                {"denials", std::move(denials)}};
     return answer_of(doc);
 }
 

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,8 @@
 
 #include "admin/answer.hpp"
 #include "base/doc.hpp"
+#include "base/result.hpp"
+#include "config/config.hpp"
 #include "telemetry/activity.hpp"
 #include "telemetry/live.hpp"
 #include "upstream/metrics.hpp"
@@ -46,7 +49,25 @@ struct ThreadActivity {
 // `names_max`: counters a thread, kind and generation; 0: `telemetry.top` is off.
 AdminAnswer answer_to_top(ActivityRequest::Kind kind, const std::vector<ThreadActivity>& threads,
                           std::size_t names_max, std::chrono::seconds reach);
-AdminAnswer answer_to_denials(const std::vector<ThreadActivity>& threads, std::size_t names_max);
+
+// The denials that a question is about; what is empty leaves none out.
+struct WantedDenials {
+    bool in_shadow = false;  // they come from the log of policies in shadow
+    std::vector<std::string> identifiers{};
+    std::string policy{};
+    bool policy_is_known = true;  // the configuration has it
+    std::optional<std::chrono::system_clock::time_point> since{};
+
+    bool has_filter() const { return !identifiers.empty() || !policy.empty() || since; }
+};
+// Reads a request of the kind `denials` or `shadow_denials`; or says in a sentence what is wrong
+// with it.
+Result<WantedDenials, std::string> wanted_denials(const ActivityRequest& request,
+                                                  const config::Config& config,
+                                                  std::chrono::system_clock::time_point now);
+// 400 if no thread has a denial by the policy asked for, and the configuration does not know it.
+AdminAnswer answer_to_denials(const std::vector<ThreadActivity>& threads, std::size_t names_max,
+                              const WantedDenials& wanted = {});
 
 // The text where the configuration has no names kept.
 inline constexpr std::string_view kNotKept =

@@ -9,6 +9,7 @@ namespace tidegate::admin {
 namespace page {
 extern const std::string_view index_html;
 extern const std::string_view dashboard_js;
+extern const std::string_view charts_js;
 extern const std::string_view dashboard_css;
 }  // namespace page
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "admin/dashboard_answer.hpp"
+#include "base/units.hpp"
 #include "base/utf8.hpp"
 
 namespace tidegate::admin {
@@ -22,38 +23,74 @@ AdminAnswer answer_by(Ask ask) {
     return answer;
 }
 
+// The values of a flag.
+constexpr std::array<std::string_view, 2> kSwitch{"off", "on"};
+constexpr std::array<std::string_view, 3> kTopKinds{"requests", "denials", "shadow"};
+
+ActivityRequest::Kind top_kind(std::string_view by) {
+    using Kind = ActivityRequest::Kind;
+    if (by == kTopKinds[1]) return Kind::top_denials;
+    return by == kTopKinds[2] ? Kind::top_shadow : Kind::top_requests;
+}
+
+// How far back `since` reaches, or a sentence that says what would be right.
+Result<std::chrono::microseconds, std::string> read_since(std::string_view text) {
+    constexpr std::chrono::microseconds kMin = 1s;
+    constexpr std::chrono::microseconds kMax = std::chrono::hours{31 * 24};
+    const auto since = parse_duration(text);
+    if (!since) return fmt::format("`since`: {}.", since.error());
+    if (*since < kMin || *since > kMax) {
+        return fmt::format("`since` is {}: write a duration from 1s to 31d, such as `since=10m`.",
+                           quote(text));
+    }
+    return *since;
+}
+
 Task<AdminAnswer> reload(const AdminSources& sources) {
     const ReloadReport report = co_await sources.reload();
     co_return answer_to_reload(report);
 }
 
-AdminAnswer ask_reload(const AdminSources& sources, const AdminRequest&, const std::string&) {
+AdminAnswer ask_reload(const AdminSources& sources, const AdminRequest&, const AdminValues&) {
     return answer_by([&sources] { return reload(sources); });
 }
 
 template <bool kReset>
 AdminAnswer ask_counts(const AdminSources& sources, const AdminRequest&,
-                       const std::string& identifier) {
-    return answer_by(
-        [&sources, asked = CountsRequest{kReset, identifier}] { return sources.counts(asked); });
+                       const AdminValues& values) {
+    return answer_by([&sources, asked = CountsRequest{kReset, values.front()}] {
+        return sources.counts(asked);
+    });
 }
 
-AdminAnswer ask_upstreams(const AdminSources& sources, const AdminRequest&, const std::string&) {
+AdminAnswer ask_upstreams(const AdminSources& sources, const AdminRequest&, const AdminValues&) {
     return answer_to_upstreams(sources.upstreams());
 }
 
-AdminAnswer ask_live(const AdminSources& sources, const AdminRequest& request, const std::string&) {
+AdminAnswer ask_live(const AdminSources& sources, const AdminRequest& request, const AdminValues&) {
     return sources.live(request.target);
 }
 
-AdminAnswer ask_top(const AdminSources& sources, const AdminRequest&, const std::string& by) {
-    using Kind = ActivityRequest::Kind;
-    const auto kind = by == "denials" ? Kind::top_denials : Kind::top_requests;
-    return answer_by([&sources, kind] { return sources.activity({kind}); });
+AdminAnswer ask_top(const AdminSources& sources, const AdminRequest&, const AdminValues& values) {
+    const auto kind = top_kind(values.front());
+    return answer_by([&sources, kind] { return sources.activity({.kind = kind}); });
 }
 
-AdminAnswer ask_denials(const AdminSources& sources, const AdminRequest&, const std::string&) {
-    return answer_by([&sources] { return sources.activity({ActivityRequest::Kind::denials}); });
+enum DenialsParameter : std::uint8_t { kWhose, kByPolicy, kSince, kShadow };
+
+AdminAnswer ask_denials(const AdminSources& sources, const AdminRequest&,
+                        const AdminValues& values) {
+    ActivityRequest asked;
+    asked.kind = values[kShadow] == kSwitch.back() ? ActivityRequest::Kind::shadow_denials
+                                                   : ActivityRequest::Kind::denials;
+    asked.filter.identifier = values[kWhose];
+    asked.filter.policy = values[kByPolicy];
+    if (!values[kSince].empty()) {
+        const auto since = read_since(values[kSince]);
+        if (!since) return problem(400, since.error());
+        asked.filter.since = *since;
+    }
+    return answer_by([&sources, asked = std::move(asked)] { return sources.activity(asked); });
 }
 
 constexpr std::string_view kReloadFooter =
@@ -89,10 +126,12 @@ when nothing was, 2 for wrong use and 3 when there is no answer.)";
 
 constexpr std::string_view kTopFooter =
     R"(Lists the identifiers that most requests of the last one to two minutes counted
-for, or that were most often over a limit:
+for, or that were most often over a limit. `shadow` counts requests that no limit
+refused, and that a policy in shadow would have refused:
 
   tidegate top
   tidegate top --by denials
+  tidegate top --by shadow
 
 Tidegate asks the running proxy on its admin address. It takes the address and
 the token from the configuration, or with --admin from the command line. The
@@ -102,10 +141,13 @@ and 3 when there is no answer.)";
 constexpr std::string_view kDenialsFooter =
     R"(Lists the last requests that a limit has refused, oldest first: when, whose, by
 which limit, and how much of it was taken. Of one identifier, each thread keeps
-four a second.
+four a second. With --shadow it lists requests that no limit refused, and that a
+policy in shadow would have refused.
 
   tidegate denials
-  tidegate denials --follow
+  tidegate denials --identifier user:alice --since 10m
+  tidegate denials --policy per-client --follow
+  tidegate denials --shadow
 
 Tidegate asks the running proxy on its admin address. It takes the address and
 the token from the configuration, or with --admin from the command line. The
@@ -116,12 +158,39 @@ proxy ends, --follow says so, tries again every second, and says when it is back
 constexpr std::string_view kAnswerAsJson = "Print the answer as it is, for programs";
 constexpr std::string_view kPrintsJson = "Print JSON, for programs";
 
-constexpr AdminParameter kIdentifier{.name = "identifier",
-                                     .what = "The identifier",
-                                     .value = "IDENTIFIER",
-                                     .when_empty = "write what is counted",
-                                     .example = "user:alice"};
-constexpr std::array<std::string_view, 2> kTopKinds{"requests", "denials"};
+constexpr auto kIdentifier = std::to_array<AdminParameter>({{.name = "identifier",
+                                                             .kind = AdminParameter::Kind::argument,
+                                                             .what = "The identifier",
+                                                             .value = "IDENTIFIER",
+                                                             .when_empty = "write what is counted",
+                                                             .example = "user:alice"}});
+constexpr auto kTopParameters = std::to_array<AdminParameter>(
+    {{.name = "by",
+      .choices = kTopKinds,
+      .what = "What is counted: requests (default), denials or shadow",
+      .value = "WHAT"}});
+// In the order of DenialsParameter.
+constexpr auto kDenialsParameters = std::to_array<AdminParameter>({
+    {.name = "identifier",
+     .what = "Only of this identifier, written as for inspect",
+     .value = "IDENTIFIER",
+     .when_empty = "write what is counted",
+     .example = "user:alice"},
+    {.name = "policy",
+     .what = "Only by limits of this policy",
+     .value = "POLICY",
+     .when_empty = "write the name of a policy",
+     .example = "per-client"},
+    {.name = "since",
+     .what = "Only of the last 10m, 90s, 2h: 1s to 31d",
+     .value = "DURATION",
+     .when_empty = "write how far back",
+     .example = "10m"},
+    {.name = "shadow",
+     .kind = AdminParameter::Kind::flag,
+     .choices = kSwitch,
+     .what = "What policies in shadow alone would have refused, instead"},
+});
 
 // More than the proxy takes for any answer (app/admin_services.hpp).
 constexpr auto kInspectPatience = 30s;
@@ -140,7 +209,7 @@ constexpr auto kQuestions = std::to_array<AdminQuestion>({
      .member = "result"},
     {.path = "/api/inspect",
      .answer = ask_counts<false>,
-     .parameter = kIdentifier,
+     .parameters = kIdentifier,
      .command = "inspect",
      .what = "Show what is counted now for an identifier",
      .footer = kInspectFooter,
@@ -157,7 +226,7 @@ constexpr auto kQuestions = std::to_array<AdminQuestion>({
     {.path = "/api/reset",
      .answer = ask_counts<true>,
      .access = AdminQuestion::Access::change_from_dashboard,
-     .parameter = kIdentifier,
+     .parameters = kIdentifier,
      .command = "reset",
      .what = "Clear what is counted for an identifier",
      .footer = kResetFooter,
@@ -166,10 +235,7 @@ constexpr auto kQuestions = std::to_array<AdminQuestion>({
      .member = "identifiers"},
     {.path = "/api/top",
      .answer = ask_top,
-     .parameter = {.name = "by",
-                   .choices = kTopKinds,
-                   .what = "What is counted: requests (default) or denials",
-                   .value = "WHAT"},
+     .parameters = kTopParameters,
      .command = "top",
      .what = "List who sends most requests, or is denied most",
      .footer = kTopFooter,
@@ -177,6 +243,7 @@ constexpr auto kQuestions = std::to_array<AdminQuestion>({
      .member = "identifiers"},
     {.path = "/api/denials",
      .answer = ask_denials,
+     .parameters = kDenialsParameters,
      .command = "denials",
      .what = "List the last requests that a limit refused",
      .footer = kDenialsFooter,

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,15 +20,26 @@ namespace tidegate::admin {
 
 // A parameter in the query of a path, and of the command that asks it.
 struct AdminParameter {
+    enum class Kind : std::uint8_t {
+        argument,  // of the command; required
+        option,    // `--policy NAME`
+        flag,      // `--shadow`; in the query `shadow=on`
+    };
+
     std::string_view name;  // in the query, `by`; the option is `--by`
+    Kind kind = Kind::option;
     // All values that there are; the first is the default. If there are none, the parameter takes
-    // any text, is required, and is the argument of the command.
+    // any text.
     std::span<const std::string_view> choices{};
     std::string_view what{};        // for help
     std::string_view value{};       // what help calls the value
-    std::string_view when_empty{};  // what to do about an empty argument; an example follows
+    std::string_view when_empty{};  // what to do about an empty value; an example follows
     std::string_view example{};
 };
+
+// The values of the parameters of a question, in their order. Empty: the query does not state it,
+// or says that it is empty.
+using AdminValues = std::vector<std::string>;
 
 // A list of an answer whose new entries `--follow` goes on to print.
 struct FollowedList {
@@ -42,10 +54,10 @@ struct AdminQuestion {
     enum class Access { look, change, change_from_dashboard };
 
     std::string_view path;
-    // Called when the request is permitted. `value` is that of the parameter.
-    AdminAnswer (*answer)(const AdminSources&, const AdminRequest&, const std::string& value);
+    // Called when the request is permitted.
+    AdminAnswer (*answer)(const AdminSources&, const AdminRequest&, const AdminValues&);
     Access access = Access::look;
-    AdminParameter parameter{};
+    std::span<const AdminParameter> parameters{};
 
     std::string_view command{};  // empty if no command asks this
     // An option of the command, `--upstreams`, that asks this in place of what the command asks.

@@ -93,6 +93,15 @@ admin::AdminAnswer DashboardService::live(std::string_view target) const {
 }
 
 Task<admin::AdminAnswer> DashboardService::activity(admin::ActivityRequest request) {
+    const bool lists_denials =
+        request.kind == Kind::denials || request.kind == Kind::shadow_denials;
+    admin::WantedDenials wanted;
+    if (lists_denials) {
+        auto read =
+            admin::wanted_denials(request, reloader_.config(), std::chrono::system_clock::now());
+        if (!read) co_return admin::problem(400, read.error());
+        wanted = std::move(*read);
+    }
     const auto job = std::make_shared<Job>(executor_);
     for (std::size_t i = 0; i < workers_.size(); ++i) {
         if (workers_[i]->has_left()) continue;
@@ -115,7 +124,7 @@ Task<admin::AdminAnswer> DashboardService::activity(admin::ActivityRequest reque
     }
     if (!job->is_done()) co_return admin::problem(503, "A thread did not answer in time.");
     const std::size_t names_max = reloader_.config().telemetry.top;
-    if (request.kind == Kind::denials) co_return admin::answer_to_denials(job->threads, names_max);
+    if (lists_denials) co_return admin::answer_to_denials(job->threads, names_max, wanted);
     co_return admin::answer_to_top(
         request.kind, job->threads, names_max,
         telemetry::TopNames::reach(std::chrono::steady_clock::now(), began_));

@@ -39,7 +39,7 @@ constexpr int kNothingListed = 1;
 
 struct AskArguments : AdminArguments {
     const AdminQuestion* question = nullptr;  // what is asked: one that is in place of another, too
-    std::string value;                        // of its parameter
+    admin::AdminValues values;                // of the parameters of the command's own question
     bool follows = false;
     bool as_json = false;
 };
@@ -52,7 +52,10 @@ std::string target_of(const AskArguments& arguments) {
         target += fmt::format("{}{}={}", separator, name, percent_encoded(value));
         separator = '&';
     };
-    if (!question.parameter.name.empty()) add(question.parameter.name, arguments.value);
+    for (std::size_t i = 0; i < question.parameters.size(); ++i) {
+        const std::string& value = arguments.values[i];
+        if (!value.empty()) add(question.parameters[i].name, value);
+    }
     if (!arguments.as_json && !arguments.follows) add("format", "text");
     return target;
 }
@@ -211,31 +214,52 @@ std::string text(std::string_view view) {
     return std::string(view);
 }
 
-void add_argument(CLI::App& command, const AdminParameter& parameter, std::string& value) {
-    const auto objection_to_nothing = [&command, &parameter](const std::string& given) {
-        return given.empty()
-                   ? fmt::format("it is empty; {}: `tidegate {} {}`", parameter.when_empty,
-                                 command.get_name(), parameter.example)
-                   : std::string();
-    };
-    command.add_option(text(parameter.value), value, text(parameter.what))
-        ->option_text(" ")
-        ->required()
-        ->check(objection_to_nothing);
+// Says what is wrong with an empty value.
+CLI::Validator refuses_nothing(const CLI::App& command, const AdminParameter& parameter) {
+    const bool is_argument = parameter.kind == AdminParameter::Kind::argument;
+    const std::string option = is_argument ? "" : fmt::format("--{} ", parameter.name);
+    return {[&command, &parameter, option](std::string& given) {
+                return given.empty() ? fmt::format("it is empty; {}: `tidegate {} {}{}`",
+                                                   parameter.when_empty, command.get_name(), option,
+                                                   parameter.example)
+                                     : std::string();
+            },
+            ""};
 }
 
-void add_option(CLI::App& command, const AdminParameter& parameter, std::string& value) {
+void add_parameter(CLI::App& command, const AdminParameter& parameter, std::string& value) {
+    const std::string option = "--" + text(parameter.name);
+    switch (parameter.kind) {
+        case AdminParameter::Kind::argument:
+            command.add_option(text(parameter.value), value, text(parameter.what))
+                ->option_text(" ")
+                ->required()
+                ->check(refuses_nothing(command, parameter));
+            return;
+        case AdminParameter::Kind::flag:
+            command.add_flag_function(
+                option, [&parameter, &value](std::int64_t) { value = parameter.choices.back(); },
+                text(parameter.what));
+            return;
+        case AdminParameter::Kind::option:
+            break;
+    }
+    CLI::Option* const added = command.add_option(option, value, text(parameter.what));
+    added->option_text(text(parameter.value));
+    if (parameter.choices.empty()) {
+        added->check(refuses_nothing(command, parameter));
+        return;
+    }
     value = parameter.choices.front();
-    command.add_option("--" + text(parameter.name), value, text(parameter.what))
-        ->option_text(text(parameter.value))
-        ->check(CLI::IsMember(
-            std::vector<std::string>(parameter.choices.begin(), parameter.choices.end())));
+    added->check(CLI::IsMember(
+        std::vector<std::string>(parameter.choices.begin(), parameter.choices.end())));
 }
 
 // The option that asks `question` in place of what the command asks, without its argument.
 void add_in_place(CLI::App& command, const AdminQuestion& question,
                   const std::shared_ptr<AskArguments>& arguments) {
-    CLI::Option* const argument = command.get_option(text(arguments->question->parameter.value));
+    CLI::Option* const argument =
+        command.get_option(text(arguments->question->parameters.front().value));
     // The parser runs this before it looks for required arguments.
     command
         .add_flag_function(
@@ -252,14 +276,22 @@ Command asking_command(CLI::App& app, const AdminQuestion& question) {
     const auto arguments = std::make_shared<AskArguments>();
     arguments->question = &question;
     CLI::App* const command = app.add_subcommand(text(question.command), text(question.what));
-    const AdminParameter& parameter = question.parameter;
-    const bool has_argument = !parameter.name.empty() && parameter.choices.empty();
-    if (has_argument) add_argument(*command, parameter, arguments->value);
+    arguments->values.resize(question.parameters.size());
+    const auto add_parameters = [&](bool arguments_only) {
+        for (std::size_t i = 0; i < question.parameters.size(); ++i) {
+            const AdminParameter& parameter = question.parameters[i];
+            const bool is_argument = parameter.kind == AdminParameter::Kind::argument;
+            if (is_argument == arguments_only) {
+                add_parameter(*command, parameter, arguments->values[i]);
+            }
+        }
+    };
+    add_parameters(true);
     add_admin_options(*command, *arguments);
     if (!question.json_option.empty()) {
         command->add_flag("--json", arguments->as_json, text(question.json_option));
     }
-    if (!parameter.choices.empty()) add_option(*command, parameter, arguments->value);
+    add_parameters(false);
     if (question.followed.member != nullptr) {
         command->add_flag("--follow", arguments->follows, text(question.followed.what));
     }

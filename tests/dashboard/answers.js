@@ -24,7 +24,7 @@ function makeAnswers(names, at, started) {
       const samples = [];
       for (let time = first; time <= at; time += 1000) samples.push(sample(time, Math.floor(time / 1000)));
       return { now_ms: at + 3, started_ms: started, version: "0.1.0", workers: 2, store: { kind: "memory" },
-        policies: names.map((policy) => ({ policy, mode: "enforce" })), routes: names.map((route) => ({ route })),
+        policies: names.map((policy, k) => ({ policy, mode: k === 1 ? "shadow" : "enforce" })), routes: names.map((route) => ({ route })),
         upstreams: [{ upstream: names[0], servers: 2, up: 2, queued: 0, connections: 5, connections_max: 512,
           active: 3 }], totals, samples };
     }
@@ -33,7 +33,7 @@ function makeAnswers(names, at, started) {
         identifiers: names.map((identifier, i) => ({ identifier, count: 5000 - i, error: 3 })) };
     }
     if (path === "/api/denials") {
-      return { enabled: true, left_out: 12, denials: names.map((name, i) => ({ id: `1-${i}`, time_ms: at - i,
+      return { enabled: true, shadow: query.get("shadow") === "on", left_out: 12, denials: names.map((name, i) => ({ id: `1-${i}`, time_ms: at - i,
         request_id: name, identifier: name, route: name, policy: name, limit: name, count: 10, quota: 10,
         retry_after_seconds: i % 2 ? null : 3 })) };
     }

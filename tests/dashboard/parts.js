@@ -45,7 +45,7 @@ const policyRow = () => {
 async function figures(visit) {
   const { place } = visit;
   await visit.open();
-  for (const file of ["/", "/dashboard.js", "/dashboard.css"]) {
+  for (const file of ["/", "/dashboard.js", "/charts.js", "/dashboard.css"]) {
     const { headers } = await ask(`${place.admin}${file}`);
     need(headers["content-security-policy"] === "default-src 'none'; script-src 'self'; style-src 'self'; " +
       "connect-src 'self'; frame-ancestors 'none'", "the policy of contents", headers);
@@ -307,8 +307,33 @@ async function store(visit) {
   return "a banner says that Redis is down";
 }
 
+// Three requests are within the trial, and nothing is refused.
+async function shadow(visit) {
+  const { place, page } = visit;
+  const hidden = (list) => page.$eval(`[data-list=${list}]`, (node) => node.hidden);
+  await visit.open();
+  await visit.live();
+  const seen = await spend(place, "acme", 5);
+  need(seen.every((status) => status === 200), "something is refused", seen);
+  await visit.until("the choice is there", () => !document.querySelector("[data-list=top]").hidden);
+  need(!await hidden("denials"), "there is one choice only");
+  need((await visit.text("#top-denials + .empty")).startsWith("No denials in this"), "a denial");
+  for (const list of ["top", "denials"]) await page.click(`[data-list=${list}] [value=shadow]`);
+  const rows = (table) => [...document.querySelectorAll(`#${table} tbody tr:not([hidden])`)].map((one) => one.innerText);
+  const top = await visit.until("the client is there",
+    () => document.querySelector("#top-denials tbody tr:not([hidden])")?.innerText);
+  need(top.includes("header:x-tenant=acme") && /\b2$/.test(top.trim()), "denials in shadow by client", top);
+  await visit.until("both denials are there",
+    () => document.querySelectorAll("#denials tbody tr:not([hidden])").length === 2);
+  const last = await page.evaluate(rows, "denials");
+  need(last.every((row) => row.includes("trial-1h") && row.includes("3 of 3")), "last denials in shadow", last);
+  await page.click("[data-list=denials] [value=enforced]");
+  await visit.until("they are gone", () => !document.querySelector("#denials tbody tr:not([hidden])"));
+  return "2 denials of a policy in shadow, by client and one by one";
+}
+
 async function main() {
-  const parts = { figures, names, keyboard, axe, silence, memory, token, store };
+  const parts = { figures, names, keyboard, axe, silence, memory, token, store, shadow };
   const [part, place] = process.argv.slice(2);
   const visit = await Visit.begin(JSON.parse(place));
   let found;

@@ -32,8 +32,8 @@ QUOTA = 10
 PART_SECONDS_MAX = 900
 SETTINGS = """
 upstreams: {{api: {{servers: [http://127.0.0.1:{upstream}]}}}}
-policies: {{per-tenant: {{key: ["header:x-tenant"], limits: [{quota}/h]}}}}
-routes: [{{name: things, match: {{path: "/**"}}, upstream: api, policies: [per-tenant]}}]
+policies: {{per-tenant: {{key: ["header:x-tenant"], limits: [{quota}/h]}}{shadow}}}
+routes: [{{name: things, match: {{path: "/**"}}, upstream: api, policies: {policies}}}]
 """
 # For the picture: the limits of an API with tenants, which the loads of picture.js reach.
 SETTINGS_OF_PICTURE = """
@@ -45,6 +45,8 @@ routes:
   - {{name: search, match: {{path: /v1/search}}, upstream: api, policies: [tenants, clients]}}
   - {{name: api, match: {{path: "/v1/**"}}, upstream: api, policies: [tenants, clients]}}
 """
+# For the part `shadow`.
+IN_SHADOW = ', trial: {key: ["header:x-tenant"], limits: [3/h], mode: shadow}'
 # Name of the part: whether the admin listener has a token, and what becomes of Redis (none: the store
 # is in memory).
 PARTS = {
@@ -56,6 +58,7 @@ PARTS = {
     "memory": (False, None),
     "token": (True, None),
     "store": (False, "killed"),
+    "shadow": (False, None),
 }
 
 
@@ -66,7 +69,10 @@ def try_part(program, modules, part):
             upstream = free_port()
             world.start(["node", HERE.parent / "browser" / "api.js", upstream, "http://none"])
             until(lambda: accepts(upstream), 20, "the API")
-            settings = SETTINGS.format(upstream=upstream, quota=QUOTA)
+            has_shadow = part == "shadow"
+            settings = SETTINGS.format(upstream=upstream, quota=QUOTA,
+                                       shadow=IN_SHADOW if has_shadow else "",
+                                       policies="[per-tenant, trial]" if has_shadow else "[per-tenant]")
             store = Redis(world) if redis else None
             if store:
                 settings += f'store: {{redis: {{url: "redis://127.0.0.1:{store.port}/0"}}}}\n'

@@ -175,6 +175,113 @@ TEST_CASE("dashboard: a denial says whose it is, by which limit, and when to com
     CHECK_MESSAGE(has(shown.output, "3 of 3"), shown.output);
 }
 
+TEST_CASE("dashboard: denials are found by identifier, policy and time") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(kUsersFromHere +
+                            api(upstream,
+                                "policies:\n"
+                                "  people: {key: [user], limits: [1/h]}\n"
+                                "  addresses: {key: [\"query:k\"], limits: [1/h]}\n"
+                                "routes:\n"
+                                "  - {name: people, match: {path: /people}, policies: [people]}\n"
+                                "  - {name: addresses, policies: [addresses]}\n"));
+    for (int i = 0; i < 2; ++i) {
+        tidegate.get("/people", as_user("alice"));
+        tidegate.get("/people", as_user("bob"));
+        tidegate.get("/other?k=a");
+    }
+    const auto listed = [&](const std::string& query) {
+        return json_of(tidegate, "/api/denials?" + query).at("denials");
+    };
+    CHECK(listed("").size() == 3);
+    CHECK(listed("since=1h").size() == 3);
+    REQUIRE(listed("identifier=user:alice").size() == 1);
+    CHECK(listed("identifier=user:alice").at(0).at("identifier") == "user:alice");
+    CHECK(listed("policy=people").size() == 2);
+    CHECK(listed("policy=addresses&identifier=user:alice").empty());
+    CHECK(listed("identifier=query:k%3Da&policy=addresses&since=10m").size() == 1);
+    CHECK(listed("identifier=127.0.0.1").empty());
+
+    const auto run = [&](std::vector<std::string> options) {
+        options.insert(options.begin(), "denials");
+        return run_tidegate(asking(tidegate, std::move(options)));
+    };
+    const Finished one = run({"--identifier", "user:bob", "--policy", "people", "--since", "10m"});
+    CHECK(one.code == 0);
+    CHECK_MESSAGE(has(one.output, "user:bob"), one.output);
+    CHECK_FALSE(has(one.output, "user:alice"));
+    const Finished none = run({"--identifier", "user:carol"});
+    CHECK(none.code == 1);
+    CHECK(none.output == "no limit has refused a request that the options describe\n");
+
+    const std::pair<std::vector<std::string>, std::string> mistakes[] = {
+        {{"--policy", "poeple"}, "has no policy"},
+        {{"--policy", ""}, "it is empty; write the name of a policy"},
+        {{"--since", "10"}, "has no unit"},
+        {{"--since", "0s"}, "from 1s to 31d"},
+        {{"--since", "32d"}, "from 1s to 31d"},
+        {{"--since", "yesterday"}, "is not a duration"},
+        {{"--identifier", "alice"}, "is not an identifier"},
+    };
+    for (const auto& [options, message] : mistakes) {
+        const Finished wrong = run(options);
+        CAPTURE(options.back());
+        CHECK(wrong.code == 2);
+        CHECK_MESSAGE(has(wrong.errors, message), wrong.errors);
+    }
+    CHECK(answer_of(tidegate, "/api/denials?shadow=perhaps").status() == 400);
+    CHECK(answer_of(tidegate, "/api/denials?since=1h&since=2h").status() == 400);
+}
+
+TEST_CASE("dashboard: denials of policies in shadow are lists of their own") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(kUsersFromHere +
+                            api(upstream,
+                                "policies:\n"
+                                "  real: {key: [user], limits: [4/h]}\n"
+                                "  trial: {key: [user], limits: [1/h], mode: shadow}\n"
+                                "routes: [{name: all, policies: [real, trial]}]\n"));
+    const auto command = asking(tidegate, {"denials", "--shadow"});
+    const Finished before = run_tidegate(command);
+    CHECK(before.code == 1);
+    CHECK(before.output == "no policy in shadow would have refused a request\n");
+    for (int i = 0; i < 6; ++i) tidegate.get("/", as_user("alice"));
+    tidegate.get("/", as_user("bob"));
+
+    const Json shadow = json_of(tidegate, "/api/denials?shadow=on");
+    CHECK(shadow.at("shadow") == true);
+    // Of six requests one was within the trial, and two were refused for good.
+    REQUIRE(shadow.at("denials").size() == 3);
+    const Json& denial = shadow.at("denials").at(0);
+    CHECK(denial.at("identifier") == "user:alice");
+    CHECK(denial.at("policy") == "trial");
+    CHECK(denial.at("limit") == "trial-1h");
+    CHECK(denial.at("count") == 1);
+    CHECK(denial.at("quota") == 1);
+    CHECK(denial.at("retry_after_seconds").is_null());
+    const Json enforced = json_of(tidegate, "/api/denials");
+    CHECK(enforced.at("shadow") == false);
+    REQUIRE(enforced.at("denials").size() == 2);
+    CHECK(enforced.at("denials").at(0).at("policy") == "real");
+
+    CHECK(json_of(tidegate, "/api/top?by=denials").at("total") == 2);
+    const Json top = json_of(tidegate, "/api/top?by=shadow");
+    CHECK(top.at("by") == "shadow");
+    CHECK(top.at("total") == 3);
+    CHECK(count_of(top, "user:alice") == 3);
+    CHECK(count_of(top, "user:bob") == 0);
+
+    const Finished shown = run_tidegate(command);
+    CHECK(shown.code == 0);
+    CHECK_MESSAGE(has(shown.output, "trial-1h"), shown.output);
+    CHECK_FALSE(has(shown.output, "real-1h"));
+    const Finished names = run_tidegate(asking(tidegate, {"top", "--by", "shadow"}));
+    CHECK(names.code == 0);
+    CHECK_MESSAGE(has(names.output, "shadow of the last"), names.output);
+    CHECK_MESSAGE(has(names.output, "user:alice"), names.output);
+    CHECK(run_tidegate(asking(tidegate, {"denials", "--shadow", "--policy", "real"})).code == 1);
+}
+
 TEST_CASE("dashboard: names of clients stay data, and do not command the terminal") {
     const Upstream upstream(ok());
     const Tidegate tidegate(

@@ -31,7 +31,12 @@ AdminSources some_sources() {
         co_return noted((request.reset ? "reset " : "inspect ") + request.identifier);
     };
     sources.activity = [](ActivityRequest request) -> Task<AdminAnswer> {
-        co_return noted("activity " + std::to_string(static_cast<int>(request.kind)));
+        const DenialFilter& filter = request.filter;
+        std::string text = "activity " + std::to_string(static_cast<int>(request.kind));
+        if (!filter.identifier.empty()) text += " of " + filter.identifier;
+        if (!filter.policy.empty()) text += " by " + filter.policy;
+        if (filter.since) text += " of " + std::to_string(filter.since->count() / 1'000'000) + "s";
+        co_return noted(text);
     };
     return sources;
 }
@@ -353,7 +358,7 @@ TEST_CASE("admin: text is for those who ask for it, and JSON for all others") {
           std::string::npos);
 }
 
-TEST_CASE("admin: top takes one of the two lists, and denials nothing") {
+TEST_CASE("admin: top takes one of three lists, and denials what they are filtered by") {
     using Kind = ActivityRequest::Kind;
     AdminRequest request = reload_request();
     request.method = "GET";
@@ -369,15 +374,30 @@ TEST_CASE("admin: top takes one of the two lists, and denials nothing") {
     CHECK(kind_of("/api/top") == text_of(Kind::top_requests));
     CHECK(kind_of("/api/top?by=requests") == text_of(Kind::top_requests));
     CHECK(kind_of("/api/top?x=1&by=denials") == text_of(Kind::top_denials));
+    CHECK(kind_of("/api/top?by=shadow") == text_of(Kind::top_shadow));
     CHECK(kind_of("/api/denials") == text_of(Kind::denials));
+    CHECK(kind_of("/api/denials?shadow=off") == text_of(Kind::denials));
+    CHECK(kind_of("/api/denials?shadow=on") == text_of(Kind::shadow_denials));
+    // As a form sends what is not filled in.
+    CHECK(kind_of("/api/denials?identifier=&policy=&since=&shadow=") == text_of(Kind::denials));
+    CHECK(kind_of("/api/denials?since=10m&policy=p&identifier=user%3Aa") ==
+          text_of(Kind::denials) + " of user:a by p of 600s");
     for (const std::string_view target :
-         {"/api/top?by=x", "/api/top?by=denials&by=requests", "/api/top?by=%zz"}) {
+         {"/api/top?by=x", "/api/top?by=denials&by=requests", "/api/top?by=%zz",
+          "/api/denials?shadow=1", "/api/denials?since=10", "/api/denials?since=-1s",
+          "/api/denials?since=999ms", "/api/denials?since=32d", "/api/denials?policy=a&policy=b"}) {
         request.target = target;
         CHECK_MESSAGE(status_of(request, sources) == 400, target);
     }
     request.target = "/api/top?by=x";
-    CHECK(answer_to(request, sources).body.find("write `by=requests` or `by=denials`.") !=
-          std::string::npos);
+    const auto says = [&](std::string_view part) {
+        return answer_to(request, sources).body.find(part) != std::string::npos;
+    };
+    CHECK(says("write `by=requests` or `by=denials` or `by=shadow`."));
+    request.target = "/api/denials?since=10";
+    CHECK(says("has no unit"));
+    request.target = "/api/denials?since=0s";
+    CHECK(says("write a duration from 1s to 31d"));
 }
 
 TEST_CASE("admin: the answer to a reload lists every fault with its place") {

@@ -256,7 +256,7 @@ TEST_CASE("denials answer: all fields, in their order") {
     denial.retry_after_seconds = 7;
     threads[0].copy.denials = {denial};
     CHECK(answer_to_denials(threads, 64).body ==
-          R"({"enabled":true,"left_out":0,"denials":[{"id":"3-8","time_ms":5000,)"
+          R"({"enabled":true,"shadow":false,"left_out":0,"denials":[{"id":"3-8","time_ms":5000,)"
           R"("request_id":"0f3c","identifier":"ip:1","route":"search","policy":"p",)"
           R"("limit":"p-1s","count":3,"quota":4,"retry_after_seconds":7}]})"
           "\n");
@@ -334,6 +334,56 @@ TEST_CASE("denials text: it says when there are none, and when none are kept") {
     CHECK(none.text == "no limit has refused a request\n");
     CHECK(none.exit_code == 1);
     CHECK(answer_to_denials({}, 0).text == std::string(kNotKept) + "\n");
+}
+
+std::vector<ThreadActivity> denials_of(
+    const std::vector<std::pair<std::string, std::string>>& identifiers_and_policies) {
+    std::vector<ThreadActivity> threads(1);
+    std::uint64_t number = 0;
+    for (const auto& [identifier, policy] : identifiers_and_policies) {
+        telemetry::Denial denial;
+        denial.number = ++number;
+        denial.time = WallTime{number * 1s};
+        denial.identifier = identifier;
+        denial.policy = policy;
+        threads[0].copy.denials.push_back(denial);
+    }
+    return threads;
+}
+
+TEST_CASE("denials answer: by identifier, policy and time") {
+    const std::string long_name = "user:" + std::string(200, 'a');
+    const auto threads =
+        denials_of({{"ip:1", "p"}, {"ip:2", "p"}, {"ip:1", "q"}, {long_name, "q"}});
+    const auto ids = [&](const WantedDenials& wanted) {
+        std::string found;
+        const AdminAnswer answer = answer_to_denials(threads, 64, wanted);
+        const Json json = Json::parse(answer.body);
+        for (const Json& one : json.at("denials")) {
+            found += one.at("id").get<std::string>() + " ";
+        }
+        return found;
+    };
+    CHECK(ids({}) == "0-4 0-3 0-2 0-1 ");
+    CHECK(ids({.identifiers = {"ip:1"}}) == "0-3 0-1 ");
+    CHECK(ids({.identifiers = {"ip:1", "ip:2"}}) == "0-3 0-2 0-1 ");
+    // Denials have the first bytes of a name.
+    CHECK(ids({.identifiers = {long_name}}) == "0-4 ");
+    CHECK(ids({.policy = "p"}) == "0-2 0-1 ");
+    CHECK(ids({.identifiers = {"ip:1"}, .policy = "p"}) == "0-1 ");
+    CHECK(ids({.since = WallTime{3s}}) == "0-4 0-3 ");
+    CHECK(ids({.policy = "x"}) == "");
+    const AdminAnswer none = answer_to_denials(threads, 64, {.in_shadow = true, .policy = "x"});
+    CHECK(none.text ==
+          "no policy in shadow would have refused a request that the options describe\n");
+    CHECK(none.exit_code == 1);
+    CHECK(Json::parse(none.body).at("shadow") == true);
+    // A policy that a reload has removed is known by its denials.
+    CHECK(ids({.policy = "q", .policy_is_known = false}) == "0-4 0-3 ");
+    const AdminAnswer unknown =
+        answer_to_denials(threads, 64, {.policy = "x", .policy_is_known = false});
+    CHECK(unknown.status == 400);
+    CHECK(has(unknown.body, "The configuration has no policy"));
 }
 
 TEST_CASE("admin: the peers that may see the dashboard's figures") {

@@ -54,10 +54,12 @@ TEST_CASE("asking commands: each row is a command with its options") {
         CHECK(has_option("--follow") == (question.followed.member != nullptr));
         CHECK(command->get_description() == question.what);
         CHECK(command->get_footer() == question.footer);
-        const admin::AdminParameter& parameter = question.parameter;
-        if (parameter.name.empty()) continue;
-        CHECK(has_option(parameter.choices.empty() ? std::string(parameter.value)
-                                                   : "--" + std::string(parameter.name)));
+        for (const admin::AdminParameter& parameter : question.parameters) {
+            CAPTURE(parameter.name);
+            const bool is_argument = parameter.kind == admin::AdminParameter::Kind::argument;
+            CHECK(has_option(is_argument ? std::string(parameter.value)
+                                         : "--" + std::string(parameter.name)));
+        }
     }
 }
 
