@@ -124,18 +124,13 @@ std::optional<AdminAnswer> objection_to(const AdminQuestion& question, const Adm
 // The value of the parameter in the query of `target`.
 Result<std::string, AdminAnswer> value_of(const AdminParameter& parameter,
                                           std::string_view target) {
-    const bool is_argument = parameter.kind == AdminParameter::Kind::argument;
     auto stated = asked_in_query(target, parameter.name);
     if (!stated) return stated.error();
     const auto& choices = parameter.choices;
     if (!*stated) {
         if (!choices.empty()) return std::string(choices.front());
-        if (!is_argument) return std::string();
+        if (parameter.kind != AdminParameter::Kind::argument) return std::string();
         return problem(400, fmt::format("The query lacks `{}`.", parameter.name));
-    }
-    if (choices.empty() && !is_argument && (*stated)->empty()) {
-        return problem(400, fmt::format("`{0}` is empty: leave it out, or {1}: `{0}={2}`.",
-                                        parameter.name, parameter.when_empty, parameter.example));
     }
     if (!choices.empty() && std::find(choices.begin(), choices.end(), **stated) == choices.end()) {
         std::string advice;

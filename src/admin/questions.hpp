@@ -37,7 +37,8 @@ struct AdminParameter {
     std::string_view example{};
 };
 
-// The values of the parameters of a question, in their order. Empty: the query does not state it.
+// The values of the parameters of a question, in their order. Empty: the query does not state it,
+// or says that it is empty.
 using AdminValues = std::vector<std::string>;
 
 // A list of an answer whose new entries `--follow` goes on to print.

@@ -1,6 +1,8 @@
 // One line of JSON for each request, however it ended.
 #include <set>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -120,7 +122,9 @@ TEST_CASE("access log: the identifier of a refusal shows no secret") {
 
 TEST_CASE("access log: a denial in shadow is never left out of a sample, and says what it was") {
     const Upstream upstream(ok());
-    const Tidegate tidegate("log: {access: {sample: 0}}\n" +
+    const TemporaryFolder folder;
+    const std::string path = folder.path() / "sampled.log";
+    const Tidegate tidegate("log: {access: {path: \"" + path + "\", sample: 0}}\n" +
                             api(upstream,
                                 "policies:\n"
                                 "  real: {key: [ip], limits: [5/h]}\n"
@@ -128,7 +132,15 @@ TEST_CASE("access log: a denial in shadow is never left out of a sample, and say
                                 "routes: [{name: all, policies: [real, trial]}]\n"));
     for (int i = 0; i < 6; ++i) tidegate.get("/?k=a");
     // 3 that shadow would have refused, and the one that was.
-    const auto lines = tidegate.access_log(4);
+    const auto lines_now = [&] {
+        std::vector<json> read;
+        std::istringstream text(read_file(path));
+        for (std::string line; std::getline(text, line);) read.push_back(json::parse(line));
+        return read;
+    };
+    await("the last line is there",
+          [&] { return read_file(path).find("\"status\":429") != std::string::npos; });
+    const auto lines = lines_now();
     REQUIRE(lines.size() == 4);
     for (std::size_t i = 0; i < 3; ++i) {
         CHECK(lines[i].at("status") == 200);

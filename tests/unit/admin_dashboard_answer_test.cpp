@@ -361,7 +361,8 @@ TEST_CASE("denials answer: by identifier, policy and time") {
     const auto ids = [&](const WantedDenials& wanted) {
         std::string found;
         const AdminAnswer answer = answer_to_denials(threads, 64, wanted);
-        for (const Json& one : Json::parse(answer.body).at("denials")) {
+        const Json json = Json::parse(answer.body);
+        for (const Json& one : json.at("denials")) {
             found += one.at("id").get<std::string>() + " ";
         }
         return found;

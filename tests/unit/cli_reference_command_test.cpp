@@ -100,6 +100,8 @@ TEST_CASE(
 TEST_CASE("reference_fields: the fields of the access log are those of a line, in the same order") {
     telemetry::RequestRecord record;
     record.grpc_status = 0;
+    record.limited_identifier = record.tier = "known";
+    record.limit_count = record.limit_quota = record.cost = record.retry_after = 0;
     telemetry::LogLineFormatter formatter;
     const auto line = nlohmann::ordered_json::parse(formatter.json(record));
     std::vector<std::string> names;
