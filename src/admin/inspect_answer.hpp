@@ -22,6 +22,37 @@ namespace tidegate::admin {
 
 inline constexpr std::size_t kIdentifierTextMax = 1'024;
 
+// What an identifier that someone asks for is counted under.
+struct Meant {
+    std::string identifier;  // canonical; safe to print, and nothing in it is secret
+    // Of a descriptor of `rls`: all that count it. Empty: items_of() knows.
+    std::vector<const limit::Policy*> policies{};
+    std::string note{};  // to show where nothing is counted; may be empty
+};
+
+// All that `text` means, at least one: of a descriptor see descriptors_meant(), of any other
+// identifier identifiers_meant(). Or a sentence that says what would be right.
+Result<std::vector<Meant>, std::string> all_meant(std::string_view text,
+                                                  const config::Config& config);
+// The items of `meant`, which they point to.
+std::vector<limit::ChargeItem> items_of(const Meant& meant, const config::Config& config);
+
+// Whether `text` is about a descriptor of Envoy's rate limit service.
+bool is_descriptor(std::string_view text);
+// What a descriptor means: `descriptor:DOMAIN/KEY=VALUE/KEY=VALUE`, with `%2F`, `%3D` and `%25` for
+// signs that stand for themselves, or as the access log has it, then of any domain. Or why no limit
+// counts it, with what the files of `rls` have instead.
+Result<std::vector<Meant>, std::string> descriptors_meant(std::string_view text,
+                                                          const config::Config& config);
+
+// The parts of a joined identifier, `17:header:x-tenant=a+12:route:search`; none if `text` is
+// nothing like that.
+std::vector<std::string_view> joined_parts(std::string_view text);
+// `#` and SHA-256 in hexadecimal.
+bool is_hash(std::string_view text);
+// `%41` is `A`, with capital digits; any other `%` stays.
+std::string unescaped(std::string_view text);
+
 // The identifiers, canonical, that `text` means; or a sentence that says what would be right. It
 // may be as the log has it, or as people write it: an address alone, without the prefix that it is
 // counted by (then one identifier for each of ClientIpSettings::prefixes), a user with
@@ -43,7 +74,8 @@ struct Inspected {
     std::string_view identifier;
     std::string_view known_tier;  // see known_tier()
     std::vector<limit::ChargeItem> items;
-    store::Counts counts;  // in the order of the items
+    store::Counts counts;     // in the order of the items
+    std::string_view note{};  // see Meant
 };
 
 // `store` is `memory` or `redis`.
@@ -56,7 +88,8 @@ Doc::Json limit_json(const limit::Limit& limit, std::string_view name);
 struct Forgotten {
     std::string_view identifier;
     std::vector<limit::ChargeItem> items;
-    std::vector<bool> any;  // in the order of the items: whether something was counted
+    std::vector<bool> any;    // in the order of the items: whether something was counted
+    std::string_view note{};  // see Meant
 };
 
 AdminAnswer answer_to_reset(const std::vector<Forgotten>& all, std::string_view store);

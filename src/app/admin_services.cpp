@@ -88,6 +88,8 @@ admin::AdminAnswer DashboardService::live(std::string_view target) const {
                                           .started = shared_.metrics.started(),
                                           .version = shared_.metrics.version(),
                                           .generation = reloader_.snapshot().number,
+                                          .config_hash = reloader_.config().shown.hash,
+                                          .is_rolled_back = reloader_.in_force().is_rolled_back,
                                           .store = shared_.redis ? "redis" : "memory",
                                           .threads = shared_.workers});
 }
@@ -138,7 +140,7 @@ struct InspectService::Job {
 
     const SteadyTime until;  // the longest wait
     Config config;           // the values that the items point into
-    std::string identifier;
+    admin::Meant meant;
     std::vector<limit::ChargeItem> items;
 
     // Written by the worker that answers, read once `done` is set, on the main thread.
@@ -187,15 +189,15 @@ InspectService::InspectService(Executor executor, SharedState& shared, Workers& 
 
 Task<admin::AdminAnswer> InspectService::answer(admin::CountsRequest request) {
     const Config config = reloader_.snapshot().config;
-    const auto meant = admin::identifiers_meant(request.identifier, *config);
+    const auto meant = admin::all_meant(request.identifier, *config);
     if (!meant) co_return admin::problem(400, meant.error());
     const std::string_view store = shared_.redis ? "redis" : "memory";
     const SteadyTime until = std::chrono::steady_clock::now() + kAnswerPatience;
     std::vector<JobPtr> jobs;
     std::vector<admin::Inspected> inspected;
     std::vector<admin::Forgotten> forgotten;
-    for (const std::string& identifier : *meant) {
-        const JobPtr& job = jobs.emplace_back(make_job(config, identifier, until));
+    for (const admin::Meant& one : *meant) {
+        const JobPtr& job = jobs.emplace_back(make_job(config, one, until));
         // Not in one expression: GCC 12 frees what a conditional operator awaits twice.
         std::string fault;
         if (request.reset) {
@@ -205,23 +207,24 @@ Task<admin::AdminAnswer> InspectService::answer(admin::CountsRequest request) {
         }
         if (!fault.empty()) co_return admin::problem(503, fault);
         if (request.reset) {
-            forgotten.push_back({job->identifier, job->items, job->forgotten});
-            telemetry::log(telemetry::Level::info, "admin: reset {}", job->identifier);
+            forgotten.push_back({job->meant.identifier, job->items, job->forgotten, one.note});
+            telemetry::log(telemetry::Level::info, "admin: reset {}", job->meant.identifier);
         } else {
-            inspected.push_back({job->identifier, admin::known_tier(job->identifier, *config),
-                                 job->items, job->counts});
+            inspected.push_back({job->meant.identifier,
+                                 admin::known_tier(job->meant.identifier, *config), job->items,
+                                 job->counts, one.note});
         }
     }
     co_return request.reset ? admin::answer_to_reset(forgotten, store)
                             : admin::answer_to_inspect(inspected, *config, store);
 }
 
-InspectService::JobPtr InspectService::make_job(const Config& config, const std::string& identifier,
+InspectService::JobPtr InspectService::make_job(const Config& config, const admin::Meant& meant,
                                                 SteadyTime until) const {
     auto job = std::make_shared<Job>(executor_, until);
     job->config = config;
-    job->identifier = identifier;
-    job->items = admin::items_of(job->identifier, *config);
+    job->meant = meant;
+    job->items = admin::items_of(job->meant, *config);
     return job;
 }
 
@@ -290,7 +293,7 @@ Task<std::string> InspectService::forget_in_workers(JobPtr counted) {
     telemetry::log(
         telemetry::Level::warn,
         "admin: Redis has reset {}; {} threads have not yet cleared the denials that they remember",
-        counted->identifier, job->left);
+        counted->meant.identifier, job->left);
     co_return "Redis has reset the identifier, but some threads have not yet cleared the denials "
               "that they remember: try again.";
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "admin/answer.hpp"
+#include "admin/inspect_answer.hpp"
 #include "app/reloader.hpp"
 #include "app/shared_state.hpp"
 #include "base/timestamp.hpp"
@@ -69,7 +70,7 @@ class InspectService {
     using JobPtr = std::shared_ptr<Job>;
     using Config = std::shared_ptr<const config::Config>;
 
-    JobPtr make_job(const Config& config, const std::string& identifier, SteadyTime until) const;
+    JobPtr make_job(const Config& config, const admin::Meant& meant, SteadyTime until) const;
     // Returns the worker whose connection to Redis answers; null: all workers have left.
     Worker* any_worker() const;
     // Each says why there is no answer; empty: it is in the job.

@@ -269,4 +269,37 @@ std::optional<std::uint64_t> hash_of(const limit::Key& key, const config::Config
     return hash ^ (hash >> 32U);
 }
 
+std::string descriptor_identifier(const std::vector<std::pair<std::string, std::string>>& entries,
+                                  const std::vector<std::string_view>& values) {
+    constexpr std::size_t kNameBytesMax = 48;
+    std::vector<std::string> parts;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        const std::string& key = entries[i].first;
+        std::string& part = parts.emplace_back();
+        if (key.size() <= kNameBytesMax && key.find('=') == std::string::npos) {
+            identity::append_named_identifier("descriptor", key, values[i], part);
+        } else {
+            std::string pair = std::to_string(key.size());
+            pair.append(":").append(key).append(without_outer_blanks(values[i]));
+            identity::append_identifier("pair", pair, part);
+        }
+    }
+    if (parts.size() == 1) return std::move(parts.front());
+    const std::vector<std::string_view> views(parts.begin(), parts.end());
+    std::string joined;
+    identity::append_joined_identifier(views, joined);
+    return joined;
+}
+
+std::string override_identifier(std::string_view domain,
+                                const std::vector<std::pair<std::string, std::string>>& entries,
+                                const std::vector<std::string_view>& values) {
+    std::string shared;
+    identity::append_identifier("domain", domain, shared);
+    const std::string rest = descriptor_identifier(entries, values);
+    std::string joined;
+    identity::append_joined_identifier(std::vector<std::string_view>{shared, rest}, joined);
+    return joined;
+}
+
 }  // namespace tidegate::ask

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ask/decision.hpp"
@@ -98,5 +99,15 @@ class IdentifierMaker {
     std::optional<IdentifierSpan> user_;
     std::optional<std::vector<std::string>> captures_;
 };
+
+// The identifier that a descriptor of Envoy's rate limit service with these keys and values is
+// counted under by a rule of its domain: `descriptor:remote_address=203.0.113.7`; several pairs
+// joined. `values` are those of rls::find_rule(), one a pair.
+std::string descriptor_identifier(const std::vector<std::pair<std::string, std::string>>& entries,
+                                  const std::vector<std::string_view>& values);
+// The same by a limit that the call brings, whose policy all domains share.
+std::string override_identifier(std::string_view domain,
+                                const std::vector<std::pair<std::string, std::string>>& entries,
+                                const std::vector<std::string_view>& values);
 
 }  // namespace tidegate::ask

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "ask/identifiers.hpp"
 #include "ask/verdict.hpp"
 #include "base/utf8.hpp"
 #include "http/problem.hpp"
@@ -29,29 +30,6 @@ void add_fields(std::string_view lines, RlsAnswer& answer) {
         answer.fields.emplace_back(line.substr(0, colon), line.substr(colon + kColon.size()));
         lines.remove_prefix(line.size() + kLineEnd.size());
     }
-}
-
-// `descriptor:remote_address=203.0.113.7`; several pairs joined.
-std::string identifier_of(const std::vector<std::pair<std::string, std::string>>& entries,
-                          const std::vector<std::string_view>& values) {
-    constexpr std::size_t kNameBytesMax = 48;
-    std::vector<std::string> parts;
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-        const std::string& key = entries[i].first;
-        std::string& part = parts.emplace_back();
-        if (key.size() <= kNameBytesMax && key.find('=') == std::string::npos) {
-            identity::append_named_identifier("descriptor", key, values[i], part);
-        } else {
-            std::string pair = std::to_string(key.size());
-            pair.append(":").append(key).append(without_outer_blanks(values[i]));
-            identity::append_identifier("pair", pair, part);
-        }
-    }
-    if (parts.size() == 1) return std::move(parts.front());
-    const std::vector<std::string_view> views(parts.begin(), parts.end());
-    std::string joined;
-    identity::append_joined_identifier(views, joined);
-    return joined;
 }
 
 // Envoy's own keys of the address that a request came from.
@@ -129,13 +107,9 @@ std::string RlsCharge::count(std::size_t position, const rls::Rule* rule,
     }
     std::string& identifier = identifiers_.emplace_back();
     if (rule == nullptr) {
-        // A policy that all domains share.
-        identity::append_identifier("domain", call_.domain, identifier);
-        const std::string rest = identifier_of(descriptor.entries, values);
-        const std::string domain = std::exchange(identifier, {});
-        identity::append_joined_identifier(std::vector<std::string_view>{domain, rest}, identifier);
+        identifier = ask::override_identifier(call_.domain, descriptor.entries, values);
     } else {
-        identifier = identifier_of(descriptor.entries, values);
+        identifier = ask::descriptor_identifier(descriptor.entries, values);
     }
     counted_.push_back({position,
                         rule,

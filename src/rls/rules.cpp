@@ -85,6 +85,13 @@ const RuleLevel* Domains::find(std::string_view name) const {
     return found == levels_.end() ? nullptr : &found->second;
 }
 
+std::vector<std::string> Domains::names() const {
+    std::vector<std::string> names;
+    names.reserve(levels_.size());
+    for (const auto& [name, level] : levels_) names.push_back(name);
+    return names;
+}
+
 const Rule* find_rule(const RuleLevel& domain, std::span<const DescriptorEntry> entries,
                       std::vector<std::string_view>& values) {
     values.clear();

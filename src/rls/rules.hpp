@@ -95,6 +95,7 @@ class Domains {
     // Null: there is a domain of that name already.
     RuleLevel* add(std::string name);
     const RuleLevel* find(std::string_view name) const;
+    std::vector<std::string> names() const;  // sorted
     bool empty() const { return levels_.empty(); }
 
   private:

@@ -589,4 +589,58 @@ TEST_CASE("envoy_grpc: Check has Envoy remove fields that override the method, i
                                                                "x_http_method"});
 }
 
+TEST_CASE("envoy_grpc: inspect shows the counts of a descriptor, and a reset clears them") {
+    const CountedIn counted_in = either_store();
+    Service service({"domain: a/b\ndescriptors:\n  - key: path\n    descriptors:\n"
+                     "      - key: user\n        rate_limit: {unit: day, requests_per_unit: 2}\n"
+                     "        rate_limits: [90/day]\n"},
+                    "", counted_in.yaml());
+    const std::string call = descriptor({{"path", "/cart"}, {"user", "Zo\xc3\xab=%"}});
+    const auto asked = [&](const std::string& command, const std::string& identifier) {
+        return run_tidegate({command, identifier, "--json", "--admin",
+                             "127.0.0.1:" + std::to_string(service.tidegate().admin_port())});
+    };
+    const std::string name = "descriptor:a%2Fb/path=%2Fcart/user=Zo\xc3\xab=%25";
+    CHECK(asked("inspect", name).code == 1);
+    CHECK(service.code("a/b", call) == kOk);
+    CHECK(service.code("a/b", call) == kOk);
+    CHECK(service.code("a/b", call) == kOverLimit);
+
+    const Finished shown = asked("inspect", name);
+    CAPTURE(shown.errors);
+    REQUIRE(shown.code == 0);
+    const json answer = json::parse(shown.output);
+    CHECK(answer["store"] == counted_in.name());
+    const std::string logged = service.tidegate().access_log(1)[0]["identifiers"][0];
+    REQUIRE(answer["identifiers"].size() == 1);
+    CHECK(answer["identifiers"][0]["identifier"] == logged);
+    const json& limits = answer["identifiers"][0]["policies"][0]["limits"];
+    REQUIRE(limits.size() == 2);
+    CHECK(limits[0]["counted"] == 2);
+    CHECK(limits[0]["quota"] == 2);
+    CHECK(limits[0]["denied"] == true);
+    CHECK(limits[1]["quota"] == 90);
+    // As the log has it, it is the same.
+    CHECK(asked("inspect", logged).output == shown.output);
+
+    CHECK(asked("reset", name).code == 0);
+    CHECK(asked("reset", name).code == 1);
+    CHECK(service.code("a/b", call) == kOk);
+    // A limit that a call brings has a count of its own, which is reset, too.
+    const auto brought = [] {
+        return descriptor({{"path", "/cart"}, {"user", "b"}}, own_limit(1, 4));
+    };
+    CHECK(service.code("a/b", brought()) == kOk);
+    CHECK(service.code("a/b", brought()) == kOverLimit);
+    const std::string by_call = "descriptor:a%2Fb/path=%2Fcart/user=b";
+    const json of_call = json::parse(asked("inspect", by_call).output);
+    CHECK(of_call["counted"] == true);
+    CHECK(asked("reset", by_call).code == 0);
+    CHECK(service.code("a/b", brought()) == kOk);
+
+    const Finished unknown = asked("inspect", "descriptor:a%2Fc/path=x");
+    CHECK(unknown.code == 2);
+    CHECK(unknown.errors.find("Did you mean `a/b`?") != std::string::npos);
+}
+
 }  // namespace tidegate::test::envoy_grpc_test
