@@ -1,7 +1,7 @@
-// The dashboard: asks /api/ once a second and draws what it answers. Everything is bounded: 600
-// seconds of history in typed arrays, and rows and paths that are made once and used again.
+// Asks /api/ once a second and draws the answers. Everything is bounded: 600 seconds of history in
+// typed arrays, and rows and paths that are used again.
 //
-// Names are clients' words: the script writes them as text only, after shown() has made visible what
+// Names are clients' words: written as text, after shown() has made visible what
 // would hide or reorder something.
 
 const SECONDS = 600;
@@ -146,7 +146,7 @@ function putText(node, text) {
   put(node, text ? shown(text) : NONE);
   give(node, "title", text ? shown(text, 1000) : "");
 }
-// A list stays as it is while someone points at it or works in it: its rows would move away.
+// A list stays as it is while someone works in it: its rows would move away.
 function isHeld(table) {
   const body = table.tBodies[0];
   const held = (pointing.matches && body.matches(":hover")) || body.contains(document.activeElement);
@@ -764,10 +764,11 @@ async function updateLive() {
     answer = await call("api/live");
   }
   live = answer;
+  const { hash, rolled_back: back } = answer.config;
   for (const sample of answer.samples) {
     if (history.size && sample.time_ms <= history.end()) continue;
     history.add(sample);
-    figure("generation", `generation ${numberText(sample.generation)}`);
+    figure("generation", `${numberText(sample.generation)}, ${hash}${back ? ", rolled back" : ""}`);
   }
   answer.samples = null;
 }

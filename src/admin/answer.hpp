@@ -1,6 +1,7 @@
 // The answers of the admin listener: a request in, and an answer out, or the work that makes one.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -24,10 +25,11 @@ struct ReadinessAnswer {
     std::string body;
 };
 
-// The result of a reload.
+// The result of a reload, or of a rollback.
 struct ReloadReport {
     bool ok = false;
     std::uint64_t generation = 0;            // that is in force now
+    std::string hash{};                      // of that one, see config::Shown
     std::vector<config::Diagnostic> errors;  // why it was refused
     std::vector<config::Diagnostic> warnings;
 };
@@ -36,6 +38,15 @@ struct AdminAnswer;
 
 // The field that tells the command that asked which exit code to end with.
 inline constexpr std::string_view kExitCodeField = "X-Tidegate-Exit-Code";
+
+// The configuration in force.
+struct ConfigInForce {
+    std::uint64_t generation = 0;
+    const config::Config* config = nullptr;  // lives until the answer is made
+    std::chrono::system_clock::time_point read_at{};
+    bool is_rolled_back = false;  // by `tidegate rollback`: its file may have another
+    bool has_former = false;      // that a rollback would put in force
+};
 
 // A request to show or to clear the counts of an identifier.
 struct CountsRequest {
@@ -57,6 +68,8 @@ struct AdminSources {
     // What opens more than the open paths; empty: local peers need none, and no other has access.
     std::function<std::string_view()> token;
     std::function<Task<ReloadReport>()> reload;
+    std::function<Task<ReloadReport>()> rollback{};
+    std::function<ConfigInForce()> config{};
     std::function<Task<AdminAnswer>(CountsRequest)> counts{};
     std::function<std::vector<upstream::UpstreamStatus>()> upstreams{};
     // The answer to `/api/live` with this target.

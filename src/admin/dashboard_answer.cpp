@@ -188,6 +188,7 @@ AdminAnswer answer_to_live(std::string_view target, const LiveView& view) {
                      {"version", view.version},
                      {"workers", view.threads},
                      {"store", {{"kind", view.store}}},
+                     {"config", {{"hash", view.config_hash}, {"rolled_back", view.is_rolled_back}}},
                      {"policies", policy_columns(totals)},
                      {"routes", route_columns(totals)},
                      {"upstreams", upstream_columns(view.upstreams)}},

@@ -28,8 +28,10 @@ struct LiveView {
     std::chrono::system_clock::time_point now;
     std::chrono::system_clock::time_point started;
     std::string_view version;
-    std::uint64_t generation = 1;  // of the configuration in force
-    std::string_view store;        // `redis` or `memory`
+    std::uint64_t generation = 1;    // of the configuration in force
+    std::string_view config_hash{};  // likewise
+    bool is_rolled_back = false;     // likewise
+    std::string_view store;          // `redis` or `memory`
     std::size_t threads = 0;
 };
 

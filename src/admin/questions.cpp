@@ -3,10 +3,7 @@
 #include <array>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "admin/dashboard_answer.hpp"
-#include "base/utf8.hpp"
 
 namespace tidegate::admin {
 
@@ -29,6 +26,19 @@ Task<AdminAnswer> reload(const AdminSources& sources) {
 
 AdminAnswer ask_reload(const AdminSources& sources, const AdminRequest&, const std::string&) {
     return answer_by([&sources] { return reload(sources); });
+}
+
+Task<AdminAnswer> roll_back(const AdminSources& sources) {
+    const ReloadReport report = co_await sources.rollback();
+    co_return answer_to_reload(report);
+}
+
+AdminAnswer ask_rollback(const AdminSources& sources, const AdminRequest&, const std::string&) {
+    return answer_by([&sources] { return roll_back(sources); });
+}
+
+AdminAnswer ask_config(const AdminSources& sources, const AdminRequest&, const std::string&) {
+    return answer_to_config(sources.config());
 }
 
 template <bool kReset>
@@ -62,13 +72,44 @@ the token from the configuration, or with --admin from the command line. The exi
 code is 0 when the new configuration is in force, 1 when the proxy refused it and
 keeps the old one, 2 for wrong use and 3 when there is no answer.)";
 
+constexpr std::string_view kRollbackFooter =
+    R"(Puts the configuration in force again that was in force before the last reload
+that changed something, once. It holds until the next reload; with `run --watch`,
+until a file of the configuration changes. So mend the file before that.
+
+Tidegate keeps the former configuration in memory, with users, keys and secrets as
+they were read then. Certificates are read again. A process that has just started,
+or has taken over from another, has none.
+
+Tidegate asks the running proxy on its admin address. It takes the address and
+the token from the configuration, or with --admin from the command line. The exit
+code is 0 when the former configuration is in force, 1 when the proxy refused or
+has none, 2 for wrong use and 3 when there is no answer.)";
+
+constexpr std::string_view kConfigFooter =
+    R"(Prints the configuration in force as YAML, files of `include` among it, with its
+number and its hash. Variables and `file:` are as written, and secrets are `***`;
+so replicas with the same files have the same hash. `tidegate check` prints the
+hash of a file:
+
+  tidegate config
+  tidegate config --json
+
+Tidegate asks the running proxy on its admin address. It takes the address and
+the token from the configuration, or with --admin from the command line. The exit
+code is 0, 2 for wrong use and 3 when there is no answer.)";
+
 constexpr std::string_view kInspectFooter =
     R"(IDENTIFIER is as the access log has it, or an address alone:
 
   tidegate inspect user:alice
   tidegate inspect 203.0.113.7
   tidegate inspect '17:header:x-tenant=a+12:route:search'
+  tidegate inspect descriptor:shop/path=%2Fcart/user=alice
   tidegate inspect --upstreams
+
+The descriptor is one of Envoy's rate limit service, of the domain shop. In it, %2F
+is a `/` that stands for itself.
 
 Tidegate asks the running proxy on its admin address. It takes the address and
 the token from the configuration, or with --admin from the command line. The
@@ -81,6 +122,7 @@ constexpr std::string_view kResetFooter =
 
   tidegate reset user:alice
   tidegate reset '17:header:x-tenant=a+12:route:search'
+  tidegate reset descriptor:shop/path=%2Fcart/user=alice
 
 Slots of requests in flight stay. Tidegate asks the running proxy on its admin
 address. It takes the address and the token from the configuration, or with
@@ -138,6 +180,21 @@ constexpr auto kQuestions = std::to_array<AdminQuestion>({
      .footer = kReloadFooter,
      .patience = kReloadPatience,
      .member = "result"},
+    {.path = "/api/rollback",
+     .answer = ask_rollback,
+     .access = AdminQuestion::Access::change,
+     .command = "rollback",
+     .what = "Go back to the configuration before the last reload",
+     .footer = kRollbackFooter,
+     .patience = kReloadPatience,
+     .member = "result"},
+    {.path = "/api/config",
+     .answer = ask_config,
+     .command = "config",
+     .what = "Show the configuration in force, without its secrets",
+     .footer = kConfigFooter,
+     .json_option = kPrintsJson,
+     .member = "config"},
     {.path = "/api/inspect",
      .answer = ask_counts<false>,
      .parameter = kIdentifier,
@@ -194,60 +251,6 @@ constexpr auto kQuestions = std::to_array<AdminQuestion>({
 
 std::span<const AdminQuestion> questions() {
     return kQuestions;
-}
-
-namespace {
-
-std::string diagnostic_line(const config::Diagnostic& found, std::string_view kind) {
-    const std::string file = displayable(found.file);
-    const std::string message = displayable(found.message);
-    if (found.line == 0) return fmt::format("{}: {}: {}", file, kind, message);
-    return fmt::format("{}:{}:{}: {}: {}", file, found.line, found.column, kind, message);
-}
-
-}  // namespace
-
-std::vector<std::string> diagnostic_lines(const std::vector<config::Diagnostic>& errors,
-                                          const std::vector<config::Diagnostic>& warnings) {
-    std::vector<std::string> lines;
-    lines.reserve(errors.size() + warnings.size());
-    for (const config::Diagnostic& one : errors) lines.push_back(diagnostic_line(one, "error"));
-    for (const config::Diagnostic& one : warnings) lines.push_back(diagnostic_line(one, "warning"));
-    return lines;
-}
-
-Doc::Json diagnostics_json(const std::vector<config::Diagnostic>& found) {
-    Doc::Json list = Doc::Json::array();
-    for (const config::Diagnostic& one : found) {
-        Doc::Json entry{{"file", one.file}};
-        if (one.line != 0) {
-            entry["line"] = one.line;
-            entry["column"] = one.column;
-        }
-        entry["message"] = one.message;
-        list.push_back(std::move(entry));
-    }
-    return list;
-}
-
-AdminAnswer answer_to_reload(const ReloadReport& report) {
-    Doc doc;
-    doc.json = {{"result", report.ok ? "ok" : "refused"}, {"generation", report.generation}};
-    if (!report.errors.empty()) doc.json["errors"] = diagnostics_json(report.errors);
-    if (!report.warnings.empty()) doc.json["warnings"] = diagnostics_json(report.warnings);
-    for (const std::string& line : diagnostic_lines(report.errors, report.warnings)) doc.line(line);
-    if (report.ok) {
-        doc.line(fmt::format("configuration {} is in force", report.generation));
-    } else {
-        std::string found = counted(report.errors.size(), "error");
-        if (!report.warnings.empty()) found += ", " + counted(report.warnings.size(), "warning");
-        doc.line(
-            fmt::format("{}: the proxy goes on with configuration {}", found, report.generation));
-    }
-    doc.exit_code = report.ok ? 0 : 1;
-    AdminAnswer answer = answer_of(doc);
-    answer.status = report.ok ? 200 : 409;
-    return answer;
 }
 
 }  // namespace tidegate::admin

@@ -66,6 +66,9 @@ AdminAnswer answer_of(const Doc& doc);
 // 200, or 409 if the reload was refused.
 AdminAnswer answer_to_reload(const ReloadReport& report);
 
+// The configuration in force: as JSON in `config`, and in YAML as text.
+AdminAnswer answer_to_config(const ConfigInForce& in_force);
+
 // Faults, then warnings, that the reader of a configuration found: `file:line:column: error:
 // message`, as compilers and editors have it.
 std::vector<std::string> diagnostic_lines(const std::vector<config::Diagnostic>& errors,

@@ -93,7 +93,8 @@ constexpr auto kAcceptPause = 100ms;
 constexpr int kAcceptedAtOnce = 32;
 constexpr std::int64_t kRetryAfterSeconds = 1;
 constexpr std::string_view kTooMuchWork =
-    "Tidegate is working on too many admin requests (reload, inspect, reset, top, denials); try "
+    "Tidegate is working on too many admin requests (reload, rollback, inspect, reset, top, "
+    "denials); try "
     "again later.";
 
 using Body = std::shared_ptr<const std::string>;

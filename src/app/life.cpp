@@ -195,6 +195,8 @@ int Life::run() {
         begin_admin();
         if (reloader_.are_names_tried()) begin_accepting();
     }
+    log(Level::info, "starts with configuration {}, hash {}", reloader_.snapshot().number,
+        reloader_.config().shown.hash);
     log_expiry(reloader_.config());
     log(Level::info, "{}", describe_shutdown_delay(reloader_.config().timeouts));
     notify_of_reloads();
@@ -365,6 +367,8 @@ admin::AdminSources Life::sources() {
     // The address stays, so there is an `admin` in every configuration if there was one at first.
     sources.token = [this] { return std::string_view(reloader_.config().admin->token); };
     sources.reload = [this] { return reloader_.reload(); };
+    sources.rollback = [this] { return reloader_.rollback(); };
+    sources.config = [this] { return reloader_.in_force(); };
     sources.counts = [this](admin::CountsRequest request) {
         return inspect_service_.answer(std::move(request));
     };

@@ -110,9 +110,20 @@ struct ProcessFigures {
     telemetry::Metric<UnixSeconds, "tidegate_config_read_timestamp_seconds",
                       "When the configuration in force was read, in Unix time">
         config_read_at{};
+    telemetry::Metric<telemetry::Info<"hash">, "tidegate_config_info",
+                      "The configuration in force; always 1",
+                      "Replicas with the same configuration have the same `hash`.">
+        config_info{};
+    telemetry::Metric<Gauge, "tidegate_config_rolled_back",
+                      "1 while `tidegate rollback` keeps another configuration than the file's in "
+                      "force, else 0">
+        config_rolled_back{};
     telemetry::Metric<telemetry::By<"result", ReloadResult, Count>, "tidegate_reloads_total",
                       "Reloads by result">
         reloads{};
+    telemetry::Metric<telemetry::By<"result", ReloadResult, Count>, "tidegate_rollbacks_total",
+                      "Rollbacks by result">
+        rollbacks{};
 };
 
 // Figures that are asked for when scraped rather than counted by a worker.

@@ -158,9 +158,9 @@ Reloader::Reloader(Executor executor, SharedState& shared, Workers& workers,
       trace_exporters_(shared.workers, shared.name),
       jwks_fetcher_(executor),
       upstreams_(executor, shared.workers),
-      read_at_(std::chrono::system_clock::now()),
       turn_changed_(executor, Timer::time_point::max()) {
-    config = disposer_.adopt(std::move(config));
+    kept_ = {disposer_.adopt(std::move(config)), files_read_, std::chrono::system_clock::now()};
+    config = disposer_.adopt(kept_.config);
     auto first = std::make_shared<ConfigSnapshot>();
     first->access_log = access_logs_.open(config->log);
     access_logs_.use(first->access_log, config->log);
@@ -179,16 +179,30 @@ Reloader::Reloader(Executor executor, SharedState& shared, Workers& workers,
 }
 
 Task<ReloadReport> Reloader::reload() {
+    return change(Change::reload);
+}
+
+Task<ReloadReport> Reloader::rollback() {
+    return change(Change::rollback);
+}
+
+Task<ReloadReport> Reloader::change(Change kind) {
     co_await await_turn();
     observer_.on_begin();
     ReloadReport report;
     try {
-        report = co_await reload_now();
+        // Not in one expression: GCC 12 frees what a conditional operator awaits twice.
+        if (kind == Change::rollback) {
+            report = co_await rollback_now();
+        } else {
+            report = co_await reload_now();
+        }
     } catch (const std::exception& error) {
         report.errors.push_back({file_, 0, 0, error.what()});
     }
     report.generation = current_->number;
-    log_report(report);
+    report.hash = config().shown.hash;
+    log_report(report, kind);
     access_logs_.sweep();  // one may have been opened for a configuration that is refused
     trace_exporters_.sweep();
     if (!report.ok) {  // and files that only the refused configuration named are watched no more
@@ -334,17 +348,89 @@ Task<ReloadReport> Reloader::reload_now() {
     report.errors = std::move(loaded.errors);
     report.warnings = std::move(loaded.warnings);
     if (!loaded.config) co_return report;
-    const auto read_at = std::chrono::system_clock::now();
-    report.errors = faults_of(*loaded.config);
+    Kept read{std::move(loaded.config), files_read_, std::chrono::system_clock::now()};
+    report.errors = faults_of(*read.config);
     if (!report.errors.empty()) co_return report;
-    const auto next = co_await prepare(std::move(loaded.config), report.errors);
+    const ConfigPtr config = disposer_.adopt(read.config);
+    const auto next = co_await prepare(config, config, report.errors);
     if (!report.errors.empty()) co_return report;
     co_await put_in_force(next);
-    certified_ = current_->config;
+    certified_ = config;
     renewal_faults_.clear();
-    read_at_ = read_at;
+    keep(std::move(read));
     report.ok = true;
     co_return report;
+}
+
+// A reload of files that have not changed leaves the one before the last change to go back to.
+void Reloader::keep(Kept next) {
+    const bool is_same =
+        next.files == kept_.files && next.config->shown.hash == kept_.config->shown.hash;
+    Kept former = std::exchange(kept_, std::move(next));
+    if (!is_same) previous_ = std::move(former);
+    is_rolled_back_ = false;
+}
+
+std::string Reloader::objection_to_rollback() const {
+    if (stopped_) return "Tidegate is stopping and does not roll back";
+    if (!refusal_.empty()) return refusal_;
+    if (previous_) return {};
+    if (is_rolled_back_) {
+        return "there is nothing to go back to: the configuration in force was put there by a "
+               "rollback, and only the one before the last reload is kept";
+    }
+    return "there is nothing to go back to: this process has put no other configuration in force "
+           "since its start";
+}
+
+Task<ReloadReport> Reloader::rollback_now() {
+    ReloadReport report;
+    if (std::string refused = objection_to_rollback(); !refused.empty()) {
+        report.errors.push_back({"tidegate", 0, 0, std::move(refused)});
+        co_return report;
+    }
+    const Kept former = *previous_;
+    report.errors = faults_of(*former.config);
+    if (!report.errors.empty()) co_return report;
+    const ConfigPtr config = disposer_.adopt(former.config);
+    const ConfigPtr certified = co_await with_certificates_of_now(config, report);
+    const auto next = co_await prepare(config, certified, report.errors);
+    if (!report.errors.empty()) co_return report;
+    // `--watch` looks at these no more, and the file's configuration must not come back because one
+    // of them is renewed.
+    const std::vector<std::string> certificates = this->config().files;
+    std::erase_if(files_read_, [&](const config::FileRead& file) {
+        return std::find(certificates.begin(), certificates.end(), file.path) != certificates.end();
+    });
+    co_await put_in_force(next);
+    certified_ = certified;
+    renewal_faults_.clear();
+    kept_ = former;
+    previous_.reset();
+    is_rolled_back_ = true;
+    report.ok = true;
+    co_return report;
+}
+
+// Certificates may have been renewed since. Where they cannot be read, those of `former` are used.
+Task<Reloader::ConfigPtr> Reloader::with_certificates_of_now(ConfigPtr former,
+                                                             ReloadReport& report) {
+    std::function<config::Loaded()> load = [former] { return config::reread(*former); };
+    config::Loaded loaded = co_await load_apart("rollback: Tidegate", std::move(load));
+    if (loaded.config) co_return disposer_.adopt(std::move(loaded.config));
+    for (config::Diagnostic& fault : loaded.errors) {
+        fault.message += "; the certificates are those that Tidegate has read before";
+        report.warnings.push_back(std::move(fault));
+    }
+    co_return former;
+}
+
+admin::ConfigInForce Reloader::in_force() const {
+    return {.generation = current_->number,
+            .config = current_->config.get(),
+            .read_at = kept_.read_at,
+            .is_rolled_back = is_rolled_back_,
+            .has_former = previous_.has_value()};
 }
 
 std::string Reloader::objection() const {
@@ -401,18 +487,18 @@ Reloader::Faults Reloader::faults_of(const config::Config& next) const {
 }
 
 // Every step that can fail. A failure leaves no visible change behind.
-Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare(
-    std::shared_ptr<const config::Config> next, Faults& faults) {
+Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare(ConfigPtr next, ConfigPtr certified,
+                                                              Faults& faults) {
     auto snapshot = std::make_shared<ConfigSnapshot>();
     snapshot->access_log = co_await open_access_log(next->log);
-    MadeTls tls = co_await make_tls("reload: Tidegate", next);
+    MadeTls tls = co_await make_tls("reload: Tidegate", certified);
     if (!tls.listeners) {
         faults.push_back({file_, 0, 0, tls.listeners.error()});
         co_return nullptr;
     }
     // A request that meets an upstream whose name leads nowhere yet fails, and reloads lose none. A
     // name that cannot be resolved is no fault of the file.
-    snapshot->upstreams = upstreams_.make(*next, tls.upstreams);
+    snapshot->upstreams = upstreams_.make(*certified, tls.upstreams);
     co_await upstreams_.ready(upstreams_.new_of(snapshot->upstreams), kLookupPatience);
     // Requests must not meet a method that has no keys yet either. If there are none to be had,
     // that is no fault of the file.
@@ -430,7 +516,7 @@ Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare(
     snapshot->tls = std::move(*tls.listeners);
     snapshot->redis_tls = std::move(tls.redis);
     snapshot->sentinel_tls = std::move(tls.sentinel);
-    snapshot->traces = trace_exporters_.open(*next);
+    snapshot->traces = trace_exporters_.open(*certified);
     // Last: it cannot be undone.
     std::string wrong = co_await set_socket_files(*next);
     if (!wrong.empty()) {
@@ -528,14 +614,19 @@ Task<> Reloader::sweep_outputs() {
     sweeping_ = false;
 }
 
-void Reloader::log_report(const ReloadReport& report) {
-    ++(report.ok ? reloads_ok_ : reloads_refused_);
-    for (const auto& warning : report.warnings) log(Level::warn, "reload: {}", warning.to_string());
-    for (const auto& error : report.errors) log(Level::error, "reload: {}", error.to_string());
+void Reloader::log_report(const ReloadReport& report, Change kind) {
+    const bool is_rollback = kind == Change::rollback;
+    ++(is_rollback ? rollbacks_ : reloads_)[report.ok ? ReloadResult::ok : ReloadResult::refused];
+    const std::string_view what = is_rollback ? "rollback" : "reload";
+    for (const auto& warning : report.warnings) {
+        log(Level::warn, "{}: {}", what, warning.to_string());
+    }
+    for (const auto& error : report.errors) log(Level::error, "{}: {}", what, error.to_string());
     if (report.ok) {
-        log(Level::info, "reload: configuration {} is in force", report.generation);
+        log(Level::info, "{}: configuration {} is in force, hash {}", what, report.generation,
+            report.hash);
     } else {
-        log(Level::error, "reload refused, {} {}: configuration {} stays in force",
+        log(Level::error, "{} refused, {} {}: configuration {} stays in force", what,
             report.errors.size(), report.errors.size() == 1 ? "fault" : "faults",
             report.generation);
     }
@@ -551,10 +642,14 @@ void Reloader::fill_in(Gauges& gauges) {
     process.access_log_dropped.value = access_logs_.dropped();
     process.config_generation.value = current_->number;
     process.configs_in_use.value = configs_in_use();
-    process.reloads[ReloadResult::ok].value = reloads_ok_;
-    process.reloads[ReloadResult::refused].value = reloads_refused_;
+    process.config_info.value = config().shown.hash;
+    process.config_rolled_back.value = is_rolled_back_ ? 1 : 0;
+    for (const ReloadResult result : kEnumerators<ReloadResult>) {
+        process.reloads[result].value = reloads_[result];
+        process.rollbacks[result].value = rollbacks_[result];
+    }
     process.config_read_at.value =
-        std::chrono::duration<double>(read_at_.time_since_epoch()).count();
+        std::chrono::duration<double>(kept_.read_at.time_since_epoch()).count();
     jwks_fetcher_.fill_in(gauges);
     trace_exporters_.fill_in(gauges);
     upstreams_.fill_in(gauges);

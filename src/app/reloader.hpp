@@ -27,6 +27,7 @@
 #include "base/file_work.hpp"
 #include "config/config.hpp"
 #include "net/asio.hpp"
+#include "telemetry/counters.hpp"
 #include "telemetry/log.hpp"
 #include "upstream/group.hpp"
 #include "upstream/watch.hpp"
@@ -121,7 +122,7 @@ void set_log_level(config::LogLevel level);
 
 using Workers = std::vector<std::unique_ptr<Worker>>;
 
-// Called on the main thread, for reloads but not for renewals of certificates.
+// Called on the main thread, for reloads and rollbacks but not for renewals of certificates.
 struct ReloadObserver {
     std::function<void()> on_begin = [] {};
     std::function<void(const admin::ReloadReport&)> on_end = [](const auto&) {};
@@ -138,7 +139,12 @@ class Reloader {
     // begins its requests with the new one. One after the other, in the order asked. Faults, and
     // what came of it, are logged.
     Task<admin::ReloadReport> reload();
-    // The same for a signal: one that waits its turn already will read what this one would.
+    // Puts the configuration in force again that was in force before the last reload that changed
+    // something, with users, keys and secrets as they were read for it; certificates are read
+    // again. Once: then there is none until another reload. Takes turns with reloads. Faults, and
+    // what came of it, are logged.
+    Task<admin::ReloadReport> rollback();
+    // reload() for a signal: one that waits its turn already will read what this one would.
     void reload_on_signal();
     void observe(ReloadObserver observer) { observer_ = std::move(observer); }
     // Reads the files again that the configuration in force names, and puts the certificates, keys
@@ -168,7 +174,10 @@ class Reloader {
 
     const ConfigSnapshot& snapshot() const { return *current_; }
     const config::Config& config() const { return *current_->config; }
-    // What the last reload has read, or the start, whether it was put in force or refused.
+    // What `/api/config` shows, valid until the next turn of the loop.
+    admin::ConfigInForce in_force() const;
+    // What the last reload has read, or the start, whether it was put in force or refused. After a
+    // rollback without the certificates, keys and authorities that only that reload named.
     const std::vector<config::FileRead>& files_read() const { return files_read_; }
     AccessLogs& access_logs() { return access_logs_; }
     const Groups& upstreams() const { return upstreams_.in_use(); }
@@ -178,8 +187,23 @@ class Reloader {
 
   private:
     using Faults = std::vector<config::Diagnostic>;
+    using ConfigPtr = std::shared_ptr<const config::Config>;
 
+    // A configuration that was put in force, and what it was read from.
+    struct Kept {
+        ConfigPtr config;  // not the pointer that requests hold, of which `former_` knows
+        std::vector<config::FileRead> files;
+        std::chrono::system_clock::time_point read_at;
+    };
+
+    enum class Change : std::uint8_t { reload, rollback };
+
+    Task<admin::ReloadReport> change(Change kind);
     Task<admin::ReloadReport> reload_now();
+    Task<admin::ReloadReport> rollback_now();
+    std::string objection_to_rollback() const;  // empty: there is none
+    Task<ConfigPtr> with_certificates_of_now(ConfigPtr former, admin::ReloadReport& report);
+    void keep(Kept next);
     Task<bool> renew_now();
     void log_renewal_faults(std::vector<std::string> faults);
     // The snapshot in force, with the certificates of `read`. Null: they are the same.
@@ -198,12 +222,13 @@ class Reloader {
     struct MadeTls;
     Task<MadeTls> make_tls(std::string what, const std::shared_ptr<const config::Config>& next);
     Faults faults_of(const config::Config& next) const;
-    Task<std::shared_ptr<const ConfigSnapshot>> prepare(std::shared_ptr<const config::Config> next,
+    // `certified`: like `next`, with the certificates, keys and authorities to use.
+    Task<std::shared_ptr<const ConfigSnapshot>> prepare(ConfigPtr next, ConfigPtr certified,
                                                         Faults& faults);
     Task<> put_in_force(std::shared_ptr<const ConfigSnapshot> next);
     // Ends former access logs and exporters as soon as the requests that write to them have ended.
     Task<> sweep_outputs();
-    void log_report(const admin::ReloadReport& report);
+    void log_report(const admin::ReloadReport& report, Change kind);
     std::uint64_t configs_in_use();
 
     Executor executor_;
@@ -222,9 +247,11 @@ class Reloader {
     std::shared_ptr<const config::Config> certified_;
     std::vector<std::string> renewal_faults_;  // why the last renewal failed; empty: it did not
     std::vector<std::weak_ptr<const config::Config>> former_;  // that may still be in use
-    std::chrono::system_clock::time_point read_at_;
-    std::uint64_t reloads_ok_ = 0;
-    std::uint64_t reloads_refused_ = 0;
+    Kept kept_;                                                // of current_
+    std::optional<Kept> previous_;  // that a rollback puts in force; none: there is none
+    bool is_rolled_back_ = false;
+    telemetry::PerEnumerator<ReloadResult, std::uint64_t> reloads_{};
+    telemetry::PerEnumerator<ReloadResult, std::uint64_t> rollbacks_{};
     Timer turn_changed_;  // never expires: cancelled when it is the next one's turn
     std::string refusal_;
     bool busy_ = false;

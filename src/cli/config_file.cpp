@@ -117,6 +117,8 @@ std::string summary(const config::Loaded& loaded) {
         line = fmt::format("ok: {}, {}, {}", counted(loaded.config->routes.size(), "route"),
                            policies == 1 ? "1 policy" : fmt::format("{} policies", policies),
                            counted(loaded.config->upstreams.size(), "upstream"));
+        const std::string& hash = loaded.config->shown.hash;
+        if (!hash.empty()) line += ", hash " + hash;
     } else {
         line = counted(loaded.errors.size(), "error");
     }
@@ -159,6 +161,7 @@ Doc check_result(const config::Loaded& loaded, bool is_strict,
         doc.json["routes"] = loaded.config->routes.size();
         doc.json["policies"] = loaded.config->policies.size();
         doc.json["upstreams"] = loaded.config->upstreams.size();
+        doc.json["hash"] = loaded.config->shown.hash;
         add_certificates(app::listed_certificates(*loaded.config), now, doc);
     }
     doc.json["errors"] = admin::diagnostics_json(loaded.errors);

@@ -50,7 +50,8 @@ config::Loaded load_config(const std::string& path);
 // and editors have it.
 std::string report(const config::Loaded& loaded);
 
-// `ok: 3 routes, 2 policies, 1 upstream`, or how many faults there are; without newline.
+// `ok: 3 routes, 2 policies, 1 upstream, hash 0123456789abcdef`, or how many faults there are;
+// without newline.
 std::string summary(const config::Loaded& loaded);
 
 // A line for each certificate: `listen 0.0.0.0:443: a.pem: ECDSA P-256, 41 days left (until
@@ -60,8 +61,9 @@ std::string summary(const config::Loaded& loaded);
 void add_certificates(std::span<const app::ListedCertificate> certificates,
                       std::chrono::system_clock::time_point now, Doc& doc);
 
-// What `check` says behind report(): certificates and the summary. For programs all of it:
-// {"ok":true,"routes":3,"policies":2,"upstreams":1,"certificates":[...],"errors":[...],
+// What `check` says behind report(): certificates and the summary. For programs all of
+// it:
+// {"ok":true,"routes":3,"policies":2,"upstreams":1,"hash":"0123456789abcdef","certificates":[...],"errors":[...],
 // "warnings":[{"file":"t.yaml","line":7,"column":12,"message":"..."}]}. Without the counts and
 // certificates where there is no configuration.
 Doc check_result(const config::Loaded& loaded, bool is_strict,

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/doc.hpp"
 #include "base/units.hpp"
 #include "cli/admin_client.hpp"
 #include "cli/commands.hpp"

@@ -499,8 +499,19 @@ struct IncludedFile {
     std::string text;
 };
 
+// What people may see of a configuration.
+struct Shown {
+    // The text as one JSON object without spaces: files of `include` are part of it, and secrets
+    // are blanked. docs/commands.md says which.
+    std::string json;
+    // The first 16 hexadecimal digits of the SHA-256 of `json`, so it says nothing that `json` does
+    // not show.
+    std::string hash;
+};
+
 struct Config {
     Source source;
+    Shown shown;
     std::vector<Listen> listen;
     std::optional<Admin> admin;
     unsigned threads = 0;                    // 0: one for each core we may use

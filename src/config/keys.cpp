@@ -92,6 +92,12 @@ KeyKind type(std::string_view name) {
     return {reference_to(name)};
 }
 
+KeyKind secret() {
+    KeyKind out = type("secret");
+    out.is_secret = true;
+    return out;
+}
+
 KeyKind toggle() {
     KeyKind out = type("switch");
     out.takes = {"on", "off"};
@@ -156,6 +162,7 @@ KeyKind any(std::initializer_list<KeyKind> kinds) {
     KeyKind out;
     for (const KeyKind& one : kinds) {
         out.schema += (out.schema.empty() ? R"({"anyOf":[)" : ",") + one.schema;
+        out.is_secret = out.is_secret || one.is_secret;
         if (one.below == nullptr) continue;
         out.below = one.below;
         out.steps = one.steps;

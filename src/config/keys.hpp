@@ -33,6 +33,7 @@ struct KeyKind {
     // Values as they are written, for the test that each kind takes its bounds and no more.
     std::vector<std::string> takes{};
     std::vector<std::string> refuses{};
+    bool is_secret = false;  // nothing shows what is written there, nor below
     static constexpr char kHere = '\x01';
 };
 
@@ -47,6 +48,8 @@ struct ItemCount {
 KeyKind written(std::string_view schema);
 // A type that keys.cpp defines for the schema, such as `rate`.
 KeyKind type(std::string_view name);
+// What Value::secret() reads.
+KeyKind secret();
 KeyKind toggle();
 KeyKind integer(IntegerRange range);
 // A number from 0 to 1.
@@ -157,6 +160,11 @@ class RowRules : public KeyRows {
     // Every such section has the key; `hint` says what to write.
     Self&& required(std::string_view hint) && {
         rows_.back().needed = hint;
+        return std::move(self());
+    }
+    // What is written there may be secret: `/api/config` blanks it.
+    Self&& secret() && {
+        rows_.back().kind.is_secret = true;
         return std::move(self());
     }
     // Says when a change of the last row takes effect; so do the keys below it that say nothing.

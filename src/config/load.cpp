@@ -356,6 +356,7 @@ Loaded load(std::string_view text, Context context,
     config->files = each_once(std::move(context.files));
     std::vector<Diagnostic> tiers = warnings_about_tiers(*config, declared);
     std::move(tiers.begin(), tiers.end(), std::back_inserter(loaded.warnings));
+    config->shown = shown_of(tree, context);
     config->source = {context.file, context.folder, std::string(text)};
     config->included = std::move(included);
     loaded.config = std::move(config);

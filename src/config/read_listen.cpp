@@ -424,7 +424,7 @@ const Keys<Listen>& listener_keys() {
                   "ask](faces.md#who-may-ask)",
                   "this machine",
                   "1 to 10,000 networks; required where other machines can connect, or `token`"})
-            .key("token", kind::type("secret"),
+            .key("token", kind::secret(),
                  {"of `check`: what every call must bring", "none",
                   "no space at its ends, no controls"})
             .key("tls", kind::off_or(kind::map(listener_tls_keys())),
@@ -466,7 +466,7 @@ const Rows& admin_keys() {
                  {"of a Unix socket: the group of its file, a name or a number",
                   "that of the process", "one that the process may give"})
             .live(Live::next_request)
-            .key("token", kind::type("secret"),
+            .key("token", kind::secret(),
                  {"what every request but metrics and health must bring",
                   "none: only this machine may ask", "no space at its ends, no controls"})
             .live(Live::next_request);
@@ -572,7 +572,7 @@ bool Config::has_face(Face face) const {
 
 const Rows& check_keys() {
     static const auto keys = Rows("a map: `{secret: file:check.secret}`")
-                                 .key("secret", kind::type("secret"),
+                                 .key("secret", kind::secret(),
                                       {"with which [reservations](check-api.md#reserve-and-settle) "
                                        "are sealed; the same for all replicas",
                                        "drawn at the start", "at least 16 bytes"})

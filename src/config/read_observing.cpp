@@ -257,6 +257,7 @@ const Keys<Tracing>& tracing_keys() {
                 read_collector_headers,
                 {"a map: fields for the collector, at most 16; a value is text, or `file:` and a "
                  "path"})
+            .secret()
             .integer("queue", &Tracing::queue, kQueueRange,
                      {"spans that may wait to be exported, of all threads together"});
     return keys;

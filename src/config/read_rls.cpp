@@ -276,13 +276,14 @@ void read_rls_file(const Value& value, const std::string& path, FileReader& read
     Context context = context_of(file, value.context());
     // That service's files are not ours: a dollar is a dollar, and YAML's anchors are YAML's.
     context.expands_variables = false;
-    const TreeNode tree = parse_document(file.text, context.faults, {.anchors = Anchors::read});
+    TreeNode tree = parse_document(file.text, context.faults, {.anchors = Anchors::read});
     const Place top = tree.kind == TreeNode::Kind::null ? Place{1, 1} : tree.place;
     reader.read(Value(context, tree, "", top), path, domains);
     for (const ConfigFault& warning : context.warnings) {
         value.warn(path + ":" + std::to_string(warning.place.line) + ": " + warning.message);
     }
     report_faults(std::move(context), value.context());
+    value.context().rls_files.push_back(std::move(tree));
 }
 
 void read_files(const Value& value, FileReader& reader) {

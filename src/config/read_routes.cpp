@@ -126,7 +126,8 @@ const Rows& match_keys() {
                 "headers",
                 kind::written(
                     R"({"type":"object","maxProperties":16,"additionalProperties":{"$ref":"#/$defs/text"}})"),
-                {"fields and their values, such as `{x-beta: \"1\"}`", "any"});
+                {"fields and their values, such as `{x-beta: \"1\"}`", "any"})
+            .secret();
     return keys;
 }
 

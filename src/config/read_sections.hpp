@@ -66,6 +66,9 @@ const Keys<LogSettings>& log_keys();
 const Keys<Tracing>& tracing_keys();
 const Keys<Telemetry>& telemetry_keys();
 
+// What people may see of `document`, files of `include` among it, which was read with `context`.
+Shown shown_of(const TreeNode& document, const Context& context);
+
 // Says where a reload would turn `tls` of a listener on or off.
 std::string why_tls_needs_restart(const ConfigChange& change);
 // Keys that say how the proxy forwards have this rule: `check` warns once for all of them where no

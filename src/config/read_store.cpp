@@ -81,7 +81,7 @@ const Rows& sentinel_keys() {
                  {"some of the sentinels, `[redis://s1:26379, redis://s2:26379]`", "required"})
             .required("`nodes: [redis://s1:26379, redis://s2:26379]`")
             .key("username", kind::type("text"), {"the user at the sentinels", "none"})
-            .key("password", kind::type("secret"), {"the password at the sentinels", "none"})
+            .key("password", kind::secret(), {"the password at the sentinels", "none"})
             .key("tls", kind::map(redis_tls_keys()),
                  {"what else TLS to the sentinels needs: the keys of `store.redis.tls`", "none"})
             .live(Live::next_connection);
@@ -232,7 +232,7 @@ const Keys<RedisSettings>& redis_keys() {
                   "`unix:///run/redis.sock`",
                   "one of `url`, `sentinel`, `cluster` is required"})
             .key("username", kind::type("text"), {"instead of in the URL", "none"})
-            .key("password", kind::type("secret"), {"instead of in the URL", "none"})
+            .key("password", kind::secret(), {"instead of in the URL", "none"})
             .duration("timeout", &RedisSettings::timeout, {milliseconds{1}, minutes{1}},
                       {"for one decision, connecting included"})
             .integer("max_in_flight", &RedisSettings::max_in_flight, {1, 1'000'000},

@@ -304,6 +304,7 @@ std::optional<std::string> Value::identifier() const {
 
 std::optional<std::string> Value::secret() const {
     constexpr std::string_view kFile = "file:";
+    context_->secrets.push_back(node_);
     std::optional<std::string> found = text("text, or `file:` and a path");
     if (!found || !found->starts_with(kFile)) return found;
 

@@ -60,7 +60,9 @@ struct Context {
     std::vector<MaybeIdle> maybe_idle;
     std::vector<std::string> files;  // for Config::files, in the order they were read
     std::vector<FileRead> files_read;
-    std::vector<std::string> included;  // paths, see Place::file
+    std::vector<std::string> included;     // paths, see Place::file
+    std::vector<const TreeNode*> secrets;  // that were read as such
+    std::vector<TreeNode> rls_files;       // the files of `rls`, in the order they were read
     // The errors of files that this one names, in the order in which the process read them.
     std::vector<Diagnostic> other_errors;
 

@@ -89,6 +89,33 @@ Findings examine_configuration(const config::Loaded& loaded, const std::string& 
     return findings;
 }
 
+// The hash of the configuration that a Tidegate with these metrics has; empty: it has none.
+std::string_view config_hash_of(std::string_view metrics) {
+    constexpr std::string_view kBegin = "\ntidegate_config_info{hash=\"";
+    const std::size_t begin = metrics.find(kBegin);
+    if (begin == std::string_view::npos) return {};
+    metrics.remove_prefix(begin + kBegin.size());
+    return metrics.substr(0, metrics.find('"'));
+}
+
+// Compares the file with what a Tidegate on its admin address has in force, if there is one.
+Findings examine_running(const config::Config& config, const RunningProxy& beside,
+                         const TimeLimit& time_limit) {
+    constexpr std::string_view kCheck = "configuration.running";
+    Findings findings("configuration");
+    if (!beside.metrics) return findings;
+    const auto metrics = beside.metrics(time_limit.for_step());
+    const std::string hash(metrics ? config_hash_of(metrics->text) : std::string_view());
+    if (hash.empty()) return findings;
+    if (hash == config.shown.hash) {
+        findings.ok(kCheck, "the running Tidegate has a configuration with the same hash");
+    } else {
+        findings.note(kCheck, "the running Tidegate has another one, with the hash " + hash,
+                      "`tidegate config` shows it, and `tidegate reload` puts the file in force");
+    }
+    return findings;
+}
+
 Findings examine_store(const config::Config& config, const TimeLimit& time_limit) {
     if (const auto* redis = std::get_if<config::RedisSettings>(&config.store)) {
         return examine_redis(config, *redis, time_limit);
@@ -131,6 +158,7 @@ Findings examine(const config::Loaded& loaded, const std::string& summary,
     if (!loaded.config) return all;
     const config::Config& config = *loaded.config;
     const std::vector<std::function<Findings()>> parts{
+        [&] { return examine_running(config, beside, time_limit); },
         [&] { return examine_store(config, time_limit); },
         [&] { return examine_certificates(config); },
         [&] { return examine_upstreams(config, time_limit); },

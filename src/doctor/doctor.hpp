@@ -25,7 +25,7 @@ struct MetricsText {
 // The Tidegate that may be running with the configuration.
 struct RunningProxy {
     // Asks the running Tidegate for /metrics, within a time; else says why there are none. Called
-    // once at most, from any thread. Empty: it cannot be asked.
+    // by several threads at once. Empty: it cannot be asked.
     std::function<Result<MetricsText, std::string>(std::chrono::milliseconds)> metrics{};
 };
 

@@ -261,6 +261,21 @@ struct Figure {
     }
 };
 
+// A text of the process as the value of the label `kLabel` of a gauge that is always 1; without a
+// text there is no sample.
+template <LiteralText kLabel>
+struct Info {
+    std::string value{};
+
+    static constexpr MetricType kType = MetricType::gauge;
+    static std::vector<MetricLabel> labels() { return {{.name = kLabel.view()}}; }
+    static void add(Family family, LabelValues, Threads<Info> infos) {
+        for (const Info* one : infos) {
+            if (!one->value.empty()) family.add({one->value}, 1);
+        }
+    }
+};
+
 // A metric: `kHelp` is its HELP in /metrics. The reference in docs/monitoring.md adds `kNote`, in
 // Markdown.
 template <class Counted, LiteralText kName, LiteralText kHelp, LiteralText kNote = "">

@@ -24,6 +24,7 @@ function makeAnswers(names, at, started) {
       const samples = [];
       for (let time = first; time <= at; time += 1000) samples.push(sample(time, Math.floor(time / 1000)));
       return { now_ms: at + 3, started_ms: started, version: "0.1.0", workers: 2, store: { kind: "memory" },
+        config: { hash: "0123456789abcdef", rolled_back: false },
         policies: names.map((policy) => ({ policy, mode: "enforce" })), routes: names.map((route) => ({ route })),
         upstreams: [{ upstream: names[0], servers: 2, up: 2, queued: 0, connections: 5, connections_max: 512,
           active: 3 }], totals, samples };

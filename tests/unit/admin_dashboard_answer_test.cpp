@@ -119,6 +119,8 @@ TEST_CASE("live answer: all fields, in their order") {
                                                             .started = WallTime{1s},
                                                             .version = "1",
                                                             .generation = 2,
+                                                            .config_hash = "0123456789abcdef",
+                                                            .is_rolled_back = true,
                                                             .store = "redis",
                                                             .threads = 2});
     const std::string counts =
@@ -129,6 +131,7 @@ TEST_CASE("live answer: all fields, in their order") {
     CHECK(
         answer.body ==
         R"({"now_ms":4000,"started_ms":1000,"version":"1","workers":2,"store":{"kind":"redis"},)"
+        R"("config":{"hash":"0123456789abcdef","rolled_back":true},)"
         R"("policies":[{"policy":"p","mode":"enforce"}],"routes":[{"route":"search"},{"rest":3}],)"
         R"("upstreams":[],"totals":{)" +
             counts + "," + columns + R"(},"samples":[{"time_ms":1000,"took_ms":1000,)" + counts +

@@ -46,9 +46,11 @@ struct Rig {
         std::ofstream(folder / name) << text;
     }
 
-    admin::ReloadReport reload() {
+    admin::ReloadReport reload() { return report_of(reloader->reload()); }
+    admin::ReloadReport rollback() { return report_of(reloader->rollback()); }
+    admin::ReloadReport report_of(Task<admin::ReloadReport> task) {
         std::optional<admin::ReloadReport> report;
-        spawn(io.get_executor(), reloader->reload(),
+        spawn(io.get_executor(), std::move(task),
               [&](const std::exception_ptr& failed, admin::ReloadReport result) {
                   CHECK_FALSE(failed);
                   report = std::move(result);
@@ -318,6 +320,111 @@ TEST_CASE("reloader: certificates that cannot be used leave the former ones in f
     rig.write_beside("ca.pem", test::Authority().pem());
     rig.renew_certificates();
     CHECK(rig.reloader->snapshot().upstreams.at(0) == group);
+}
+
+TEST_CASE("reloader: a rollback puts the former configuration in force, once") {
+    Rig rig(yaml("limits: [5/min]\n"));
+    const std::string first = rig.reloader->config().shown.hash;
+    CHECK(only_error(rig.rollback()) ==
+          "there is nothing to go back to: this process has put no other configuration in force "
+          "since its start");
+    rig.write(yaml("limits: [7/min]\n"));
+    CHECK(rig.reload().hash != first);
+    CHECK(rig.reloader->in_force().has_former);
+    CHECK(rig.gauges().process.config_info.value != first);
+
+    const auto report = rig.rollback();
+    CHECK(report.ok);
+    CHECK(report.generation == 3);
+    CHECK(report.hash == first);
+    CHECK(rig.reloader->config().policies.front()->limits.front().quota == 5);
+    CHECK(rig.reloader->in_force().is_rolled_back);
+    CHECK_FALSE(rig.reloader->in_force().has_former);
+    const Gauges gauges = rig.gauges();
+    CHECK(gauges.process.config_info.value == first);
+    CHECK(gauges.process.config_rolled_back.value == 1);
+    CHECK(gauges.process.config_generation.value == 3);
+    CHECK(gauges.process.configs_in_use.value == 1);
+    CHECK(gauges.process.rollbacks[ReloadResult::ok].value == 1);
+    CHECK(gauges.process.rollbacks[ReloadResult::refused].value == 1);
+    CHECK(gauges.process.reloads[ReloadResult::ok].value == 1);
+
+    CHECK(only_error(rig.rollback())
+              .starts_with("there is nothing to go back to: the configuration in force was put "
+                           "there by a rollback"));
+    CHECK(rig.reloader->snapshot().number == 3);
+    // A reload reads the file, and the configuration of the rollback is the one before.
+    REQUIRE(rig.reload().ok);
+    CHECK(rig.reloader->config().policies.front()->limits.front().quota == 7);
+    CHECK(rig.gauges().process.config_rolled_back.value == 0);
+    CHECK(rig.rollback().hash == first);
+}
+
+TEST_CASE("reloader: reloads that are refused or change nothing leave what to go back to") {
+    Rig rig(yaml("limits: [5/min]\n"));
+    const std::string first = rig.reloader->config().shown.hash;
+    rig.write(yaml("limits: [7/min]\n"));
+    REQUIRE(rig.reload().ok);
+    REQUIRE(rig.reload().ok);
+    rig.write("limits: [\n");
+    CHECK_FALSE(rig.reload().ok);
+    const auto report = rig.rollback();
+    CHECK(report.ok);
+    CHECK(report.hash == first);
+}
+
+TEST_CASE("reloader: a rollback brings users and secrets as they were, whatever the files have") {
+    Rig rig;
+    rig.write(
+        "upstreams: {api: {servers: ['http://127.0.0.1:1']}}\nlog: {access: off}\n"
+        "identity: {user: [cookie: {name: s}], users: users.yaml}\n"
+        "policies: {p: {key: [user], limits: [1/s], tiers: {pro: [2/s]}}}\n"
+        "routes: [{upstream: api, policies: [p]}]\n");
+    const auto has_alice = [&] {
+        return !identity::tier_of(std::string_view("alice"), rig.reloader->config().user_tiers)
+                    .empty();
+    };
+    rig.write_beside("users.yaml", "alice: {tier: pro}\n");
+    REQUIRE(rig.reload().ok);
+    REQUIRE(has_alice());
+    // The text of the configuration stays, and the change is one all the same.
+    rig.write_beside("users.yaml", "bob: {tier: pro}\n");
+    REQUIRE(rig.reload().ok);
+    REQUIRE_FALSE(has_alice());
+    std::filesystem::remove(rig.folder / "users.yaml");
+    const auto report = rig.rollback();
+    CHECK(report.ok);
+    CHECK(has_alice());
+    // Certificates could not be read again, as a file of the configuration is missing.
+    REQUIRE_FALSE(report.warnings.empty());
+    CHECK(report.warnings[0].message.ends_with(
+        "; the certificates are those that Tidegate has read before"));
+}
+
+TEST_CASE("reloader: a rollback takes certificates that were renewed since") {
+    const test::Authority first;
+    const test::Authority second;
+    Rig rig(kEncrypted, false, first.pem());
+    rig.write(kEncrypted + "timeouts: {drain: 7s}\n");
+    REQUIRE(rig.reload().ok);
+    rig.write_beside("ca.pem", second.pem());
+    REQUIRE(rig.renew_certificates());
+    REQUIRE(rig.rollback().ok);
+    CHECK(rig.reloader->config().timeouts.drain == std::chrono::seconds{30});
+    CHECK(rig.upstream_tls().ca == second.pem());
+    CHECK(rig.renew_certificates());
+    CHECK(rig.upstream_tls().ca == second.pem());
+}
+
+TEST_CASE("reloader: a rollback is refused while reloads are, and with a reason to restart") {
+    Rig rig(yaml("limits: [5/min]\n"));
+    rig.write(yaml("limits: [7/min]\n"));
+    REQUIRE(rig.reload().ok);
+    rig.reloader->refuse("another process takes over");
+    CHECK(only_error(rig.rollback()) == "another process takes over");
+    rig.reloader->refuse("");
+    rig.reloader->stop();
+    CHECK(only_error(rig.rollback()) == "Tidegate is stopping and does not roll back");
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ TEST_CASE("report: a valid configuration is summed up, in singular and plural") 
     const config::Loaded loaded =
         config::load_text("upstream: http://127.0.0.1:3000\nlimits: [10/s, 120/min]\n", "t.yaml");
     CHECK(report(loaded).empty());
-    CHECK(summary(loaded) == "ok: 1 route, 1 policy, 1 upstream");
+    CHECK(summary(loaded) ==
+          "ok: 1 route, 1 policy, 1 upstream, hash " + loaded.config->shown.hash);
 
     const config::Loaded guarded = config::load_text(
         "upstream: http://127.0.0.1:3000\nlimits: [10/s]\n"
@@ -63,10 +64,11 @@ TEST_CASE("report: programs get an object with the counts, the faults and the wa
         R"("warnings":[{"file":"t.yaml","line":2,"column":1,"message":"odd"}]})"
         "\n");
     const config::Loaded empty{std::make_shared<const config::Config>(), {}, {}, {}};
-    CHECK(check_result(empty, false, {}).json_text() ==
-          R"({"ok":true,"routes":0,"policies":0,"upstreams":0,"certificates":[],"errors":[],)"
-          R"("warnings":[]})"
-          "\n");
+    CHECK(
+        check_result(empty, false, {}).json_text() ==
+        R"({"ok":true,"routes":0,"policies":0,"upstreams":0,"hash":"","certificates":[],"errors":[],)"
+        R"("warnings":[]})"
+        "\n");
 }
 
 std::string lines_of(std::span<const app::ListedCertificate> certificates,

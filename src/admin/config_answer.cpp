@@ -1,0 +1,171 @@
+// The answers to `/api/config`, and to what changes the configuration.
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "admin/questions.hpp"
+#include "base/doc.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
+#include "base/timestamp.hpp"
+#include "base/utf8.hpp"
+
+namespace tidegate::admin {
+
+namespace {
+
+using Json = Doc::Json;
+
+constexpr std::size_t kFlowBytesMax = 80;
+
+// YAML may read it as a number or a date.
+bool looks_like_number(std::string_view text) {
+    return text.find_first_not_of("0123456789.-+eE_") == std::string_view::npos &&
+           std::count(text.begin(), text.end(), '.') < 2;
+}
+
+bool is_plain_text(std::string_view text) {
+    if (text.empty() || looks_like_number(text) || text == "null") return false;
+    const auto is_safe = [](char c) {
+        return is_digit(c) || (to_lower(c) >= 'a' && to_lower(c) <= 'z') ||
+               std::string_view("_-./:+%=@ ").find(c) != std::string_view::npos;
+    };
+    const auto is_first = [&](char c) {
+        return is_safe(c) && c != '-' && c != ':' && c != '%' && c != '=' && c != '@' && c != ' ';
+    };
+    return is_first(text.front()) && std::all_of(text.begin(), text.end(), is_safe) &&
+           text.back() != ':' && text.back() != ' ' && text.find(": ") == std::string_view::npos;
+}
+
+std::string yaml_text(std::string_view text) {
+    return is_plain_text(text) ? std::string(text) : json_text(Json(text), {.ascii = true});
+}
+
+// Of a value that fits into a line; empty: it does not.
+std::string yaml_in_line(const Json& value) {
+    if (value.is_null()) return "null";
+    if (value.is_string()) return yaml_text(value.get_ref<const std::string&>());
+    if (!value.is_structured()) return json_text(value);
+    if (value.empty()) return value.is_array() ? "[]" : "{}";
+    if (value.is_object()) return {};
+    std::string line = "[";
+    for (const Json& item : value) {
+        if (item.is_structured()) return {};
+        line += (line.size() == 1 ? "" : ", ") + yaml_in_line(item);
+        if (line.size() > kFlowBytesMax) return {};
+    }
+    return line + "]";
+}
+
+// Writes block style; configurations are at most config::kDepthMax deep.
+class YamlLines {
+  public:
+    explicit YamlLines(Doc& doc) : doc_(doc) {}
+
+    // `begin` is what the first line has before the value, and `indent` the spaces of the others.
+    void add(const Json& value, std::string begin, const std::string& indent) {
+        for (const auto& [key, below] : value.items()) {
+            std::string name = value.is_array() ? "-" : yaml_text(key) + ":";
+            const std::string line = std::exchange(begin, indent) + name;
+            const std::string text = yaml_in_line(below);
+            if (!text.empty()) {
+                doc_.line(line + " " + text);
+            } else if (value.is_array()) {
+                add(below, line + " ", indent + "  ");
+            } else {
+                doc_.line(line);
+                add(below, indent + "  ", indent + "  ");
+            }
+        }
+    }
+
+  private:
+    Doc& doc_;
+};
+
+}  // namespace
+
+AdminAnswer answer_to_config(const ConfigInForce& in_force) {
+    const config::Config& config = *in_force.config;
+    const std::string read_at = format_timestamp(
+        std::chrono::floor<std::chrono::seconds>(in_force.read_at.time_since_epoch()));
+    Doc doc;
+    doc.json = {{"generation", in_force.generation},
+                {"hash", config.shown.hash},
+                {"file", config.source.file},
+                {"read_at", read_at},
+                {"rolled_back", in_force.is_rolled_back},
+                {"can_roll_back", in_force.has_former},
+                {"config", Json::parse(config.shown.json)}};
+    doc.line(fmt::format("# configuration {}, hash {}, read from {} at {}", in_force.generation,
+                         config.shown.hash, config.source.file, read_at));
+    if (in_force.is_rolled_back) {
+        doc.line("# put in force again by `tidegate rollback`: a reload reads the file");
+    }
+    YamlLines(doc).add(doc.json["config"], "", "");
+    return answer_of(doc);
+}
+
+namespace {
+
+std::string diagnostic_line(const config::Diagnostic& found, std::string_view kind) {
+    const std::string file = displayable(found.file);
+    const std::string message = displayable(found.message);
+    if (found.line == 0) return fmt::format("{}: {}: {}", file, kind, message);
+    return fmt::format("{}:{}:{}: {}: {}", file, found.line, found.column, kind, message);
+}
+
+}  // namespace
+
+std::vector<std::string> diagnostic_lines(const std::vector<config::Diagnostic>& errors,
+                                          const std::vector<config::Diagnostic>& warnings) {
+    std::vector<std::string> lines;
+    lines.reserve(errors.size() + warnings.size());
+    for (const config::Diagnostic& one : errors) lines.push_back(diagnostic_line(one, "error"));
+    for (const config::Diagnostic& one : warnings) lines.push_back(diagnostic_line(one, "warning"));
+    return lines;
+}
+
+Doc::Json diagnostics_json(const std::vector<config::Diagnostic>& found) {
+    Doc::Json list = Doc::Json::array();
+    for (const config::Diagnostic& one : found) {
+        Doc::Json entry{{"file", one.file}};
+        if (one.line != 0) {
+            entry["line"] = one.line;
+            entry["column"] = one.column;
+        }
+        entry["message"] = one.message;
+        list.push_back(std::move(entry));
+    }
+    return list;
+}
+
+AdminAnswer answer_to_reload(const ReloadReport& report) {
+    Doc doc;
+    doc.json = {{"result", report.ok ? "ok" : "refused"}, {"generation", report.generation}};
+    if (!report.hash.empty()) doc.json["hash"] = report.hash;
+    if (!report.errors.empty()) doc.json["errors"] = diagnostics_json(report.errors);
+    if (!report.warnings.empty()) doc.json["warnings"] = diagnostics_json(report.warnings);
+    for (const std::string& line : diagnostic_lines(report.errors, report.warnings)) doc.line(line);
+    if (report.ok) {
+        doc.line(fmt::format("configuration {} is in force{}{}", report.generation,
+                             report.hash.empty() ? "" : ", hash ", report.hash));
+    } else {
+        std::string found = counted(report.errors.size(), "error");
+        if (!report.warnings.empty()) found += ", " + counted(report.warnings.size(), "warning");
+        doc.line(
+            fmt::format("{}: the proxy goes on with configuration {}", found, report.generation));
+    }
+    doc.exit_code = report.ok ? 0 : 1;
+    AdminAnswer answer = answer_of(doc);
+    answer.status = report.ok ? 200 : 409;
+    return answer;
+}
+
+}  // namespace tidegate::admin
