@@ -168,7 +168,8 @@ std::string no_such_domain(const std::string& domain, const rls::Domains& domain
 }
 
 // Why `domain` has no limit for these pairs, which meet no rule, or one without limits.
-std::string why_not_counted(const std::string& domain, const rls::RuleLevel& top, const Pairs& pairs) {
+std::string why_not_counted(const std::string& domain, const rls::RuleLevel& top,
+                            const Pairs& pairs) {
     const std::string of = "The domain " + quote(domain);
     const rls::RuleLevel* level = &top;
     const rls::Rule* rule = nullptr;

@@ -122,7 +122,8 @@ class ShownWriter {
         if (!has_names && kind.below != nullptr) return section(node, *kind.below);
         if (has_names) steps.remove_prefix(kAnyName.size());
         Json out = Json::object();
-        for (const TreeEntry& entry : node.entries) out[entry.key] = value(entry.value, kind, steps);
+        for (const TreeEntry& entry : node.entries)
+            out[entry.key] = value(entry.value, kind, steps);
         return out;
     }
 

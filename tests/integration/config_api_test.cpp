@@ -46,7 +46,7 @@ void says(const std::string& text, const std::string& part) {
 
 TEST_CASE("config: command, log, metric and `check` have the same hash") {
     const Upstream upstream(ok());
-    const Tidegate proxy(simple(upstream.url(), "[5/min]"));
+    const Tidegate proxy(simple(upstream.url(), "5/min"));
     const std::string hash = hash_of(proxy);
     CHECK(proxy.metric("tidegate_config_info{hash=\"" + hash + "\"}") == 1);
     says(proxy.errors(), "starts with configuration 1, hash " + hash);
@@ -66,14 +66,14 @@ TEST_CASE("config: command, log, metric and `check` have the same hash") {
 
 TEST_CASE("config: a rollback puts the former configuration in force, and its limits") {
     const Upstream upstream(ok());
-    Tidegate proxy(simple(upstream.url(), "[3/h]"));
+    Tidegate proxy(simple(upstream.url(), "3/h"));
     const std::string first = hash_of(proxy);
     Finished finished = asked(proxy, {"rollback"});
     CHECK(finished.code == 1);
     says(finished.errors, "there is nothing to go back to");
     for (int i = 0; i < 2; ++i) CHECK(proxy.get("/").status() == 200);
 
-    proxy.write_configuration(simple(upstream.url(), "[1/h]"));
+    proxy.write_configuration(simple(upstream.url(), "1/h"));
     CHECK(asked(proxy, {"reload"}).code == 0);
     CHECK(hash_of(proxy) != first);
     CHECK(proxy.get("/").status() == 429);
@@ -97,9 +97,9 @@ TEST_CASE("config: a rollback puts the former configuration in force, and its li
 
 TEST_CASE("config: with --watch, a rollback holds until a file changes") {
     const Upstream upstream(ok());
-    Tidegate proxy(simple(upstream.url(), "[3/h]"), "", {.options = {"--watch"}});
+    Tidegate proxy(simple(upstream.url(), "3/h"), "", {.options = {"--watch"}});
     const std::string first = hash_of(proxy);
-    proxy.write_configuration(simple(upstream.url(), "[4/h]"));
+    proxy.write_configuration(simple(upstream.url(), "4/h"));
     CHECK_SOON(proxy.metric("tidegate_config_generation") == 2);
     CHECK(asked(proxy, {"rollback"}).code == 0);
     // An event of the folder that changes no file.
@@ -107,7 +107,7 @@ TEST_CASE("config: with --watch, a rollback holds until a file changes") {
     std::this_thread::sleep_for(std::chrono::milliseconds(900));
     CHECK(hash_of(proxy) == first);
     CHECK(proxy.metric("tidegate_config_generation") == 3);
-    proxy.write_configuration(simple(upstream.url(), "[5/h]"));
+    proxy.write_configuration(simple(upstream.url(), "5/h"));
     CHECK_SOON(proxy.metric("tidegate_config_generation") == 4);
     CHECK(hash_of(proxy) != first);
 }
@@ -131,7 +131,7 @@ TEST_CASE("config: no secret comes out, of a file, a variable or the text") {
         CHECK(asked(proxy, {"reload"}).code == 0);
         for (const Finished& finished :
              {asked(proxy, {"config"}), asked(proxy, {"config", "--json"}),
-              run_tidegate({"explain", "-c", proxy.file(), "--path", "/a"}),
+              run_tidegate({"explain", "-c", proxy.file(), "--path", "/a", "--from", "127.0.0.1"}),
               run_tidegate({"check", proxy.file()})}) {
             CHECK(finished.code == 0);
             CHECK_MESSAGE(finished.output.find(kMarker) == std::string::npos, finished.output);
