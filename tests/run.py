@@ -300,12 +300,13 @@ def some(report, beside=None):
     step(report, "documents", "python3", "tests/readme/check.py", "docs/limits.md",
          "docs/configuration.md", "docs/commands.md", "docs/faces.md",
          "docs/check-api.md", "docs/envoy-grpc.md", "docs/tunnels.md", "docs/http2.md",
-         "docs/running.md", "docs/timeouts.md", "docs/tracing.md",
+         "docs/running.md", "docs/sizing.md", "docs/timeouts.md", "docs/tracing.md",
          counted="^ok  ",
          settings=sanitized)
     step(report, "links", "python3", "tests/readme/links.py")
     step(report, "reference", "python3", "tests/readme/reference.py", settings=sanitized)
     step(report, "stored-keys", "python3", "tests/readme/stored_keys.py", settings=sanitized)
+    step(report, "costs", "scripts/bench", "--costs", "--check", "docs/performance/sizing.json")
     step(report, "completions", "python3", "tests/package/completions.py", counted="^ok  ",
          settings=sanitized)
     step(report, "schema", "/usr/bin/python3", "tests/package/schema.py", counted="^ok  ",

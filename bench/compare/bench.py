@@ -15,6 +15,7 @@ import growth
 import grpc_calls
 import http2
 import machine
+import sizing
 import tls
 import tunnels
 from grpc_calls import GrpcMeasuring
@@ -23,13 +24,15 @@ from load import Loads, write_heads
 from machine import ROOT, Missing, Wrong
 from measure import Measuring
 from rows import ELSEWHERE, PARTS, all_rows
+from sizing import SizeMeasuring
 from tls import TlsMeasuring
 from tunnels import TunnelMeasuring
 
 BUILD = ROOT / "build" / "bench"
 NODE = BUILD / "node"
 # What may be measured instead: each has PARTS and all_rows().
-INSTEAD = {"tls": tls, "http2": http2, "grpc": grpc_calls, "tunnels": tunnels}
+INSTEAD = {"tls": tls, "http2": http2, "grpc": grpc_calls, "tunnels": tunnels,
+           "size": sizing}
 
 
 def names(text):
@@ -149,7 +152,8 @@ def measuring_of(chosen, loads, folder):
                                chosen.clients / "bench_tunnel_echo", chosen.seconds)
     heads = write_heads(folder)
     if chosen.instead:
-        made = {"tls": TlsMeasuring, "http2": Http2Measuring, "grpc": GrpcMeasuring}
+        made = {"tls": TlsMeasuring, "http2": Http2Measuring, "grpc": GrpcMeasuring,
+                "size": SizeMeasuring}
         return made[chosen.instead](chosen.clients / "bench_tls", loads, heads, chosen.seconds)
     return Measuring(loads, heads, chosen.seconds)
 

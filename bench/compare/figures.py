@@ -6,6 +6,7 @@ from typing import Callable, Optional
 
 import grpc_calls
 import http2
+import sizing
 import tunnels
 from load import CONNECTIONS, IDLE_CLIENTS, STEADY_RATE
 from peers import BATCH, BUSY_POLL, CHECKED_EVERY, SERVERS
@@ -236,7 +237,7 @@ def shown(column, value):
     return f"{value / 1000:.2f}" if value >= 1000 else f"{value / 1000:.3f}"
 
 # Parts that have one figure, the memory of one that is idle.
-IDLE_EACH = ("tls-idle", "h2-idle", "tunnel-idle")
+IDLE_EACH = ("tls-idle", "h2-idle", "tunnel-idle", *sizing.ONCE)
 # Parts of one round: memory is the same in each.
 ONCE = ("calls", "idle", "checks", *IDLE_EACH)
 
@@ -260,6 +261,7 @@ TITLES = {
     "rls": "ShouldRateLimit, 8 connections x 8 streams",
     "tunnel-echo": f"{tunnels.OPEN} WebSockets, 64-byte echoes as fast as they come back, "
                    "each a request",
+    **sizing.TITLES,
     "tunnel-idle": f"{tunnels.IDLE:,} idle WebSockets, private memory of each",
 }
 

@@ -141,8 +141,9 @@ class Sample:
         self.upstream_ns = setup.upstream.cpu_ns()
         self.redis = setup.redis
         self.redis_ns = setup.redis.cpu_ns() if setup.redis else 0
-        self.scripts, self.writes, self.redis_reads = (
-            redis_counts(setup.redis) if setup.redis else (0, 0, 0))
+        counts = [redis_counts(one) for one in servers_of(setup.redis)]
+        self.scripts, self.writes, self.redis_reads, self.redis_bytes = map(
+            sum, zip((0, 0, 0, 0), *counts))
 
     def since(self, before, requests):
         figures = {"upstream_us": (self.upstream_ns - before.upstream_ns) / 1e3 / requests}
@@ -154,13 +155,20 @@ class Sample:
             figures["scripts"] = (self.scripts - before.scripts) / requests
             figures["writes"] = (self.writes - before.writes) / requests
             figures["redis_reads"] = (self.redis_reads - before.redis_reads) / requests
-            figures["keys"] = say(self.redis.port, "DBSIZE")
+            figures["redis_bytes"] = (self.redis_bytes - before.redis_bytes) / requests
+            figures["keys"] = sum(say(one.port, "DBSIZE") for one in servers_of(self.redis))
         return figures
 
 
+def servers_of(redis):
+    """The servers of one Redis, or of a cluster; none without one."""
+    return () if redis is None else getattr(redis, "servers", (redis,))
+
+
 def redis_counts(redis):
-    """Scripts run, values of Tidegate's written, and reads from clients: under load several
-    commands come with one read, and a script of Tidegate's decides several requests."""
+    """Scripts run, values of Tidegate's written, reads from clients, and bytes from and to them:
+    under load several commands come with one read, and a script of Tidegate's decides several
+    requests."""
     lines = [line for section in ("commandstats", "stats")
              for line in say(redis.port, "INFO", section).splitlines()]
 
@@ -168,9 +176,11 @@ def redis_counts(redis):
         return sum(int(line.split("calls=")[1].split(",")[0]) for line in lines
                    if line.startswith(tuple(f"cmdstat_{command}:" for command in commands)))
 
-    reads = next(int(line.split(":")[1]) for line in lines
-                 if line.startswith("total_reads_processed:"))
-    return calls("evalsha", "eval"), calls("set", "setrange"), reads
+    def number(name):
+        return next(int(line.split(":")[1]) for line in lines if line.startswith(f"{name}:"))
+
+    return (calls("evalsha", "eval"), calls("set", "setrange"), number("total_reads_processed"),
+            number("total_net_input_bytes") + number("total_net_output_bytes"))
 
 
 # ---- that it does what it says

@@ -14,12 +14,14 @@ import subprocess
 import urllib.request
 from typing import Callable, Optional
 
-from machine import (HERE, Missing, Server, Together, World, Wrong, free_port, need,
-                     say)
+from machine import (HERE, Missing, Server, Together, World, Wrong, free_port, free_ports, need,
+                     say, until)
 
 ANSWER = "x" * 100
 IDLE_CONNECTIONS = 256
 BATCH = 100  # checks of one call
+PRIMARIES = 3  # of a cluster
+SLOTS = 16_384
 SERVERS = 100  # of one upstream, whose health is checked
 CHECKED_EVERY = 5  # seconds
 # Of each name: windows of a second, a minute and an hour. `plenty` admits every request here; one
@@ -43,7 +45,7 @@ class Setup:
     port: int  # the server's address
     proxy: Server | Together | None
     upstream: Server
-    redis: Optional[Server] = None
+    redis: Server | Together | None = None
     # How many units of a user are taken (or, below zero, left). None: the peer does not show it.
     count_of: Optional[Callable[[str], int]] = None
     admin_port: Optional[int] = None
@@ -82,6 +84,25 @@ def start_redis(world: World):
                                  "--save", "", "--appendonly", "no"], port)
 
 
+def start_cluster(world: World):
+    """Three primaries without replicas, with a third of the slots each."""
+    ports = list(free_ports(range(PRIMARIES)).values())
+    servers = [world.start("redis", [
+        need("redis-server"), "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly",
+        "no", "--cluster-enabled", "yes", "--cluster-config-file", f"nodes-{port}.conf"], port)
+        for port in ports]
+    edges = [SLOTS * i // PRIMARIES for i in range(PRIMARIES + 1)]
+    for i, port in enumerate(ports):
+        say(port, "CLUSTER", "ADDSLOTSRANGE", edges[i], edges[i + 1] - 1)
+        say(port, "CLUSTER", "SET-CONFIG-EPOCH", i + 1)
+        if i:
+            say(port, "CLUSTER", "MEET", "127.0.0.1", ports[0])
+    for port in ports:
+        until(lambda: f"cluster_known_nodes:{PRIMARIES}" in (info := say(port, "CLUSTER", "INFO"))
+              and "cluster_state:ok" in info, 30, "the cluster")
+    return Together(*servers)
+
+
 # ---- Tidegate
 
 def rates(quotas):
@@ -108,7 +129,10 @@ def start_tidegate(world, program, settings, redis=None, access="off", face="",
     port, admin_port = free_port(), free_port()
     text = (f"listen: {{address: 127.0.0.1:{port}{face}}}\nadmin: 127.0.0.1:{admin_port}\n"
             f"log: {{access: {access}}}\n")
-    if redis:
+    if isinstance(redis, Together):
+        nodes = ", ".join(f"'redis://127.0.0.1:{server.port}'" for server in redis.servers)
+        text += f"store: {{redis: {{cluster: [{nodes}]}}}}\nreplicas: 1\n"
+    elif redis:
         text += f"store: {{redis: {{url: 'redis://127.0.0.1:{redis.port}'}}}}\nreplicas: 1\n"
     if "threads:" not in settings:
         text += "threads: 1\n"

@@ -282,8 +282,8 @@ std::vector<Command> add_commands(CLI::App& app) {
                                   health_command(app),     explain_command(app)};
     for (Command& command : asking_commands(app)) commands.push_back(std::move(command));
     for (const auto add :
-         {doctor_command, keys_command, echo_command, schema_command, completion_command,
-          man_command, reference_command, version_command, help_command}) {
+         {doctor_command, size_command, keys_command, echo_command, schema_command,
+          completion_command, man_command, reference_command, version_command, help_command}) {
         commands.push_back(add(app));
     }
     // Last: commands inherit the footer that the program has when they are added.

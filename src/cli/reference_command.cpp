@@ -15,6 +15,7 @@
 #include "base/json.hpp"
 #include "base/utf8.hpp"
 #include "cli/commands.hpp"
+#include "cli/size.hpp"
 #include "config/keys.hpp"
 #include "telemetry/activity.hpp"
 #include "telemetry/metric.hpp"
@@ -65,6 +66,7 @@ std::string table_of(const ReferenceArguments& arguments) {
     if (arguments.table == "keys") return config::key_table(arguments.places);
     if (arguments.table == "log-fields") return log_fields_table();
     if (arguments.table == "denial-fields") return denial_fields_table();
+    if (arguments.table == "sizes") return size_table();
     if (arguments.table != "metrics") return {};
     const auto metrics = app::all_metrics();
     return arguments.json ? metrics_json(metrics) : metrics_table(metrics);
@@ -74,8 +76,8 @@ std::string table_of(const ReferenceArguments& arguments) {
 std::string hint_for(const ReferenceArguments& arguments) {
     if (arguments.table != "keys") {
         return "tidegate: reference: there is no table " + quote(arguments.table) +
-               ": write `keys` and places such as `timeouts`, `metrics`, `log-fields` or "
-               "`denial-fields`";
+               ": write `keys` and places such as `timeouts`, `metrics`, `log-fields`, "
+               "`denial-fields` or `sizes`";
     }
     if (arguments.places.empty()) {
         return "tidegate: reference: which keys? Write places such as `timeouts` or `listen[].tls`";
@@ -105,7 +107,7 @@ Command reference_command(CLI::App& app) {
     command->group("");
     command
         ->add_option("TABLE", arguments->table,
-                     "The table: keys, metrics, log-fields or denial-fields")
+                     "The table: keys, metrics, log-fields, denial-fields or sizes")
         ->option_text(" ")
         ->required();
     command->add_option("PLACE", arguments->places, "Of which keys, such as `timeouts`")

@@ -167,7 +167,7 @@ TEST_CASE("commands: help and version are commands and flags") {
         CHECK(finished.code == 0);
         for (const std::string command :
              {"quickstart", "run", "check", "reload", "health", "keys", "explain", "inspect",
-              "reset", "doctor", "echo", "version", "help"}) {
+              "reset", "doctor", "size", "echo", "version", "help"}) {
             says(finished.output, "\n  " + command);
         }
     }
@@ -349,6 +349,7 @@ TEST_CASE("commands: every command reports a missing file in one sentence") {
                                                {"check"},
                                                {"explain", "--from", "192.0.2.1"},
                                                {"doctor"},
+                                               {"size", "--requests", "1k"},
                                                {"inspect", "user:a"},
                                                {"reset", "user:a"},
                                                {"reload"},
@@ -361,6 +362,46 @@ TEST_CASE("commands: every command reports a missing file in one sentence") {
         says(finished.output + finished.errors, "/nonexistent.yaml");
         says(finished.output + finished.errors, "there is no such file");
     }
+}
+
+TEST_CASE("commands: size estimates a configuration, and needs neither the proxy nor Redis") {
+    const TemporaryFolder folder;
+    folder.write("redis.yaml",
+                 std::string(kGood) + "store: {redis: {url: 'redis://192.0.2.1:6379'}}\n");
+    const Finished text = shell(folder, "$T size -c redis.yaml --requests 200k");
+    CHECK(text.code == 0);
+    says(text.output, "200,000/s");
+    says(text.output, "of the core that executes commands");
+    const Finished object = shell(folder, "$T size redis.yaml --requests 1.5M --tls on --json");
+    CHECK(object.code == 0);
+    const json estimate = json::parse(object.output);
+    CHECK(estimate["requests"] == 1'500'000);
+    CHECK(estimate["tls"] == true);
+    CHECK(estimate["redis"]["primaries"] >= 3);
+
+    check_refused({"size"}, {"--requests is required"});
+    check_refused({"size", "--requests"}, {"`--requests` needs a value"});
+    check_refused({"size", "--requests", "0"}, {"--requests", "`0` is below 1"});
+    check_refused({"size", "--requests", "many"}, {"`many` is not a number such as `3000`"});
+    check_refused({"size", "--requests", "5G"}, {"`200k` or `1.5M`"});
+    check_refused({"size", "--requests", "999M"}, {"`999M` is above 100000000"});
+    check_refused({"size", "--requests", "1k", "--response", "2days"},
+                  {"--response", "at most 1h"});
+    check_refused({"size", "--requests", "1k", "--tls", "maybe"}, {"--tls"});
+    const Finished nowhere = shell(folder, "$T size redis.yaml --requests 1k --route nowhere");
+    CHECK(nowhere.code == 2);
+    says(nowhere.errors, "has no route `nowhere`");
+    CHECK(shell(folder, "$T size --requests 1k").code == 2);  // no file, and no tidegate.yaml
+
+    // One key for all requests: one core of Redis, whatever is bought.
+    folder.write("global.yaml",
+                 "upstreams: {api: {servers: ['http://127.0.0.1:3000']}}\n"
+                 "policies: {all: {key: ['constant:all'], limits: [9/s]}}\n"
+                 "routes: [{name: all, match: {path: '/**'}, upstream: api, policies: [all]}]\n"
+                 "store: {redis: {cluster: ['redis://192.0.2.1:6379']}}\n");
+    const Finished hot = shell(folder, "$T size global.yaml --requests 10M");
+    CHECK(hot.code == 1);
+    says(hot.output, "no answer above");
 }
 
 TEST_CASE("commands: keys prints a new key once, and the proxy accepts the key by its line") {
