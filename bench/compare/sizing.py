@@ -193,13 +193,14 @@ TRANSPORT = ROOT / "docs" / "performance" / "transport.json"
 
 def fitted(points):
     """The (command, state, limit) of at least 0 that fit [((commands, states, limits), figure)]
-    best, by least squares: one after the other, until none moves."""
+    best, by least squares of what they are off by in parts of the figure: one after the other,
+    until none moves."""
     found = [0.0, 0.0, 0.0]
     for _ in range(5_000):
         for i in range(3):
-            above = sum(x[i] * (y - sum(found[j] * x[j] for j in range(3) if j != i))
-                        for x, y in points)
-            below = sum(x[i] ** 2 for x, _ in points)
+            above = sum(x[i] * (y - sum(found[j] * x[j] for j in range(3) if j != i)) / y ** 2
+                        for x, y in points if y)
+            below = sum((x[i] / y) ** 2 for x, y in points if y)
             found[i] = max(0.0, above / below) if below else 0.0
     return found
 
