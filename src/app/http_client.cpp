@@ -251,7 +251,7 @@ Task<Result<HttpsBody, std::string>> https_get(Executor executor, config::HttpsU
     TlsSettings tls;
     tls.ca = std::move(ca);
     HttpClient::Server server = server_of(url, std::move(tls));
-    server.is_on_this_machine = !url.is_tls;
+    server.is_on_this_machine = !url.is_tls && !url.is_insecure;
     HttpClient client(executor, std::move(server));
     const std::string head = fmt::format(
         "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: tidegate/{}\r\nAccept: {}\r\n"

@@ -383,6 +383,7 @@ Result<HttpsUrl, std::string> parse_key_url(std::string_view text, bool is_insec
     if (url && !url->is_tls && !is_insecure && !names_this_machine(url->address.host)) {
         return ErrorMessage{kWriteHttps};
     }
+    if (url) url->is_insecure = is_insecure;
     return url;
 }
 

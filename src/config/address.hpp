@@ -40,8 +40,9 @@ struct Address {
 struct HttpsUrl {
     bool is_tls = true;
     Address address;
-    std::string authority;  // for Host
-    std::string target;     // for the request line: path and query, percent-encoded
+    std::string authority;     // for Host
+    std::string target;        // for the request line: path and query, percent-encoded
+    bool is_insecure = false;  // an http:// URL may lead to another machine
 
     // For logs and metrics: without the query, which may hold a secret.
     std::string shown() const;

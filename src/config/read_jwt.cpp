@@ -494,7 +494,7 @@ const Rows& jwt_keys() {
                  {"[public keys as PEM](identity.md#keys-as-pem): a file or a list of files, each "
                   "with one key or several; RSA, EC (P-256, P-384, P-521), Ed25519",
                   "none", "1 MiB, 4 keys of a kind"})
-            .key("secret", kind::type("secret"),
+            .key("secret", kind::secret(),
                  {"the [shared secret](identity.md#a-shared-secret) of HS256, HS384 or HS512: "
                   "`file:` and a path, or a variable",
                   "none", "32, 48 or 64 bytes at least"})

@@ -1,6 +1,4 @@
 // `forward_auth`: a gateway asks whether it may forward a request.
-#include "faces/faces.hpp"
-
 #include <chrono>
 #include <memory>
 #include <string>
@@ -8,6 +6,7 @@
 #include <utility>
 
 #include "ask/request_checks.hpp"
+#include "faces/faces.hpp"
 #include "faces/metrics.hpp"
 #include "faces/original_request.hpp"
 #include "http/field.hpp"

@@ -385,8 +385,7 @@ TEST_CASE("commands: size estimates a configuration, and needs neither the proxy
     check_refused({"size", "--requests", "many"}, {"`many` is not a number such as `3000`"});
     check_refused({"size", "--requests", "5G"}, {"`200k` or `1.5M`"});
     check_refused({"size", "--requests", "999M"}, {"`999M` is above 100000000"});
-    check_refused({"size", "--requests", "1k", "--response", "2days"},
-                  {"--response", "at most 1h"});
+    check_refused({"size", "--requests", "1k", "--response", "2h"}, {"--response", "at most 1h"});
     check_refused({"size", "--requests", "1k", "--tls", "maybe"}, {"--tls"});
     const Finished nowhere = shell(folder, "$T size redis.yaml --requests 1k --route nowhere");
     CHECK(nowhere.code == 2);

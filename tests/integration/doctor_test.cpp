@@ -119,7 +119,7 @@ TEST_CASE("doctor: all is well, and nothing is left behind") {
     CHECK(upstream.seen().empty());
 }
 
-TEST_CASE("doctor: a command that was renamed is named, and keeps Tidegate from starting") {
+TEST_CASE("doctor: a command that was renamed is named, and keeps Tidegate from being ready") {
     const Upstream upstream(ok());
     const auto says = [](const std::string& text, const std::string& part) {
         CHECK_MESSAGE(text.find(part) != std::string::npos, text);
@@ -134,11 +134,9 @@ TEST_CASE("doctor: a command that was renamed is named, and keeps Tidegate from 
     const RedisServer without_scripts({"--rename-command", "SCRIPT", ""});
     const std::string config = on_redis(url_of(without_scripts), upstream);
     CHECK(examine(config).has("redis.commands", "fault", "script|load"));
-    const TemporaryFolder folder;
-    const auto refused = run_tidegate({"run", "-c", folder.write("tidegate.yaml", config)});
-    CHECK(refused.code != 0);
-    says(refused.errors, "unknown command");
-    says(refused.errors, "remove its `rename-command`");
+    const Tidegate refused(config, "", {.is_refused = true});
+    says(refused.errors(), "unknown command");
+    says(refused.errors(), "remove its `rename-command`");
 }
 
 TEST_CASE("doctor: it says what `Via` does to nginx's gzip until the configuration says `via`") {
