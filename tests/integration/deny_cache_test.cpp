@@ -97,7 +97,6 @@ TEST_CASE("deny cache: a policy in shadow does not turn it off, and counts what 
     // The second request was one over it, and so is each that was refused.
     CHECK_SOON(decisions(tidegate, "shadow_denied", "full") == 55);
     CHECK_SOON(decisions(tidegate, "shadow_admitted", "wide") == 56);
-    const auto line = logged(tidegate, "/");
     CHECK(tidegate.get("/recalled?k=a").status() == 429);
     const auto recalled = logged(tidegate, "/recalled");
     CHECK(recalled.at("store") == "remembered");
