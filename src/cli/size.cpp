@@ -523,8 +523,11 @@ void size_redis(Sizing& sizing) {
         redis.primaries = std::max(kPrimariesMin, static_cast<std::size_t>(whole(all)));
     }
     const double servers = redis.primaries == 0 ? 1 : static_cast<double>(redis.primaries);
-    redis.shown = shown_cores(rate, redis.primaries == 0 ? one_us : redis.cluster_us,
-                              sizing.costs.redis_wake, servers);
+    // In a cluster each command of a request may find its primary asleep.
+    redis.shown = redis.primaries == 0
+                      ? shown_cores(rate, one_us, sizing.costs.redis_wake, servers)
+                      : shown_cores(rate, redis.cluster_us,
+                                    sizing.costs.redis_wake * sizing.charges.slots(), servers);
     redis.memory_bytes = all_states_bytes(sizing);
     judge_hot_key(sizing, redis);
     const std::string where = is_cluster ? "store: redis: cluster" : "store: redis: url";

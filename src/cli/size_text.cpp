@@ -292,8 +292,8 @@ std::string table_row(const config::Config& config, const TableCase& one, double
     const Estimate tls = *estimate_size(config, question);
     const RedisSize& redis = *clear.redis;
     return fmt::format(
-        "| {} | {} x {} | {:.1f} | {:.1f} | {:.0f} % | {} | {} | {} x {} |\n", grouped(rate),
-        one.identifiers, one.windows, clear.cores, tls.cores, 100 * redis.load,
+        "| {} | {} x {} | {} | {} | {:.0f} % | {} | {} | {} x {} |\n", grouped(rate),
+        one.identifiers, one.windows, cores(clear.cores), cores(tls.cores), 100 * redis.load,
         redis.primaries == 0 ? std::string("-") : std::to_string(redis.primaries),
         bytes_text(redis.memory_bytes), clear.instances, bytes_text(clear.memory_bytes));
 }

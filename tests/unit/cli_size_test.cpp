@@ -138,6 +138,12 @@ TEST_CASE("size: a thread that sleeps between requests uses more than its part a
     // used = rate x (10 + 30 x (1 - used)): at 10,000 requests a second on one thread.
     const Estimate made = sized(proxy("", "policies: {}\n", ""), at(10'000));
     CHECK(made.shown == near(0.01 * 40 / 1.3));
+    // Redis, and each primary of a cluster, which gets two commands a request, follow that, too.
+    const Estimate one = sized(proxy(kRedis, kWindow), at(10'000));
+    CHECK(one.redis->shown == near(0.01 * 23.5 / 1.2));
+    const Estimate cluster = sized(
+        proxy(kCluster, "policies: {one: {key: [ip, 'header:x-a'], limits: [9/s]}}\n"), at(30'000));
+    CHECK(cluster.redis->shown == near(3 * 0.01 * (27 + 40) / 1.4));
 }
 
 TEST_CASE("size: a decision costs by its identifiers and their limits") {
