@@ -18,6 +18,7 @@
 #include "base/utf8.hpp"
 #include "config/config.hpp"
 #include "config/error_message.hpp"
+#include "config/value.hpp"
 
 namespace tidegate::config {
 
@@ -256,6 +257,12 @@ Result<Address, std::string> url_address(const urls::url_view& url, std::uint16_
     return address;
 }
 
+// As `tidegate config` shows a URL with a user, a password or a query.
+bool is_blanked_url(std::string_view text) {
+    return text.find("://" + std::string(kBlanked) + "@") != text.npos ||
+           text.ends_with("?" + std::string(kBlanked));
+}
+
 // The authority for Host, made of the parts: percent-encoding has no place in it.
 std::string authority_of(const urls::url_view& url, const Address& address) {
     std::string authority = address.to_string();
@@ -308,6 +315,7 @@ bool is_host_and_port(std::string_view text) {
 
 // A URL such as `example`, of either scheme and any host.
 Result<HttpsUrl, std::string> parse_https_url(std::string_view text, const std::string& example) {
+    if (is_blanked_url(text)) return ErrorMessage{std::string(kWriteTheSecret)};
     // The text may hold a secret: messages do not repeat it.
     const auto parsed = urls::parse_uri({text.data(), text.size()});
     if (!parsed) return ErrorMessage{"this is not a URL such as " + quote(example)};
@@ -406,6 +414,7 @@ Result<HttpsUrl, std::string> parse_issuer_url(std::string_view text, bool is_in
 }
 
 Result<RedisUrl, std::string> parse_redis_url(std::string_view text, std::uint16_t default_port) {
+    if (is_blanked_url(text)) return ErrorMessage{std::string(kWriteTheSecret)};
     RedisUrl redis;
     if (text.starts_with(kUnix)) {
         auto address = unix_address(text.substr(kUnix.size()));

@@ -97,6 +97,10 @@ void read_headers(const Value& value, routing::Match& match) {
             item.fault(quote(*content) + " cannot be the value of a header field");
             continue;
         }
+        if (*content == kBlanked) {
+            item.fault(std::string(kWriteTheSecret));
+            continue;
+        }
         const std::string field = to_lower(name);
         const auto same = [&](const auto& other) { return other.first == field; };
         if (std::any_of(match.headers.begin(), match.headers.end(), same)) {

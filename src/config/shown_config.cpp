@@ -25,7 +25,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using NodeKind = TreeNode::Kind;
 
-constexpr std::string_view kBlanked = "***";
 constexpr std::string_view kAnyItem = "[]";
 constexpr std::string_view kAnyName = ".NAME";
 constexpr std::size_t kShownHashBytes = 8;

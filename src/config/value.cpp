@@ -306,6 +306,10 @@ std::optional<std::string> Value::secret() const {
     constexpr std::string_view kFile = "file:";
     context_->secrets.push_back(node_);
     std::optional<std::string> found = text("text, or `file:` and a path");
+    if (found == kBlanked) {
+        fault(std::string(kWriteTheSecret));
+        return std::nullopt;
+    }
     if (!found || !found->starts_with(kFile)) return found;
 
     const std::string path = found->substr(kFile.size());
@@ -327,6 +331,11 @@ std::optional<std::string> Value::secret() const {
     if (content.empty()) {
         fault("the file " + quote(path) + " is empty");
         return std::nullopt;
+    }
+    if (content.starts_with("\xef\xbb\xbf") || content.ends_with('\n')) {
+        warn("the secret in " + quote(path) +
+             " begins with a byte order mark or ends with an empty line, which belong to it: remove "
+             "them unless they are meant");
     }
     return std::move(content);
 }

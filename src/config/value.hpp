@@ -43,6 +43,12 @@ Result<Expanded, std::string> expand(std::string_view text, Environment environm
 
 struct IdleRule;
 
+// What `tidegate config` shows in place of a secret, and what is wrong with it as a secret.
+inline constexpr std::string_view kBlanked = "***";
+inline constexpr std::string_view kWriteTheSecret =
+    "`***` stands for a secret where `tidegate config` shows a configuration: write the secret, "
+    "`file:` and a path, or a variable";
+
 // What reading one file needs and collects. Outlives every Value.
 struct Context {
     std::string file;    // as messages name it

@@ -67,7 +67,8 @@ class RedisConnection {
     using ConnectionPtr = std::shared_ptr<redis::ServerConnection>;
     using Fault = redis::ServerConnection::Fault;
 
-    bool connect(const RedisTarget& target, const Endpoints& endpoints, Findings& findings);
+    // Returns the endpoints that it reaches, and stays connected to the first of them.
+    Endpoints connect(const RedisTarget& target, const Endpoints& endpoints, Findings& findings);
     // The fault is none if the message is empty.
     Fault connect_to(const StreamProtocol::endpoint& endpoint, redis::ServerConnection& connection);
     bool authenticate(const RedisTarget& target, Findings& findings);

@@ -109,9 +109,10 @@ bool RedisConnection::open(const RedisTarget& target, Findings& findings) {
                        fmt::format("correct {}, or the name server", target.section));
         return false;
     }
-    if (!connect(target, *endpoints, findings)) return false;
+    const Endpoints reached = connect(target, *endpoints, findings);
+    if (reached.empty()) return false;
     findings.ok("redis.reachable",
-                target.address.is_unix() ? "reached" : "reached at " + addresses_text(*endpoints));
+                target.address.is_unix() ? "reached" : "reached at " + addresses_text(reached));
     if (const auto until = connection_->certificate_until()) {
         check_certificate("redis.certificate", "its certificate", *until,
                           std::chrono::system_clock::now(), findings);
@@ -119,10 +120,11 @@ bool RedisConnection::open(const RedisTarget& target, Findings& findings) {
     return authenticate(target, findings) && ping(target, findings);
 }
 
-bool RedisConnection::connect(const RedisTarget& target, const Endpoints& endpoints,
-                              Findings& findings) {
+Endpoints RedisConnection::connect(const RedisTarget& target, const Endpoints& endpoints,
+                                   Findings& findings) {
     std::string change = fmt::format("correct {}, or start it", target.section);
     std::vector<std::string> faults;
+    Endpoints reached;
     for (const auto& endpoint : endpoints) {
         auto connection = std::make_shared<redis::ServerConnection>(
             io_.get_executor(), target.address.is_unix() ? nullptr : target.tls,
@@ -133,12 +135,13 @@ bool RedisConnection::connect(const RedisTarget& target, const Endpoints& endpoi
             faults.push_back(endpoints.size() == 1
                                  ? fault.message
                                  : fmt::format("{}: {}", endpoint_text(endpoint), fault.message));
-        } else if (connection_ == nullptr) {
-            connection_ = std::move(connection);
+        } else {
+            reached.push_back(endpoint);
+            if (connection_ == nullptr) connection_ = std::move(connection);
         }
     }
     for (std::string& fault : faults) {
-        if (connection_ == nullptr) {
+        if (reached.empty()) {
             findings.fault("redis.reachable", std::move(fault), change);
         } else {
             findings.warning("redis.reachable", std::move(fault),
@@ -146,7 +149,7 @@ bool RedisConnection::connect(const RedisTarget& target, const Endpoints& endpoi
                              "thread that tries it first waits for a timeout");
         }
     }
-    return connection_ != nullptr;
+    return reached;
 }
 
 RedisConnection::Fault RedisConnection::connect_to(const StreamProtocol::endpoint& endpoint,
