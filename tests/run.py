@@ -57,7 +57,7 @@ ON_REDIS = "redis*,doctor*,limits:*,batching:*,settle:*,concurrency:*,inspect*"
 ON_SYSTEM = (ON_REDIS + ",messages:*,framing:*,smuggling:*,both sides:*,upstream:*,upstream tls*,upstream http2*,"
              "names:*,http2*,listener tls:*,identity*,jwks*,tokens:*,tracing:*,lifecycle:*,start:*,handover:*,"
              "hardening:*,health*,config*,explain:*,grpc*")
-SHELL_SCRIPTS = ("alerts", "apps", "arm64", "bench", "browser", "build", "certificates", "controllers", "dashboard", "debian13", "deps", "format", "fuzz",
+SHELL_SCRIPTS = ("alerts", "apps", "bench", "browser", "build", "certificates", "controllers", "dashboard", "debian13", "deps", "format", "fuzz",
                  "gateways", "helm", "http2", "image", "measure", "models", "moving", "package", "provider", "reference", "reproduce", "run", "soak", "test", "tidy")
 
 

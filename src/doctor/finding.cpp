@@ -178,7 +178,7 @@ ServerProduct product_of(const std::function<std::string_view(std::string_view)>
 
 void check_product(const ServerProduct& product, const std::string& shown, Findings& findings) {
     constexpr const char* kInstead =
-        "use Redis 6.0 to 8 or Valkey 8, on which Tidegate's tests run; the findings below say "
+        "use Redis 7 or 8, or Valkey 8, on which Tidegate's tests run; the findings below say "
         "what works on this server today";
     if (product.name.empty()) {
         findings.warning("redis.server",
