@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 
+import debian13
 import drawing
 import figures
 import growth
@@ -49,6 +50,7 @@ def options():
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=int, default=None)
     parser.add_argument("--add", action="store_true")
+    parser.add_argument("--debian13", action="store_true")
     instead = parser.add_mutually_exclusive_group()
     for name in INSTEAD:
         instead.add_argument(f"--{name}", dest="instead", action="store_const", const=name)
@@ -56,6 +58,8 @@ def options():
     parser.add_argument("--json", type=pathlib.Path, default=BUILD / "bench.json")
     parser.add_argument("--plot", type=pathlib.Path)
     chosen = parser.parse_args()
+    if chosen.debian13 and (chosen.growth is not None or chosen.instead == "size"):
+        parser.error("--growth and --size have no rows of the peers of Debian 13")
     # Counting system calls takes half a minute, and what checks cost two.
     known = parts_of(chosen)
     slow = ("calls", "checks") if chosen.quick else ()
@@ -76,7 +80,7 @@ def parts_of(chosen):
 def rows_of(chosen, part, rows):
     wanted = parts_of(chosen)[part]
     return [row for row in rows
-            if (row.name not in ELSEWHERE if wanted is None else row.name in wanted)]
+            if (row.kind not in ELSEWHERE if wanted is None else row.kind in wanted)]
 
 
 def run_parts(chosen, measuring, rows, report):
@@ -111,6 +115,8 @@ def measure(measuring, part, number, row, report):
 def rows_chosen(chosen):
     rows = (INSTEAD[chosen.instead].all_rows(chosen.program) if chosen.instead
             else all_rows(chosen.program, NODE))
+    if chosen.debian13:
+        rows = debian13.beside(rows, machine.versions(chosen.program, NODE))
     unknown = set(chosen.rows or ()) - {row.name for row in rows}
     if unknown:
         raise Wrong(f"no row {', '.join(sorted(unknown))}; there are "
@@ -172,6 +178,8 @@ def main():
             run_parts(chosen, measuring_of(chosen, loads, folder), rows, report)
     # Now, for npm's packages may have come only in the run.
     report["versions"] = machine.versions(chosen.program, NODE)
+    if chosen.debian13:
+        report["versions"] |= debian13.versions()
     write(chosen.json, report)
     print(figures.text(report))
     if chosen.plot:

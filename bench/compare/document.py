@@ -11,6 +11,7 @@ import json
 import pathlib
 import sys
 
+import debian13
 import drawing
 from figures import (COLUMNS, HEADINGS, IDLE_EACH, ONCE, TITLES, goals_reached, growth_points,
                      idle_grown_mib, median, rounds_of, rows_in, shown)
@@ -197,7 +198,7 @@ def peers_better(report):
         if part in ONCE and part != "idle" and part not in IDLE_EACH:
             continue
         better = idle_better if part in ONCE else figures_better
-        for own, peer in RIVALS:
+        for own, peer in debian13.rivals(RIVALS):
             found = better(report, part, own, peer)
             if found:
                 rows.append((TITLES[part], report["labels"][peer], report["labels"][own],

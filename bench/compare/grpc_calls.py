@@ -90,7 +90,7 @@ http {{
     }}
 }}
 """)
-    proxy = world.start("proxy", [need("nginx"), "-p", world.folder, "-c", config], port)
+    proxy = world.start("proxy", [*world.program("nginx"), "-p", world.folder, "-c", config], port)
     return Setup(port, proxy, upstream)
 
 
@@ -113,7 +113,8 @@ frontend clients
 backend api
     server one 127.0.0.1:{upstream.port} proto h2 pool-max-conn {IDLE_CONNECTIONS}
 """)
-    return Setup(port, world.start("proxy", [need("haproxy"), "-f", config], port), upstream)
+    proxy = world.start("proxy", [*world.program("haproxy"), "-f", config], port)
+    return Setup(port, proxy, upstream)
 
 
 def rate_limit_service(program):

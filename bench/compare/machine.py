@@ -137,6 +137,21 @@ def _private_kib(pid):
                    if line.startswith(("Private_Clean:", "Private_Dirty:")))
 
 
+# Runs a command with changed root and the mounts that it needs, which end with it. Its arguments:
+# the root, a folder that has the same path inside, the command. `exec` keeps the id of the process,
+# by which the command is measured and ended.
+INSIDE = """
+root=$1 folder=$2
+shift 2
+mount --make-rprivate /
+for tree in dev proc sys; do mount --rbind "/$tree" "$root/$tree"; done
+mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+mkdir -p "$root$folder"
+mount --bind "$folder" "$root$folder"
+exec chroot "$root" env -C "$folder" "$@"
+"""
+
+
 class World:
     """Everything of a round; leaving it ends all of it."""
 
@@ -145,6 +160,8 @@ class World:
         self.folder.chmod(0o755)  # nginx started by root reads files as another user
         self.cpus = cpus or {}  # role -> list of CPUs, as taskset takes it
         self.upstream = None  # (port) -> a command, to be the upstream in place of nginx
+        self.root = pathlib.Path("/")  # of the system whose peers run
+        self.programs = {}  # name -> path, of those that run from that root
         self._servers = []
 
     def __enter__(self):
@@ -159,6 +176,16 @@ class World:
             except subprocess.TimeoutExpired:
                 server.process.kill()
                 server.process.wait()
+
+    def program(self, name):
+        """The words that start a peer's program; its arguments follow."""
+        if name not in self.programs:
+            return [need(name)]
+        path = self.programs[name]
+        if not (self.root / path[1:]).exists():
+            raise Missing(f"{path} is not in {self.root}")
+        return ["unshare", "--mount", "bash", "-euc", INSIDE, "inside", self.root, self.folder,
+                path]
 
     def on_cpus(self, role, command):
         """`command`, kept to the CPUs of its role if it has some."""
@@ -176,9 +203,9 @@ class World:
 
         def ready():
             if process.poll() is not None:
-                raise Wrong(f"{command[0]} ended at once: {server.errors()}")
+                raise Wrong(f"{role} ended at once: {server.errors()}")
             return accepts(port)
-        until(ready, 20, str(command[0]))
+        until(ready, 20, role)
         return server
 
     def file(self, name, text):

@@ -7,7 +7,6 @@ so, the client's address added to X-Forwarded-For, names taken from the same fie
 import base64
 import dataclasses
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -80,8 +79,8 @@ http {{
 
 def start_redis(world: World):
     port = free_port()
-    return world.start("redis", [need("redis-server"), "--port", port, "--bind", "127.0.0.1",
-                                 "--save", "", "--appendonly", "no"], port)
+    return world.start("redis", [*world.program("redis-server"), "--port", port, "--bind",
+                                 "127.0.0.1", "--save", "", "--appendonly", "no"], port)
 
 
 def start_cluster(world: World):
@@ -356,7 +355,8 @@ http {{
     }}
 }}
 """)
-    proxy = world.start("proxy", [need("nginx"), "-p", world.folder, "-c", config], port)
+    proxy = world.start("proxy", [*world.program("nginx"), "-p", world.folder, "-c", config],
+                        port)
     return Setup(port, proxy, upstream)
 
 
@@ -382,14 +382,16 @@ def nginx_lua_redis(quotas, windows=COARSE_US):
     def start(world):
         for path, package in ((f"{MODULES}/ngx_http_lua_module.so", "libnginx-mod-http-lua"),
                               (f"{LUA_LIBRARIES}/nginx/redis.lua", "lua-nginx-redis")):
-            if not os.path.exists(path):
-                raise Missing(f"{package} is not installed")
+            if not (world.root / path[1:]).exists():
+                raise Missing(f"{package} is not installed in {world.root}")
+        for script in (HERE / "peers" / "limiter.lua", HERE.parent / "hash_limiter.lua"):
+            shutil.copy(script, world.folder)  # the one folder that all peers see
         redis = start_redis(world)
         limits = json.dumps([[*window, quota] for window, quota in zip(windows, quotas)])
         http = f"""
-    lua_package_path '{HERE}/peers/?.lua;{LUA_LIBRARIES}/?.lua;;';
+    lua_package_path '{world.folder}/?.lua;{LUA_LIBRARIES}/?.lua;;';
     init_by_lua_block {{
-        local file = assert(io.open('{HERE.parent}/hash_limiter.lua'))
+        local file = assert(io.open('{world.folder}/hash_limiter.lua'))
         limiter = require('limiter').new{{
             port = {redis.port}, script = file:read('*a'), limits = '{limits}'}}
         file:close()
@@ -434,7 +436,7 @@ frontend clients
 backend api
     server one 127.0.0.1:{upstream.port} pool-max-conn {IDLE_CONNECTIONS}
 """)
-    proxy = world.start("proxy", [need("haproxy"), "-f", config], port)
+    proxy = world.start("proxy", [*world.program("haproxy"), "-f", config], port)
     return Setup(port, proxy, upstream)
 
 

@@ -22,6 +22,11 @@ class Row:
     request_of: Callable = peers.request_of
     answer: Optional[str] = ANSWER
     checks: int = 1  # of one request
+    like: Optional[str] = None  # the row whose parts it has, where not its own
+
+    @property
+    def kind(self):
+        return self.like or self.name
 
 
 def all_rows(program, node_folder):

@@ -90,7 +90,7 @@ class TunnelMeasuring:
     def tunnels(self, world, setup, row, count):
         return Tunnels(world.on_cpus("load", [
             self.client, "--port", setup.port, "--name", tls.NAME, "--tunnels", count,
-            "--seconds", self.seconds, *(["--tls"] if row.name in TLS_ROWS else [])]))
+            "--seconds", self.seconds, *(["--tls"] if row.kind in TLS_ROWS else [])]))
 
 
 class Tunnels:

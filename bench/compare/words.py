@@ -92,6 +92,13 @@ CPU = """- **CPU** is what the kernel says all threads of the proxy had (`/proc/
   the receiver costs the kernel. Memory is RSS of all processes at the end of the load.
 """
 
+NEWER_PEERS = """- **Newer peers**: `scripts/bench --debian13` adds rows of the nginx, HAProxy, Redis and Valkey of
+  Debian 13, each after the row of this machine that does the same. Then labels say the versions.
+  mmdebstrap makes that Debian; peers run from it with changed root, on the network of this machine.
+  The kernel accounts for their CPU and memory as for the others'. Tidegate, load, upstream and Node
+  are the same in all rows. `--growth` and `--size` have no such rows.
+"""
+
 METHOD = f"""
 ## How it was measured
 
@@ -117,7 +124,7 @@ METHOD = f"""
   is lua-resty-redis), with the driver's pool of connections. Each window is one sub-bucket there,
   as such lists are mostly written. With "as fine" it has the 50 to 60 sub-buckets a window that
   Tidegate has in every row.
-- **What it cannot say**: how all this is over a network, or on many cores. Loopback
+{NEWER_PEERS}- **What it cannot say**: how all this is over a network, or on many cores. Loopback
   makes the kernel's part smaller than a network card would; with two CPUs, clients, proxy, Redis
   and upstream get into each other's way.
 - The cost of a charge in process is in the micro-benchmarks of `bench/`.
@@ -139,7 +146,7 @@ METHOD_OF_TRANSPORT = f"""
 - **Tunnels** are WebSockets, from `bench/tunnel_client.cpp` to `bench/tunnel_echo.cpp`. Each frame
   of the client has a mask of its own, and each message is compared with what was sent. The opening
   handshakes are not in the figures.
-- **What it cannot say**: how all this is over a network, or on many cores. Loopback makes the
+{NEWER_PEERS}- **What it cannot say**: how all this is over a network, or on many cores. Loopback makes the
   kernel's part smaller than a network card would.
 
 ## What to expect of more cores
