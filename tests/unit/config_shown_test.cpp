@@ -164,6 +164,15 @@ TEST_CASE("config_shown: secrets are blanked; `file:` and variables are as they 
     std::filesystem::remove(file);
 }
 
+TEST_CASE("config_shown: a secret of tokens, which a file or a variable has, is as it is written") {
+    variables() = {{"SECRET", std::string(kMarker) + "-with-32-bytes-or-more-of-it"}};
+    const config::Shown found = shown(
+        "upstream: http://127.0.0.1:1\n"
+        "identity: {user: [{jwt: {secret: \"${SECRET}\", algorithms: [HS256]}}]}\n");
+    CHECK(Json::parse(found.json)["identity"]["user"][0]["jwt"]["secret"] == "${SECRET}");
+    CHECK(found.json.find(kMarker) == std::string::npos);
+}
+
 TEST_CASE("config_shown: the user part and the query of URLs are blanked") {
     variables() = {{"PASSWORD", kMarker}, {"HOST", "127.0.0.1"}};
     const auto redis = [](const std::string& url) {
@@ -184,8 +193,8 @@ TEST_CASE("config_shown: the user part and the query of URLs are blanked") {
 
 TEST_CASE("config_shown: rows that are secret are these") {
     CHECK(rows_that([](const KeyRows::Row& row) { return row.kind.is_secret; }) ==
-          std::vector<std::string>{"admin.token", "check.secret", "listen.token",
-                                   "routes.match.headers", "store.redis.password",
+          std::vector<std::string>{"admin.token", "check.secret", "identity.user.jwt.secret",
+                                   "listen.token", "routes.match.headers", "store.redis.password",
                                    "store.redis.sentinel.password", "tracing.headers"});
 }
 
