@@ -224,12 +224,17 @@ def faults_of_design(objects):
     containers = {one["name"]: one for one in pod["containers"] + pod.get("initContainers", [])}
     tidegate = containers["tidegate"]
     listen = yaml.safe_load(by_kind["ConfigMap"]["data"]["tidegate.yaml"])["listen"]
-    wrong += faults_of_ports(services[0]["spec"]["ports"], tidegate["ports"],
+    ports = known_ports(tidegate["ports"], "app" in containers)
+    wrong += faults_of_ports(services[0]["spec"]["ports"], ports,
                              listen if isinstance(listen, list) else [listen])
-    wrong += faults_of_monitor(by_kind.get("ServiceMonitor"), services[1:])
+    wrong += faults_of_monitor(by_kind.get("ServiceMonitor"), services[1:], ports)
+    wrong += faults_of_policy(by_kind.get("NetworkPolicy"), ports)
     volumes = {one["name"] for one in pod["volumes"]}
     wrong += [f"there is no volume {one['name']}" for one in tidegate["volumeMounts"]
               if one["name"] not in volumes]
+    wrong += [f"{probe}: the kubelet would restart a proxy that is only not ready"
+              for probe in ("startupProbe", "livenessProbe")
+              if tidegate[probe]["httpGet"]["path"] != "/healthz"]
     annotations = deployment["template"]["metadata"].get("annotations", {})
     if ("tidegate/config-checksum" in annotations) == ("--watch" in tidegate["args"]):
         wrong.append("a new configuration has to restart the pods or be watched, not both")
@@ -238,9 +243,23 @@ def faults_of_design(objects):
     return wrong
 
 
-def faults_of_ports(service, container, listen):
+def known_ports(container, is_sidecar):
+    """The port behind each name and number that a Service may write. Kubernetes before 1.32 does not look for
+    names in init containers."""
+    ports = {one["containerPort"]: one["containerPort"] for one in container}
+    return ports if is_sidecar else {**ports, **{one["name"]: one["containerPort"] for one in container}}
+
+
+def faults_of_policy(policy, ports):
+    """The NetworkPolicy names ports that the pods have."""
+    for rule in policy["spec"]["ingress"] if policy else []:
+        for one in rule["ports"]:
+            if one["port"] not in ports:
+                yield f"the NetworkPolicy opens {one['port']}, and the pods have no such port"
+
+
+def faults_of_ports(service, ports, listen):
     """The clients' Service leads to each listener, and to no other port; it says where it speaks gRPC."""
-    ports = {one["name"]: one["containerPort"] for one in container}
     reached = []
     for one in service:
         reached.append(ports.get(one["targetPort"]))
@@ -248,17 +267,15 @@ def faults_of_ports(service, container, listen):
         is_grpc = isinstance(address, dict) and address.get("face") == "envoy_grpc"
         if is_grpc != (one.get("appProtocol") == "grpc"):
             yield f"the port {one['name']} of the Service speaks {'' if is_grpc else 'no '}gRPC"
-    if sorted(reached) != sorted(port_of(one) for one in listen):
+    if set(reached) != {port_of(one) for one in listen}:
         yield f"the Service leads to the ports {reached}, not to the listeners {listen}"
-    if "admin" in [one["targetPort"] for one in service]:
-        yield "the clients' Service leads to the admin port"
 
 
 def port_of(listen):
     return int(str(listen["address"] if isinstance(listen, dict) else listen).rpartition(":")[2])
 
 
-def faults_of_monitor(monitor, services):
+def faults_of_monitor(monitor, services, ports):
     """The ServiceMonitor selects a Service that has its port, and Prometheus no other one."""
     if bool(monitor) != bool(services):
         yield "there is a Service for Prometheus without a ServiceMonitor, or the other way round"
@@ -267,6 +284,8 @@ def faults_of_monitor(monitor, services):
             yield "the ServiceMonitor does not select its Service"
         if [port["name"] for port in one["spec"]["ports"]] != [monitor["spec"]["endpoints"][0]["port"]]:
             yield "the Service for Prometheus has other ports than the admin port"
+        if one["spec"]["ports"][0]["targetPort"] not in ports:
+            yield "the Service for Prometheus leads to no port of the pods"
 
 
 def main():

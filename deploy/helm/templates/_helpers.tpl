@@ -75,6 +75,14 @@ annotations: {{- toYaml . | nindent 2 }}
 {{ toJson $all }}
 {{- end -}}
 
+{{/*
+`of.name` in the words of Services and policies. Kubernetes before 1.32 finds no names of ports in init containers,
+so those of a sidecar are numbers. Elsewhere a name lets old and new pods have different ports during a rollout.
+*/}}
+{{- define "tidegate.targetPort" -}}
+{{- if eq .root.Values.mode "sidecar" -}}{{ int .of.port }}{{- else -}}{{ .of.name | quote }}{{- end -}}
+{{- end -}}
+
 {{/* The Secrets with certificates, as JSON, each once. */}}
 {{- define "tidegate.tlsSecrets" -}}
 {{- $all := list -}}
@@ -143,11 +151,12 @@ restartPolicy: Always
 {{- end }}
 ports:
   {{- range fromJsonArray (include "tidegate.listeners" .) }}
-  - {name: {{ .name }}, containerPort: {{ int .port }}}
+  - {name: {{ .name | quote }}, containerPort: {{ int .port }}}
   {{- end }}
-  - {name: admin, containerPort: {{ .Values.adminPort }}}
+  - {name: admin, containerPort: {{ int .Values.adminPort }}}
+# Not /readyz: a proxy that Redis refuses is not ready until that ends, and a restart would not help.
 startupProbe:
-  httpGet: {path: {{ eq .Values.mode "sidecar" | ternary "/healthz" "/readyz" }}, port: admin}
+  httpGet: {path: /healthz, port: admin}
   periodSeconds: 1
   failureThreshold: 60
 readinessProbe:
