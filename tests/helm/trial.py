@@ -220,6 +220,35 @@ class Trial:
             wrong.append(f"the notes say `{case['hides']}`: {notes}")
         self.tell(f"notes: {case['what']}", wrong)
 
+    def try_null(self, path, values):
+        """A value that is null is one that the chart does without, or Helm names it. The objects, or none."""
+        first, *inner = path
+        changed = {first: {**values.get(first, {}), inner[0]: None} if inner else None}
+        rendered = self.render({**values, **changed})
+        wrong = []
+        if rendered.returncode:
+            refused = re.search(r"missing propert.*'%s'" % path[-1], rendered.stderr)
+            named = re.search(r"^%s: " % re.escape(".".join(path)), rendered.stderr, re.MULTILINE)
+            wrong = [] if refused or named else [rendered.stderr]
+        elif "<nil>" in rendered.stdout:
+            wrong = [line for line in rendered.stdout.splitlines() if "<nil>" in line]
+        if wrong:
+            self.tell(f"{'.'.join(path)}: null", wrong)
+        return [] if rendered.returncode else objects_of(rendered.stdout)
+
+    def try_nulls(self, modes):
+        """Each value that values.yaml has, as null, which is how Helm takes a default away."""
+        defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+        paths = [(key, *rest) for key, value in defaults.items()
+                 for rest in [(), *((one,) for one in (value if isinstance(value, dict) else {}))]]
+        objects, failed = [], self.failed
+        for path in paths:
+            mode = {"app": "sidecar", "ask": "service"}.get(path[0], "gateway")
+            objects += self.try_null(path, {"mode": mode, **modes[mode]})
+        wrong = faults_of_types(objects, self.modules)
+        self.tell(f"{len(paths)} values as null, each rendered or named", sorted(set(wrong)) or
+                  ["see above"] * (self.failed != failed))
+
     def try_refused(self, case):
         rendered = self.render(case["values"])
         message = rendered.stderr
@@ -384,6 +413,7 @@ def try_chart(trial, write):
         trial.try_mode(mode, settings, write)
     for case in cases["rendered"] + examples(cases["modes"]["gateway"]):
         trial.try_rendered(case)
+    trial.try_nulls(cases["all"])
     for case in cases["notes"]:
         trial.try_notes(case)
     for case in cases["refused"]:

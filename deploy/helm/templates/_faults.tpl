@@ -153,7 +153,7 @@ image.tag: `image.digest` already names the image, so the tag has no effect: rem
 autoscaling.min: {{ .Values.autoscaling.min }} is more than autoscaling.max, {{ .Values.autoscaling.max }}: write at most that
 {{- end }}
 {{- range list "app.kubernetes.io/name" "app.kubernetes.io/instance" }}
-{{- if hasKey $.Values.podLabels . }}
+{{- if hasKey ($.Values.podLabels | default dict) . }}
 podLabels: `{{ . }}` is the chart's, by which the Service finds the pods: remove it
 {{- end }}
 {{- end }}
