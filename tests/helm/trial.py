@@ -200,7 +200,7 @@ class Trial:
         wrong = self.faults_of(rendered.stdout, case["values"])
         by_kind = {}
         for one in objects_of(rendered.stdout):
-            if not one["metadata"]["name"].endswith("-metrics"):
+            if not str(one["metadata"]["name"]).endswith("-metrics"):
                 by_kind[one["kind"]] = one
         for kind, paths in case.get("has", {}).items():
             for path, expected in paths.items():
@@ -285,7 +285,7 @@ def faults_of_design(objects):
     labels = deployment["template"]["metadata"]["labels"]
     for one in objects:
         wrong += [f"{one['metadata']['name']}: the label {key} is {value}"
-                  for key, value in one["metadata"]["labels"].items() if not LABEL.fullmatch(value)]
+                  for key, value in one["metadata"]["labels"].items() if not LABEL.fullmatch(str(value))]
     for one in [*services, by_kind["PodDisruptionBudget"]]:
         selector = one["spec"]["selector"]
         selector = selector.get("matchLabels", selector)
