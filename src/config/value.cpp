@@ -333,9 +333,10 @@ std::optional<std::string> Value::secret() const {
         return std::nullopt;
     }
     if (content.starts_with("\xef\xbb\xbf") || content.ends_with('\n')) {
-        warn("the secret in " + quote(path) +
-             " begins with a byte order mark or ends with an empty line, which belong to it: remove "
-             "them unless they are meant");
+        warn(
+            "the secret in " + quote(path) +
+            " begins with a byte order mark or ends with an empty line, which belong to it: remove "
+            "them unless they are meant");
     }
     return std::move(content);
 }
