@@ -38,6 +38,10 @@ constexpr const char* kHashed =
     "This does not say the values of the descriptor, only a hash of them: write "
     "`descriptor:DOMAIN/KEY=VALUE`.";
 
+constexpr const char* kNotOfLog =
+    "This is no identifier of a descriptor as the access log has it: write "
+    "`descriptor:DOMAIN/KEY=VALUE`.";
+
 // What the query asks for, whatever the rules are.
 struct Asked {
     std::string domain;  // empty: any
@@ -61,26 +65,30 @@ std::pair<std::string, std::string> pair_of(std::string_view text) {
             has_value ? unescaped(text.substr(equals + 1)) : std::string()};
 }
 
-// A part of an identifier of the log, added to `asked`. False: its values are not known.
-bool add_logged(std::string_view part, Asked& asked) {
+// Adds a part of an identifier of the log to `asked`. Returns why it cannot, or null.
+const char* add_logged(std::string_view part, Asked& asked) {
     if (part.starts_with(kDomain)) {
         asked.domain = unescaped(part.substr(kDomain.size()));
-        return !is_hash(asked.domain);
+        return is_hash(asked.domain) ? kHashed : nullptr;
     }
     if (part.starts_with(kPair)) {
         // The length of the key, `:`, the key and the value: faces/rls_charge.cpp writes it.
         const std::string pair = unescaped(part.substr(kPair.size()));
         const std::size_t colon = std::min(pair.find(':'), pair.size());
         const auto size = parse_decimal(std::string_view(pair).substr(0, colon));
-        if (!size || static_cast<std::uint64_t>(*size) > pair.size() - colon - 1) return false;
+        if (!size || colon == pair.size() ||
+            static_cast<std::uint64_t>(*size) > pair.size() - colon - 1) {
+            return is_hash(pair) ? kHashed : kNotOfLog;
+        }
         const std::size_t value = colon + 1 + static_cast<std::size_t>(*size);
         asked.pairs.emplace_back(pair.substr(colon + 1, value - colon - 1), pair.substr(value));
-        return true;
+        return nullptr;
     }
+    if (!part.starts_with(kDescriptor)) return kNotOfLog;
     part.remove_prefix(kDescriptor.size());
-    if (is_hash(part)) return false;
+    if (is_hash(part)) return kHashed;
     asked.pairs.push_back(pair_of(part));
-    return !is_hash(asked.pairs.back().second);
+    return is_hash(asked.pairs.back().second) ? kHashed : nullptr;
 }
 
 Result<Asked, std::string> asked_for(std::string_view text) {
@@ -88,7 +96,7 @@ Result<Asked, std::string> asked_for(std::string_view text) {
     const auto parts = joined_parts(text);
     if (!parts.empty()) {
         for (const std::string_view part : parts) {
-            if (!add_logged(part, asked)) return ErrorMessage{kHashed};
+            if (const char* fault = add_logged(part, asked)) return ErrorMessage{fault};
         }
         return asked;
     }
@@ -99,7 +107,7 @@ Result<Asked, std::string> asked_for(std::string_view text) {
     const bool is_logged = !text.starts_with(kDescriptor) || is_hash(body) ||
                            pieces.front().find('=') != std::string_view::npos;
     if (is_logged) {
-        if (!add_logged(text, asked)) return ErrorMessage{kHashed};
+        if (const char* fault = add_logged(text, asked)) return ErrorMessage{fault};
         return asked;
     }
     asked.domain = unescaped(pieces.front());

@@ -361,15 +361,19 @@ std::shared_ptr<KeySource> read_shared_secret(const Value& value, JwsAlgorithm n
     const auto secret = value.secret();
     if (!secret) return nullptr;
     const std::size_t bytes_min = identity::hash_bytes_of(needed);
+    // HMAC fills a short key up with zeros (RFC 2104 section 2), so zeros at its end add nothing.
+    const std::size_t bytes = secret->find_last_not_of('\0') + 1;
     if (secret->find(identity::kPemBegin) != secret->npos) {
         value.fault(
             "is a key as PEM, which is no shared secret: everyone who has the public key could "
             "sign tokens. Write `public_key` and the file of the public key");
-    } else if (secret->size() < bytes_min) {
-        value.fault("has " + std::to_string(secret->size()) + " bytes, and " +
-                    std::string(to_string(needed)) + " needs " + std::to_string(bytes_min) +
-                    " or more (RFC 7518 section 3.2): `openssl rand -base64 " +
-                    std::to_string(bytes_min) + "` makes one");
+    } else if (bytes < bytes_min) {
+        value.fault(
+            "has " + std::to_string(bytes) +
+            (bytes < secret->size() ? " bytes before zeros at its end, and " : " bytes, and ") +
+            std::string(to_string(needed)) + " needs " + std::to_string(bytes_min) +
+            " or more (RFC 7518 section 3.2): `openssl rand -base64 " + std::to_string(bytes_min) +
+            "` makes one");
     } else if (secret->size() > identity::kSigningSecretBytesMax) {
         value.fault("has more than " + std::to_string(identity::kSigningSecretBytesMax) + " bytes");
     } else {

@@ -258,7 +258,8 @@ std::optional<std::string> bytes_member(const JsonValue& object, std::string_vie
 Jwk key_of_secret(std::string_view bytes) {
     Jwk key;
     key.kind = JwkKind::secret;
-    key.bytes = bytes.size();
+    // HMAC fills a short key up with zeros (RFC 2104 section 2), so zeros at its end add nothing.
+    key.bytes = bytes.find_last_not_of('\0') + 1;
     key.handle.reset(cjose_jwk_create_oct_spec(octets_of(bytes), bytes.size(), nullptr));
     if (!key.handle) throw std::bad_alloc();
     key.digest = digest_of({"oct", bytes});

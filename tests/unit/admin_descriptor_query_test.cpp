@@ -124,6 +124,18 @@ TEST_CASE("descriptor query: an identifier of the log means every domain that co
     }
 }
 
+TEST_CASE("descriptor query: what only looks like an identifier of the log is refused") {
+    const std::string refusal =
+        "This is no identifier of a descriptor as the access log has it: write "
+        "`descriptor:DOMAIN/KEY=VALUE`.";
+    for (const char* const text :
+         {"17:descriptor:path=x+4:pair", "17:descriptor:path=x+7:user:ab",
+          "17:descriptor:path=x+10:descriptor", "17:descriptor:path=x+16:XXXXXXXXXXXuser=",
+          "pair:5", "pair:0", "pair:", "pair:9:a", "6:pair:5", "17:descriptor:path=x+6:pair:5"}) {
+        CHECK_MESSAGE(meant(text) == refusal, text, ": ", meant(text));
+    }
+}
+
 TEST_CASE("descriptor query: what is unknown is named, with what there is") {
     CHECK(meant("descriptor:shp/a=b") ==
           "The files of `rls` have no domain `shp`. Did you mean `shop`? They have `a/b=c%`, "

@@ -279,6 +279,20 @@ TEST_CASE("JWK set: private parts are warned about and not needed") {
           *parsed({rsa().jwk(R"("kid":"a",)"), p256().jwk(R"("kid":"b",)"), secret().jwk()}));
 }
 
+TEST_CASE("JWK set: zeros at the end of a secret do not make it long enough") {
+    // HMAC with such a key is HMAC with the key without them.
+    const auto set = JwkSet::of_secret(std::string(31, 'x') + std::string(64, '\0'));
+    CHECK(set->candidates("", JwsAlgorithm::hs256).keys().empty());
+    CHECK(JwkSet::of_secret(std::string(40, '\0'))
+              ->candidates("", JwsAlgorithm::hs256)
+              .keys()
+              .empty());
+    CHECK(JwkSet::of_secret(std::string(32, 'x') + '\0')
+              ->candidates("", JwsAlgorithm::hs256)
+              .keys()
+              .size() == 1);
+}
+
 TEST_CASE("JWK set: a secret that is fetched is warned about") {
     CHECK(parsed({secret().jwk()}, Origin::fetched)->warnings() ==
           std::vector<std::string>{"key 1 is a secret: everyone who can fetch it can sign tokens"});
