@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "admin/inspect_answer.hpp"
 #include "ask/identifiers.hpp"
 #include "base/text.hpp"
@@ -186,11 +188,11 @@ std::string why_not_counted(const std::string& domain, const rls::RuleLevel& top
         const std::string piece =
             escaped_piece(key, false) + (value.empty() ? "" : "=" + escaped_piece(value, true));
         const std::string where = path.empty() ? "" : " below " + quote(path);
-        if (level == nullptr) return of + " has no descriptors" + where + ".";
+        if (level == nullptr) return fmt::format("{} has no descriptors{}.", of, where);
         rule = level->find({key, value}).rule;
         if (rule == nullptr) {
-            return of + " has no descriptor for " + quote(piece) + where + "." +
-                   suggestion(piece, rules_of(*level), "There it has");
+            return fmt::format("{} has no descriptor for {}{}.{}", of, quote(piece), where,
+                               suggestion(piece, rules_of(*level), "There it has"));
         }
         path += (path.empty() ? "" : "/") + piece;
         level = rule->below.get();

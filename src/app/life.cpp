@@ -423,7 +423,7 @@ admin::AdminSources Life::sources() {
     sources.upstreams = [this] { return status_of(reloader_.upstreams()); };
     sources.live = [this](std::string_view target) { return dashboard_.live(target); };
     sources.activity = [this](admin::ActivityRequest request) {
-        return dashboard_.activity(request);
+        return dashboard_.activity(std::move(request));
     };
     sources.ready = [this] {
         return admin::ReadinessAnswer{phase_ == Phase::ready && !shared_.is_refused_by_store(),
