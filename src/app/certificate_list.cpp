@@ -1,7 +1,9 @@
 #include "app/certificate_list.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -9,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/timestamp.hpp"
+#include "config/files.hpp"
 #include "tls/certificate.hpp"
 
 namespace tidegate::app {
@@ -100,6 +103,153 @@ std::optional<ListedCertificate> first_to_expire(const config::Config& config) {
     const auto first = std::min_element(
         all.begin(), all.end(), [](const auto& a, const auto& b) { return a.until < b.until; });
     return first == all.end() ? std::nullopt : std::optional(std::move(*first));
+}
+
+namespace {
+
+// What `newer` has in place of texts of `former` that came from the same files. The texts that a
+// configuration keeps are those of its files, whole.
+class NewerTexts {
+  public:
+    NewerTexts(const std::vector<config::FileRead>& former, const CertifiedConfig& newer)
+        : files_(former), newer_(newer) {
+        const config::Config& config = *newer.config;
+        for (const config::Listen& listen : config.listen) {
+            if (listen.tls) add(*listen.tls);
+        }
+        for (const config::Upstream& upstream : config.upstreams) add(upstream.tls);
+        if (config.tracing) add(config.tracing->tls);
+        const auto* const redis = std::get_if<config::RedisSettings>(&config.store);
+        if (redis == nullptr) return;
+        if (redis->tls) add(*redis->tls);
+        if (redis->sentinel && redis->sentinel->tls) add(*redis->sentinel->tls);
+    }
+
+    void renew(TlsSettings& tls) {
+        renew_text(tls.ca);
+        renew_pair(tls.certificate, tls.key);
+    }
+
+    void renew(TlsServerSettings& tls) {
+        for (ServerCertificate& one : tls.certificates) renew_pair(one.certificate, one.key);
+        renew_text(tls.client_auth.ca);
+        renew_text(tls.client_auth.crl);
+        if (tls.ticket_keys.empty()) return;
+        const std::size_t bytes = tls.ticket_keys.front().size();
+        std::string keys = joined(tls.ticket_keys);
+        renew_text(keys);
+        tls.ticket_keys.clear();
+        for (std::size_t at = 0; at < keys.size(); at += bytes) {
+            tls.ticket_keys.push_back(keys.substr(at, bytes));
+        }
+    }
+
+    // Those of the former configuration, with the contents that were renewed.
+    std::vector<config::FileRead> files() && {
+        for (config::FileRead& file : files_) {
+            const auto renewed = renewed_.find(file.content);
+            if (renewed != renewed_.end() && !file.is_pattern) file.content = renewed->second;
+        }
+        return std::move(files_);
+    }
+
+  private:
+    using Pair = std::pair<std::uint64_t, std::uint64_t>;  // a certificate and its key
+
+    static std::string joined(const std::vector<std::string>& parts) {
+        std::string whole;
+        for (const std::string& part : parts) whole += part;
+        return whole;
+    }
+
+    void add_text(std::string text) {
+        if (!text.empty()) texts_.insert_or_assign(config::content_of(text), std::move(text));
+    }
+
+    void add_pair(const std::string& certificate, const std::string& key) {
+        pairs_.insert({config::content_of(certificate), config::content_of(key)});
+        add_text(certificate);
+        add_text(key);
+    }
+
+    void add(const TlsSettings& tls) {
+        add_text(tls.ca);
+        add_pair(tls.certificate, tls.key);
+    }
+
+    void add(const TlsServerSettings& tls) {
+        for (const ServerCertificate& one : tls.certificates) add_pair(one.certificate, one.key);
+        add_text(tls.client_auth.ca);
+        add_text(tls.client_auth.crl);
+        add_text(joined(tls.ticket_keys));
+    }
+
+    // The content that the file of `text` had for `newer`. Nothing: `newer` has not used it, or
+    // `text` is that of two files which differ by now.
+    std::optional<std::uint64_t> newer_content(const std::string& text) const {
+        if (text.empty()) return std::nullopt;
+        const std::uint64_t content = config::content_of(text);
+        std::optional<std::uint64_t> found;
+        for (const config::FileRead& file : files_) {
+            if (file.is_pattern || file.content != content) continue;
+            const auto same = std::find_if(
+                newer_.files.begin(), newer_.files.end(),
+                [&](const auto& other) { return other.path == file.path && !other.is_pattern; });
+            if (same == newer_.files.end() || !texts_.contains(same->content)) return std::nullopt;
+            if (found && *found != same->content) return std::nullopt;
+            found = same->content;
+        }
+        return found;
+    }
+
+    void put(std::string& text, std::uint64_t content) {
+        const std::uint64_t former = config::content_of(text);
+        text = texts_.at(content);
+        renewed_[former] = content;
+    }
+
+    void renew_text(std::string& text) {
+        if (const auto content = newer_content(text)) put(text, *content);
+    }
+
+    void renew_pair(std::string& certificate, std::string& key) {
+        const auto content = newer_content(certificate);
+        const auto key_content = newer_content(key);
+        if (!content || !key_content || !pairs_.contains({*content, *key_content})) return;
+        put(certificate, *content);
+        put(key, *key_content);
+    }
+
+    std::vector<config::FileRead> files_;  // of the former configuration
+    const CertifiedConfig& newer_;
+    std::map<std::uint64_t, std::string> texts_;  // of the newer one, by their content
+    std::set<Pair> pairs_;
+    std::map<std::uint64_t, std::uint64_t> renewed_;  // contents by the former ones
+};
+
+}  // namespace
+
+CertifiedConfig with_newer_certificates(const CertifiedConfig& former,
+                                        const CertifiedConfig& newer) {
+    NewerTexts texts(former.files, newer);
+    auto config = std::make_shared<config::Config>();
+    config->listen = former.config->listen;
+    config->upstreams = former.config->upstreams;
+    config->store = former.config->store;
+    for (config::Listen& listen : config->listen) {
+        if (listen.tls) texts.renew(*listen.tls);
+    }
+    for (config::Upstream& upstream : config->upstreams) texts.renew(upstream.tls);
+    if (former.config->tracing) {
+        auto tracing = std::make_unique<config::Tracing>(*former.config->tracing);
+        texts.renew(tracing->tls);
+        config->tracing = std::move(tracing);
+    }
+    if (auto* const redis = std::get_if<config::RedisSettings>(&config->store)) {
+        if (redis->tls) texts.renew(*redis->tls);
+        if (redis->sentinel && redis->sentinel->tls) texts.renew(*redis->sentinel->tls);
+    }
+    return {std::move(config), std::move(texts).files()};
 }
 
 void CertificateExpiries::fill_in(const std::shared_ptr<const config::Config>& config,

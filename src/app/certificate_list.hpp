@@ -1,4 +1,5 @@
-// The certificates that a configuration has Tidegate show, and when they expire. Pure.
+// The certificates that a configuration has Tidegate show, when they expire, and which of two
+// configurations has the newer ones. Pure.
 #pragma once
 
 #include <chrono>
@@ -40,6 +41,18 @@ std::vector<ListedCertificate> listed_certificates(const config::Config& config)
 
 // The one that expires first.
 std::optional<ListedCertificate> first_to_expire(const config::Config& config);
+
+// A configuration, and the files that its certificates, keys and authorities were read from.
+struct CertifiedConfig {
+    std::shared_ptr<const config::Config> config;
+    std::vector<config::FileRead> files;
+};
+
+// The settings of `former` with what `newer` has read from the same files: a certificate only with
+// its key, as `newer` has the two. The result has no more of a configuration than listeners,
+// upstreams, the store and tracing.
+CertifiedConfig with_newer_certificates(const CertifiedConfig& former,
+                                        const CertifiedConfig& newer);
 
 // For /metrics: by name the one of that name that expires first. Certificates are parsed once for
 // each configuration. One thread.

@@ -159,7 +159,8 @@ Reloader::Reloader(Executor executor, SharedState& shared, Workers& workers,
       jwks_fetcher_(executor),
       upstreams_(executor, shared.workers),
       turn_changed_(executor, Timer::time_point::max()) {
-    kept_ = {disposer_.adopt(std::move(config)), files_read_, std::chrono::system_clock::now()};
+    config = disposer_.adopt(std::move(config));
+    kept_ = {config, files_read_, std::chrono::system_clock::now(), {config, files_read_}};
     config = disposer_.adopt(kept_.config);
     auto first = std::make_shared<ConfigSnapshot>();
     first->access_log = access_logs_.open(config->log);
@@ -173,7 +174,6 @@ Reloader::Reloader(Executor executor, SharedState& shared, Workers& workers,
     auto tls = make_listener_tls(*config, {}, steady_now());
     if (!tls) throw std::runtime_error(tls.error());
     first->tls = std::move(*tls);
-    certified_ = config;
     first->config = std::move(config);
     current_ = std::move(first);
 }
@@ -255,9 +255,24 @@ Task<bool> Reloader::renew_now() {
         log(Level::warn, "certificates: {}", warning.to_string());
     }
     co_await put_in_force(next);
-    certified_ = loaded.config;
+    keep_renewed({loaded.config, loaded.files_read});
     log(Level::info, "certificates: Tidegate uses the changed files for new connections");
     co_return true;
+}
+
+// A reload that finds the renewed files, and else what is in force, has not changed anything. A
+// renewal takes no other file of those that it has read.
+void Reloader::keep_renewed(CertifiedConfig renewed) {
+    const std::vector<std::string>& certificates = config().files;
+    for (const config::FileRead& read : renewed.files) {
+        if (!std::binary_search(certificates.begin(), certificates.end(), read.path)) continue;
+        const auto known =
+            std::find_if(kept_.files.begin(), kept_.files.end(), [&](const config::FileRead& file) {
+                return file.path == read.path && !file.is_pattern;
+            });
+        if (known != kept_.files.end()) known->content = read.content;
+    }
+    kept_.certified = std::move(renewed);
 }
 
 void Reloader::log_renewal_faults(std::vector<std::string> faults) {
@@ -280,7 +295,7 @@ struct Reloader::MadeTls {
 
 Task<Reloader::MadeTls> Reloader::make_tls(std::string what,
                                            const std::shared_ptr<const config::Config>& next) {
-    auto make = [next, before = current_->tls, certified = certified_,
+    auto make = [next, before = current_->tls, certified = kept_.certified.config,
                  positions = upstreams_.new_positions(*next)] {
         MadeTls made{.listeners = make_listener_tls(*next, before, steady_now()),
                      .upstreams = UpstreamGroups::make_tls(*next, positions),
@@ -306,7 +321,8 @@ Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare_renewal(
     next->redis_tls = tls.redis;
     next->sentinel_tls = tls.sentinel;
     // The configuration's text is the same: both trace, or neither does.
-    const bool is_same_tracing = !read->tracing || *read->tracing == *certified_->tracing;
+    const bool is_same_tracing =
+        !read->tracing || *read->tracing == *kept_.certified.config->tracing;
     const bool is_same = next->tls == current_->tls && next->upstreams == current_->upstreams &&
                          tls.is_same_store && is_same_tracing;
     if (is_same) co_return nullptr;
@@ -348,14 +364,14 @@ Task<ReloadReport> Reloader::reload_now() {
     report.errors = std::move(loaded.errors);
     report.warnings = std::move(loaded.warnings);
     if (!loaded.config) co_return report;
-    Kept read{std::move(loaded.config), files_read_, std::chrono::system_clock::now()};
+    Kept read{
+        loaded.config, files_read_, std::chrono::system_clock::now(), {loaded.config, files_read_}};
     report.errors = faults_of(*read.config);
     if (!report.errors.empty()) co_return report;
     const ConfigPtr config = disposer_.adopt(read.config);
     const auto next = co_await prepare(config, config, report.errors);
     if (!report.errors.empty()) co_return report;
     co_await put_in_force(next);
-    certified_ = config;
     renewal_faults_.clear();
     keep(std::move(read));
     report.ok = true;
@@ -389,12 +405,12 @@ Task<ReloadReport> Reloader::rollback_now() {
         report.errors.push_back({"tidegate", 0, 0, std::move(refused)});
         co_return report;
     }
-    const Kept former = *previous_;
+    Kept former = *previous_;
     report.errors = faults_of(*former.config);
     if (!report.errors.empty()) co_return report;
     const ConfigPtr config = disposer_.adopt(former.config);
-    const ConfigPtr certified = co_await with_certificates_of_now(config, report);
-    const auto next = co_await prepare(config, certified, report.errors);
+    former.certified = co_await with_certificates_of_now(former, report);
+    const auto next = co_await prepare(config, former.certified.config, report.errors);
     if (!report.errors.empty()) co_return report;
     // `--watch` looks at these no more, and the file's configuration must not come back because one
     // of them is renewed.
@@ -403,26 +419,31 @@ Task<ReloadReport> Reloader::rollback_now() {
         return std::find(certificates.begin(), certificates.end(), file.path) != certificates.end();
     });
     co_await put_in_force(next);
-    certified_ = certified;
     renewal_faults_.clear();
-    kept_ = former;
+    kept_ = std::move(former);
     previous_.reset();
     is_rolled_back_ = true;
     report.ok = true;
     co_return report;
 }
 
-// Certificates may have been renewed since. Where they cannot be read, those of `former` are used.
-Task<Reloader::ConfigPtr> Reloader::with_certificates_of_now(ConfigPtr former,
-                                                             ReloadReport& report) {
-    std::function<config::Loaded()> load = [former] { return config::reread(*former); };
+// Certificates may have been renewed since. Where the files cannot be read, those in force are used
+// that came from the same files, and else those of `former`.
+Task<CertifiedConfig> Reloader::with_certificates_of_now(const Kept& former, ReloadReport& report) {
+    std::function<config::Loaded()> load = [config = former.config] {
+        return config::reread(*config);
+    };
     config::Loaded loaded = co_await load_apart("rollback: Tidegate", std::move(load));
-    if (loaded.config) co_return disposer_.adopt(std::move(loaded.config));
+    if (loaded.config) {
+        co_return CertifiedConfig{std::move(loaded.config), std::move(loaded.files_read)};
+    }
     for (config::Diagnostic& fault : loaded.errors) {
         fault.message += "; the certificates are those that Tidegate has read before";
         report.warnings.push_back(std::move(fault));
     }
-    co_return former;
+    CertifiedConfig certified = with_newer_certificates(former.certified, kept_.certified);
+    certified.config = disposer_.adopt(std::move(certified.config));
+    co_return certified;
 }
 
 admin::ConfigInForce Reloader::in_force() const {
@@ -648,7 +669,7 @@ void Reloader::fill_in(Gauges& gauges) {
     jwks_fetcher_.fill_in(gauges);
     trace_exporters_.fill_in(gauges);
     upstreams_.fill_in(gauges);
-    certificate_expiry_.fill_in(certified_, gauges);
+    certificate_expiry_.fill_in(kept_.certified.config, gauges);
 }
 
 }  // namespace tidegate::app

@@ -194,6 +194,8 @@ class Reloader {
         ConfigPtr config;  // not the pointer that requests hold, of which `former_` knows
         std::vector<config::FileRead> files;
         std::chrono::system_clock::time_point read_at;
+        // What was in force last while this was: `config`, or what a renewal has read for it.
+        CertifiedConfig certified;
     };
 
     enum class Change : std::uint8_t { reload, rollback };
@@ -202,9 +204,10 @@ class Reloader {
     Task<admin::ReloadReport> reload_now();
     Task<admin::ReloadReport> rollback_now();
     std::string objection_to_rollback() const;  // empty: there is none
-    Task<ConfigPtr> with_certificates_of_now(ConfigPtr former, admin::ReloadReport& report);
+    Task<CertifiedConfig> with_certificates_of_now(const Kept& former, admin::ReloadReport& report);
     void keep(Kept next);
     Task<bool> renew_now();
+    void keep_renewed(CertifiedConfig renewed);
     void log_renewal_faults(std::vector<std::string> faults);
     // The snapshot in force, with the certificates of `read`. Null: they are the same.
     Task<std::shared_ptr<const ConfigSnapshot>> prepare_renewal(
@@ -243,11 +246,9 @@ class Reloader {
     UpstreamGroups upstreams_;
     CertificateExpiries certificate_expiry_;
     std::shared_ptr<const ConfigSnapshot> current_;
-    // What was read last: the certificates of this one are in force, and else it is like current_.
-    std::shared_ptr<const config::Config> certified_;
     std::vector<std::string> renewal_faults_;  // why the last renewal failed; empty: it did not
     std::vector<std::weak_ptr<const config::Config>> former_;  // that may still be in use
-    Kept kept_;                                                // of current_
+    Kept kept_;  // of current_, with the certificates, keys and authorities in force
     std::optional<Kept> previous_;  // that a rollback puts in force; none: there is none
     bool is_rolled_back_ = false;
     telemetry::PerEnumerator<ReloadResult, std::uint64_t> reloads_{};

@@ -206,6 +206,10 @@ std::vector<std::string> files_that_match(const std::string& pattern) {
     return paths;
 }
 
+std::uint64_t content_of(std::string_view text) {
+    return hash_of(text);
+}
+
 bool are_unchanged(const std::vector<FileRead>& files) {
     return std::all_of(files.begin(), files.end(), is_unchanged);
 }

@@ -59,6 +59,9 @@ void note_pattern(std::string pattern, const std::vector<std::string>& matches,
 // shell; `*` matches no name that begins with a dot.
 std::vector<std::string> files_that_match(const std::string& pattern);
 
+// FileRead::content of a file that had `text`.
+std::uint64_t content_of(std::string_view text);
+
 // Whether each file has the same content as when it was read.
 bool are_unchanged(const std::vector<FileRead>& files);
 

@@ -416,6 +416,80 @@ TEST_CASE("reloader: a rollback takes certificates that were renewed since") {
     CHECK(rig.upstream_tls().ca == second.pem());
 }
 
+TEST_CASE("reloader: a rollback without the files keeps the newest certificates in force") {
+    const test::Authority first;
+    const test::Authority second;
+    Rig rig(kEncrypted, false, first.pem());
+    rig.write(kEncrypted + "timeouts: {drain: 7s}\n");
+    REQUIRE(rig.reload().ok);
+    rig.write_beside("ca.pem", second.pem());
+    SUBCASE("that a reload has read") {
+        rig.write(kEncrypted + "timeouts: {drain: 8s}\n");
+        REQUIRE(rig.reload().ok);
+    }
+    SUBCASE("that a renewal has read, before a reload that found them there") {
+        REQUIRE(rig.renew_certificates());
+        rig.write(kEncrypted + "timeouts: {drain: 8s}\n");
+        REQUIRE(rig.reload().ok);
+    }
+    SUBCASE("that a renewal has read") {
+        REQUIRE(rig.renew_certificates());
+    }
+    std::filesystem::remove(rig.folder / "ca.pem");
+    const auto report = rig.rollback();
+    REQUIRE(report.ok);
+    CHECK_FALSE(report.warnings.empty());
+    CHECK(rig.reloader->config().timeouts.drain < std::chrono::seconds{31});
+    CHECK(rig.reloader->config().timeouts.drain != std::chrono::seconds{8});
+    CHECK(rig.upstream_tls().ca == second.pem());
+}
+
+TEST_CASE("reloader: a rollback without the files never joins a certificate and another's key") {
+    const test::Authority authority;
+    const test::Certificate old = authority.issue("DNS:a.example");
+    const test::Certificate renewed = authority.issue("DNS:a.example");
+    const auto text = [](const std::string& key) {
+        return "upstreams:\n"
+               "  api: {servers: [https://127.0.0.1:1], tls: {certificate: own.pem, key: " +
+               key + "}}\nroutes: [{policies: []}]\nlog: {access: off}\n";
+    };
+    Rig rig;
+    rig.write_beside("own.pem", old.pem());
+    rig.write_beside("own.key", old.key_pem());
+    rig.write(text("own.key"));
+    REQUIRE(rig.reload().ok);
+    rig.write_beside("own.pem", renewed.pem());
+    bool is_newer = true;
+    SUBCASE("the same files") {
+        rig.write_beside("own.key", renewed.key_pem());
+        rig.write(text("own.key") + "timeouts: {drain: 7s}\n");
+    }
+    SUBCASE("another file for the key") {
+        is_newer = false;
+        rig.write_beside("other.key", renewed.key_pem());
+        rig.write(text("other.key"));
+    }
+    REQUIRE(rig.reload().ok);
+    CHECK(rig.upstream_tls().certificate == renewed.pem());
+    std::filesystem::remove(rig.folder / "own.pem");
+    REQUIRE(rig.rollback().ok);
+    CHECK(rig.upstream_tls().certificate == (is_newer ? renewed : old).pem());
+    CHECK(rig.upstream_tls().key == (is_newer ? renewed : old).key_pem());
+}
+
+TEST_CASE("reloader: a reload that finds renewed certificates leaves what to go back to") {
+    const test::Authority first;
+    const test::Authority second;
+    Rig rig(kEncrypted, false, first.pem());
+    rig.write(kEncrypted + "timeouts: {drain: 7s}\n");
+    REQUIRE(rig.reload().ok);
+    rig.write_beside("ca.pem", second.pem());
+    REQUIRE(rig.renew_certificates());
+    REQUIRE(rig.reload().ok);
+    REQUIRE(rig.rollback().ok);
+    CHECK(rig.reloader->config().timeouts.drain == std::chrono::seconds{30});
+}
+
 TEST_CASE("reloader: a rollback is refused while reloads are, and with a reason to restart") {
     Rig rig(yaml("limits: [5/min]\n"));
     rig.write(yaml("limits: [7/min]\n"));
