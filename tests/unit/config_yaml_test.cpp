@@ -231,7 +231,7 @@ std::string fault_of(const std::string& text) {
            ": " + message;
 }
 
-TEST_CASE("yaml advice: a value that begins with a star is shown in quotes") {
+TEST_CASE("yaml advice: a value that begins with a star has to be quoted") {
     const std::string why = "YAML takes a value that begins with `*` for an alias: quote it, `\"*...\"`";
     CHECK(fault_of("path: *\n") == "1:7: " + why);
     CHECK(fault_of("{path: *}") == "1:8: " + why);
