@@ -233,8 +233,8 @@ const Keys<Tracing>& tracing_keys() {
     static const auto keys =
         Keys<Tracing>("a map: `{otlp: \"http://127.0.0.1:4318/v1/traces\"}`, or `off`")
             .own("otlp",
-                 kind::url(kind::written(
-                     R"({"type":"string","pattern":"^https?://[^/]+/.|\\$\\{"})")),
+                 kind::url(
+                     kind::written(R"({"type":"string","pattern":"^https?://[^/]+/.|\\$\\{"})")),
                  read_otlp,
                  {"where spans go, by OTLP/HTTP in JSON: `\"http://127.0.0.1:4318/v1/traces\"`, or "
                   "`https`, with the path",

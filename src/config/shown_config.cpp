@@ -133,8 +133,7 @@ std::string without_secrets(std::string_view text, bool is_url) {
     // A variable alone, whose default is a whole URL.
     const std::size_t value = text.find(":-");
     const bool is_whole = reference == 0 && value != std::string_view::npos &&
-                          text.find('}') == text.size() - 1 &&
-                          text.rfind(kReference) == reference;
+                          text.find('}') == text.size() - 1 && text.rfind(kReference) == reference;
     if (!is_whole) return without_secrets_at_variables(text, is_url);
     const std::size_t begin = value + 2;
     std::string out(text.substr(0, begin));
@@ -231,8 +230,8 @@ Json shown_rls(const TreeNode& node) {
             return out;
         }
         case NodeKind::map: {
-            const bool is_secret = std::any_of(
-                node.entries.begin(), node.entries.end(), [](const TreeEntry& entry) {
+            const bool is_secret =
+                std::any_of(node.entries.begin(), node.entries.end(), [](const TreeEntry& entry) {
                     return entry.key == "key" && entry.value.text != "generic_key" &&
                            looks_secret(entry.value.text);
                 });

@@ -511,8 +511,8 @@ std::string advice_for(std::string_view section, std::string_view key,
                        const std::vector<std::string_view>& known) {
     const std::string_view before_colon = key.substr(0, key.find(':'));
     if (before_colon != key && std::find(known.begin(), known.end(), before_colon) != known.end()) {
-        return "; write a space behind the colon: " +
-               quote(std::string(before_colon) + ": ...") + ". Allowed here: ";
+        return "; write a space behind the colon: " + quote(std::string(before_colon) + ": ...") +
+               ". Allowed here: ";
     }
     const std::string_view instead = advice_for_key(section, key);
     if (!instead.empty()) return "; write " + std::string(instead) + ". Allowed here: ";

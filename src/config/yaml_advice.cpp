@@ -45,9 +45,9 @@ std::optional<ConfigFault> explain_star(std::string_view line, Place place) {
     const auto before = static_cast<std::size_t>(std::max(place.column - 1, 0));
     const std::size_t star = line.rfind('*', before);
     if (star == std::string_view::npos) return std::nullopt;
-    return ConfigFault{{place.line, column_of(star)},
-                       "YAML takes a value that begins with `*` for an alias: quote it, " +
-                           quoted_from('*')};
+    return ConfigFault{
+        {place.line, column_of(star)},
+        "YAML takes a value that begins with `*` for an alias: quote it, " + quoted_from('*')};
 }
 
 // `{` in the middle of a value inside `{...}` or `[...]` begins a map there.

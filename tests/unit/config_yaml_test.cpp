@@ -232,7 +232,8 @@ std::string fault_of(const std::string& text) {
 }
 
 TEST_CASE("yaml advice: a value that begins with a star has to be quoted") {
-    const std::string why = "YAML takes a value that begins with `*` for an alias: quote it, `\"*...\"`";
+    const std::string why =
+        "YAML takes a value that begins with `*` for an alias: quote it, `\"*...\"`";
     CHECK(fault_of("path: *\n") == "1:7: " + why);
     CHECK(fault_of("{path: *}") == "1:8: " + why);
     CHECK(fault_of("match: {path: **, host: a}") == "1:15: " + why);
@@ -242,8 +243,7 @@ TEST_CASE("yaml advice: a value that begins with a star has to be quoted") {
 TEST_CASE("yaml advice: a brace inside a value of a flow map has to be quoted") {
     const std::string why = "`{` begins a map inside `{...}` and `[...]`: quote the whole value";
     CHECK(fault_of("{path: /a/{b}}") == "1:8: " + why);
-    CHECK(fault_of("routes:\n  - {match: {path: /v1/{id}}, policies: []}\n") ==
-          "2:20: " + why);
+    CHECK(fault_of("routes:\n  - {match: {path: /v1/{id}}, policies: []}\n") == "2:20: " + why);
     CHECK(fault_of("{path: /a/{b}/c/{d}, host: x}") == "1:8: " + why);
     CHECK(fault_of("{threads: ${T:-auto}}") == "1:11: " + why);
     CHECK(fault_of("[${T}]") == "1:2: " + why);
