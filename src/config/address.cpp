@@ -257,12 +257,6 @@ Result<Address, std::string> url_address(const urls::url_view& url, std::uint16_
     return address;
 }
 
-// As `tidegate config` shows a URL with a user, a password or a query.
-bool is_blanked_url(std::string_view text) {
-    return text.find("://" + std::string(kBlanked) + "@") != text.npos ||
-           text.ends_with("?" + std::string(kBlanked));
-}
-
 // The authority for Host, made of the parts: percent-encoding has no place in it.
 std::string authority_of(const urls::url_view& url, const Address& address) {
     std::string authority = address.to_string();
@@ -344,7 +338,12 @@ Result<HttpsUrl, std::string> parse_https_url(std::string_view text, const std::
 
 }  // namespace
 
+bool is_blanked_url(std::string_view text) {
+    return text.find(std::string(kBlanked) + "@") != text.npos || text.ends_with(kBlanked);
+}
+
 Result<ServerUrl, std::string> parse_server_url(std::string_view text) {
+    if (is_blanked_url(text)) return ErrorMessage{std::string(kWriteTheSecret)};
     if (text.starts_with(kUnix)) {
         auto address = unix_address(text.substr(kUnix.size()));
         if (!address) return ErrorMessage{address.error()};

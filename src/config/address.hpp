@@ -81,6 +81,9 @@ struct ServerUrl {
     bool is_h2c = false;  // `h2c://`: HTTP/2 in the clear
 };
 
+// Whether `tidegate config` blanked a part of this URL or path. The parsers below refuse those.
+bool is_blanked_url(std::string_view text);
+
 // `http://host`, `http://host:port`, the same with `https` and `h2c`, `unix:/path`.
 Result<ServerUrl, std::string> parse_server_url(std::string_view text);
 

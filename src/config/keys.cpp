@@ -89,7 +89,14 @@ KeyKind written(std::string_view schema) {
 }
 
 KeyKind type(std::string_view name) {
-    return {reference_to(name)};
+    KeyKind out{reference_to(name)};
+    out.is_url = name.ends_with("_url");
+    return out;
+}
+
+KeyKind url(KeyKind kind) {
+    kind.is_url = true;
+    return kind;
 }
 
 KeyKind secret() {
@@ -163,6 +170,7 @@ KeyKind any(std::initializer_list<KeyKind> kinds) {
     for (const KeyKind& one : kinds) {
         out.schema += (out.schema.empty() ? R"({"anyOf":[)" : ",") + one.schema;
         out.is_secret = out.is_secret || one.is_secret;
+        out.is_url = out.is_url || one.is_url;
         if (one.below == nullptr) continue;
         out.below = one.below;
         out.steps = one.steps;

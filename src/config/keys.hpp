@@ -34,6 +34,7 @@ struct KeyKind {
     std::vector<std::string> takes{};
     std::vector<std::string> refuses{};
     bool is_secret = false;  // nothing shows what is written there, nor below
+    bool is_url = false;     // or a path with a query: nothing shows a user part or a query
     static constexpr char kHere = '\x01';
 };
 
@@ -50,6 +51,8 @@ KeyKind written(std::string_view schema);
 KeyKind type(std::string_view name);
 // What Value::secret() reads.
 KeyKind secret();
+// The same kind, of URLs or of paths with a query. Types whose name ends with `_url` are such.
+KeyKind url(KeyKind kind);
 KeyKind toggle();
 KeyKind integer(IntegerRange range);
 // A number from 0 to 1.

@@ -486,12 +486,12 @@ const Rows& jwt_keys() {
                  {"`authorization`: after `Bearer`; any other field: alone", "`authorization`"})
             .key("cookie", kind::type("text"),
                  {"the token is in that cookie instead", "none", "not beside `header`"})
-            .key("jwks", kind::type("text"),
+            .key("jwks", kind::url(kind::type("text")),
                  {"the key set (RFC 7517): a file, an `https://` URL, or an `http://` URL of this "
                   "machine (127.0.0.0/8, ::1, `localhost`)",
                   "one of `jwks`, `discovery`, `public_key` and `secret` is required",
                   "1 MiB, 100 keys"})
-            .key("discovery", kind::type("text"),
+            .key("discovery", kind::url(kind::type("text")),
                  {"the issuer's URL; its metadata (OpenID Connect Discovery 1.0) says where the "
                   "keys are"})
             .key("public_key", kind::one_or_more(kind::type("file"), {1, 16}),
@@ -514,7 +514,7 @@ const Rows& jwt_keys() {
                  {"`on`: take an `http://` URL of another machine in `jwks` or `discovery`, inside "
                   "a network that you trust; `check` and the log warn",
                   "`off`"})
-            .key("issuer", kind::type("text"),
+            .key("issuer", kind::url(kind::type("text")),
                  {"what `iss` must be, to the letter; `check` warns without",
                   "that of `discovery`, else any"})
             .key("audience", kind::one_or_more(kind::type("text"), {1, 32}),

@@ -232,7 +232,9 @@ void read_collector_headers(const Value& value, Tracing& tracing) {
 const Keys<Tracing>& tracing_keys() {
     static const auto keys =
         Keys<Tracing>("a map: `{otlp: \"http://127.0.0.1:4318/v1/traces\"}`, or `off`")
-            .own("otlp", kind::written(R"({"type":"string","pattern":"^https?://[^/]+/.|\\$\\{"})"),
+            .own("otlp",
+                 kind::url(
+                     kind::written(R"({"type":"string","pattern":"^https?://[^/]+/.|\\$\\{"})")),
                  read_otlp,
                  {"where spans go, by OTLP/HTTP in JSON: `\"http://127.0.0.1:4318/v1/traces\"`, or "
                   "`https`, with the path",

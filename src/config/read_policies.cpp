@@ -19,6 +19,14 @@
 
 namespace tidegate::config {
 
+bool looks_secret(std::string_view name) {
+    constexpr std::array<std::string_view, 9> kTelling{
+        "auth", "cookie", "key", "passw", "secret", "session", "sig", "token", "credential"};
+    const std::string lower = to_lower(std::string(name));
+    return std::any_of(kTelling.begin(), kTelling.end(),
+                       [&](std::string_view part) { return lower.find(part) != lower.npos; });
+}
+
 namespace {
 
 using limit::Key;
@@ -39,15 +47,6 @@ std::string_view cut(std::string_view& rest, char separator) {
     const std::string_view first = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
     return first;
-}
-
-// Names of values that must not appear anywhere, logs and stores included.
-bool looks_secret(std::string_view name) {
-    constexpr std::array<std::string_view, 9> kTelling{
-        "auth", "cookie", "key", "passw", "secret", "session", "sig", "token", "credential"};
-    const std::string lower = to_lower(std::string(name));
-    return std::any_of(kTelling.begin(), kTelling.end(),
-                       [&](std::string_view part) { return lower.find(part) != lower.npos; });
 }
 
 // Its value is a credential, whatever it is called.

@@ -94,7 +94,10 @@ void read_headers(const Value& value, routing::Match& match) {
         const auto content = item.any_text("the value of a header field");
         if (!content) continue;
         if (!is_field_value(*content)) {
-            item.fault(quote(*content) + " cannot be the value of a header field");
+            // It may be a secret: the message does not repeat it.
+            item.fault(
+                "the text cannot be the value of a header field: it has control characters "
+                "or white space around it");
             continue;
         }
         if (*content == kBlanked) {

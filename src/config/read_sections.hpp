@@ -26,6 +26,10 @@ namespace tidegate::config {
 inline constexpr std::string_view kPlainNames =
     "names are UTF-8 without control or invisible characters and without a space at either end";
 
+// Whether a field, a parameter or a descriptor of this name has values that must not appear
+// anywhere, logs and stores included.
+bool looks_secret(std::string_view name);
+
 // The files that `include` of the whole document names: sorted by the bytes of their paths, each
 // once. Reports patterns that are wrong and files that cannot be read.
 std::vector<IncludedFile> read_included(const TreeNode& document, Context& context);

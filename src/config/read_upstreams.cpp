@@ -34,7 +34,9 @@ void read_check_path(const Value& value, HealthCheck& check) {
     if (!path) return;
     check.path = *path;
     const auto is_sendable = [](char c) { return c > ' ' && c <= '~' && c != '#'; };
-    if (path->front() != '/') {
+    if (is_blanked_url(*path)) {
+        value.fault(std::string(kWriteTheSecret));
+    } else if (path->front() != '/') {
         value.fault(quote(*path) + " does not begin with `/`: write a path such as `/healthz`");
     } else if (path->size() > kCheckPathBytesMax) {
         value.fault("longer than " + std::to_string(kCheckPathBytesMax) + " bytes");
@@ -165,7 +167,7 @@ void read_at_most(const Value& value, Ejection& eject) {
 const Keys<HealthCheck>& health_check_keys() {
     static const auto keys =
         Keys<HealthCheck>("`tcp`, or a map: `{path: /healthz}`")
-            .own("path", kind::type("path"), read_check_path,
+            .own("path", kind::url(kind::type("path")), read_check_path,
                  {"what a `GET` asks for", "required without `tcp` and `grpc`",
                   "begins with `/`; 1,024 bytes"})
             .key("tcp", kind::toggle(),

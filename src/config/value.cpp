@@ -111,8 +111,9 @@ Result<Expanded, std::string> look_up(std::string_view reference, Environment en
     const std::string_view name = reference.substr(0, colon);
     const bool has_default = colon != std::string_view::npos;
     if (!is_variable_name(name)) {
-        return ErrorMessage{quote("${" + std::string(reference) + "}") +
-                            " is not `${NAME}` or `${NAME:-default}`; write `$$` for a dollar"};
+        // Without the text, which may be a secret.
+        return ErrorMessage{
+            "`${...}` is not `${NAME}` or `${NAME:-default}` here: write `$$` for a dollar"};
     }
     std::optional<std::string> value = environment(name);
     if (has_default && (!value || value->empty())) {
@@ -498,14 +499,19 @@ std::vector<std::pair<std::string, Value>> Value::named(const ListRule& rule,
 
 namespace {
 
+// `token:hunter2` is a key to YAML: what follows the colon may be a secret.
+std::string shown_key(std::string_view key) {
+    const std::size_t colon = key.find(':');
+    if (colon == std::string_view::npos || colon + 1 == key.size()) return quote(key);
+    return quote(std::string(key.substr(0, colon + 1)) + "...");
+}
+
 // The words between an unknown key and the list of known ones.
 std::string advice_for(std::string_view section, std::string_view key,
                        const std::vector<std::string_view>& known) {
     const std::string_view before_colon = key.substr(0, key.find(':'));
     if (before_colon != key && std::find(known.begin(), known.end(), before_colon) != known.end()) {
-        return "; write a space behind the colon: " +
-               quote(std::string(before_colon) + ": " +
-                     std::string(key.substr(before_colon.size() + 1))) +
+        return "; write a space behind the colon: " + quote(std::string(before_colon) + ": ...") +
                ". Allowed here: ";
     }
     const std::string_view instead = advice_for_key(section, key);
@@ -571,7 +577,7 @@ void Section::refuse_others() const {
     };
     for (const TreeEntry& entry : value_.node_->entries) {
         if (is_in(known_, entry.key) || is_in(later_, entry.key)) continue;
-        std::string message = "unknown key " + quote(entry.key);
+        std::string message = "unknown key " + shown_key(entry.key);
         if (!value_.name().empty()) message += " in " + value_.name();
         message += advice_for(value_.name(), entry.key, known_) + one_of(known_);
         value_.context().faults.push_back({entry.place, message});

@@ -31,22 +31,9 @@ bool indented_by_tab(std::string_view line) {
     return line.substr(0, line.find_first_not_of(" \t")).find('\t') != std::string_view::npos;
 }
 
-// The value that begins at `begin`, up to where a flow map or list would go on; braces inside it
-// belong to it.
-std::string_view value_at(std::string_view line, std::size_t begin) {
-    int depth = 0;
-    std::size_t end = begin;
-    for (; end < line.size(); ++end) {
-        const char c = line[end];
-        if (c == '{') ++depth;
-        if (depth == 0 && (c == ',' || c == ']' || c == '}' || c == ' ')) break;
-        if (c == '}') --depth;
-    }
-    return line.substr(begin, end - begin);
-}
-
-std::string in_quotes(std::string_view value) {
-    return quote("\"" + std::string(value) + "\"");
+// What is wrong may be a secret, so messages repeat no more than the sign that it begins with.
+std::string quoted_from(char first) {
+    return quote("\"" + std::string(1, first) + "...\"");
 }
 
 int column_of(std::size_t position) {
@@ -58,9 +45,9 @@ std::optional<ConfigFault> explain_star(std::string_view line, Place place) {
     const auto before = static_cast<std::size_t>(std::max(place.column - 1, 0));
     const std::size_t star = line.rfind('*', before);
     if (star == std::string_view::npos) return std::nullopt;
-    return ConfigFault{{place.line, column_of(star)},
-                       "YAML takes a value that begins with `*` for an alias: quote it, " +
-                           in_quotes(value_at(line, star))};
+    return ConfigFault{
+        {place.line, column_of(star)},
+        "YAML takes a value that begins with `*` for an alias: quote it, " + quoted_from('*')};
 }
 
 // `{` in the middle of a value inside `{...}` or `[...]` begins a map there.
@@ -72,8 +59,7 @@ std::optional<ConfigFault> explain_brace(std::string_view line, Place place) {
     }
     const std::size_t begin = line.find_last_of(" ,[{", brace - 1) + 1;
     return ConfigFault{{place.line, column_of(begin)},
-                       "`{` begins a map inside `{...}` and `[...]`: quote the value, " +
-                           in_quotes(value_at(line, begin))};
+                       "`{` begins a map inside `{...}` and `[...]`: quote the whole value"};
 }
 
 // Whether, in a value in quotes `mark`, `c` makes the character `next` behind it a part of the
@@ -193,7 +179,7 @@ std::optional<ConfigFault> explain_reserved(std::string_view line, Place place) 
     }
     return ConfigFault{place,
                        std::string("no value begins with this character unless it is quoted: ") +
-                           in_quotes(value_at(line, at))};
+                           quoted_from(line[at])};
 }
 
 // A line such as `listen:8080`, which is one word to YAML.
@@ -204,8 +190,7 @@ std::optional<ConfigFault> explain_missing_space(std::string_view line, int numb
         words[end + 1] == ' ' || words.substr(end).starts_with("://")) {
         return std::nullopt;
     }
-    const std::string right =
-        std::string(words.substr(0, end + 1)) + " " + std::string(words.substr(end + 1));
+    const std::string right = std::string(words.substr(0, end + 1)) + " ...";
     return ConfigFault{{number, column_of(line.size() - words.size() + end)},
                        "write a space behind the colon: " + quote(right)};
 }
@@ -248,7 +233,10 @@ std::optional<ConfigFault> explain(std::string_view text, Place place, std::stri
     const std::string_view line = line_of(text, place.line);
     const auto says = [&](std::string_view part) { return message.find(part) != message.npos; };
     if (indented_by_tab(line)) return ConfigFault{place, "a tab indents this line; use spaces"};
-    if (says("alias not found") || says("anchor is not defined")) return explain_star(line, place);
+    if (says("alias not found") || says("anchor is not defined")) {
+        auto star = explain_star(line, place);
+        return star ? star : ConfigFault{place, "no anchor has the name of this alias"};
+    }
     if (says("flow not found")) {
         auto brace = explain_brace(line, place);
         return brace ? brace : explain_unclosed(text);

@@ -61,9 +61,12 @@ class TreeBuilder : public YAML::EventHandler {
         add(TreeNode::Kind::broken, mark, "");
     }
 
-    void OnAnchor(const YAML::Mark& mark, const std::string& name) override {
+    // The name may be the beginning of a secret: the message does not repeat it.
+    void OnAnchor(const YAML::Mark& mark, const std::string&) override {
         if (reads_anchors()) return;
-        fault(mark, "anchors (`&" + name + "`) are not supported: write the value out");
+        fault(mark,
+              "anchors (`&name`) are not supported: write the value out, or quote it if it begins "
+              "with `&`");
     }
 
     void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,

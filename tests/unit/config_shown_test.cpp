@@ -191,6 +191,75 @@ TEST_CASE("config_shown: the user part and the query of URLs are blanked") {
     CHECK(jwks["identity"]["user"][0]["jwt"]["jwks"] == "https://idp.example/keys?***");
 }
 
+TEST_CASE("config_shown: variables that bring parts of a URL uncover no secret in it") {
+    variables() = {{"SCH", "redis://"}, {"SEP", "://"}, {"SL", "/"},         {"Q", "?k="},
+                   {"HOST", "h"},       {"PORT", "1"},  {"HTTP", "http://"}, {"NONE", ""}};
+    const auto redis = [](const std::string& url) {
+        return shown_json("upstream: http://127.0.0.1:1\nstore: {redis: {url: '" + url +
+                          "'}}\n")["store"]["redis"]["url"];
+    };
+    CHECK(redis("${SCH}u:hunter2@h:1") == "***@h:1");
+    CHECK(redis("redis${SEP}u:hunter2@h") == "***@h");
+    CHECK(redis("redis:/${SL}u:hunter2@h") == "***@h");
+    CHECK(redis("${NONE}redis://u:hunter2@h") == "***@h");
+    CHECK(redis("redis://${HOST}:${PORT:-6379}/0") == "redis://${HOST}:${PORT:-6379}/0");
+    CHECK(redis("redis://${HOST:-127.0.0.1}:1") == "redis://${HOST:-127.0.0.1}:1");
+    const auto otlp = [](const std::string& url) {
+        return shown_json("upstream: http://127.0.0.1:1\ntracing: {otlp: '" + url +
+                          "'}\n")["tracing"]["otlp"];
+    };
+    CHECK(otlp("http://h/v1/traces${Q}hunter2") == "http://h/v1/traces${Q}***");
+    CHECK(otlp("${HTTP}h/v1/traces?k=hunter2") == "${HTTP}***");
+    CHECK(otlp("http://h/v1/traces${Q}${K:-hunter2}") == "http://h/v1/traces${Q}***");
+    CHECK(otlp("http://h/v1/traces?k=${K:-hunter2}") == "http://h/v1/traces?***");
+}
+
+TEST_CASE("config_shown: the query of the path of a health check is blanked") {
+    const auto path = [](const std::string& written) {
+        return shown_json(
+            "upstreams: {api: {servers: ['http://127.0.0.1:1'], health_check: {path: '" + written +
+            "'}}}\n"
+            "routes: [{upstream: api, policies: []}]\n")["upstreams"]["api"]["health_check"]
+                                                        ["path"];
+    };
+    CHECK(path("/health?token=hunter2") == "/health?***");
+    CHECK(path("/health") == "/health");
+}
+
+TEST_CASE("config_shown: what is blanked in a path or a URL is refused where it is read") {
+    for (const char* const text :
+         {"upstreams: {api: {servers: ['http://127.0.0.1:1'], health_check: {path: '/h?***'}}}\n"
+          "routes: [{upstream: api, policies: []}]\n",
+          "upstream: http://127.0.0.1:1\ntracing: {otlp: 'http://h/v1/traces***'}\n",
+          "upstream: http://127.0.0.1:1\nstore: {redis: {url: '***@h:1'}}\n"}) {
+        CAPTURE(text);
+        const Loaded read = loaded(text);
+        REQUIRE(read.errors.size() == 1);
+        CHECK(read.errors[0].message.find("write the secret") != std::string::npos);
+    }
+}
+
+TEST_CASE("config_shown: no error repeats a secret") {
+    for (const char* const secret : {"@hunter2", "%hunter2", "*hunter2", "`hunter2", "&hunter2 x",
+                                     "\"${A:?hunter2}\"", "\"${hunter2-x}\""}) {
+        CAPTURE(secret);
+        const Loaded read =
+            loaded("upstream: http://127.0.0.1:1\nadmin:\n  address: 127.0.0.1:2\n  token: " +
+                   std::string(secret) + "\n");
+        REQUIRE_FALSE(read.errors.empty());
+        for (const auto& error : read.errors) {
+            CHECK(error.to_string().find("hunter2") == std::string::npos);
+        }
+    }
+    const Loaded read = loaded(
+        "upstream: http://127.0.0.1:1\n"
+        "routes: [{match: {headers: {x-key: \"hunter2\\x01\"}}, policies: []}]\n");
+    REQUIRE_FALSE(read.errors.empty());
+    for (const auto& error : read.errors) {
+        CHECK(error.to_string().find("hunter2") == std::string::npos);
+    }
+}
+
 TEST_CASE("config_shown: rows that are secret are these") {
     CHECK(rows_that([](const KeyRows::Row& row) { return row.kind.is_secret; }) ==
           std::vector<std::string>{"admin.token", "check.secret", "identity.user.jwt.secret",
@@ -344,6 +413,26 @@ TEST_CASE("config_shown: the descriptors of `rls` are shown, so that their limit
     REQUIRE(json["rls"]["descriptors"].size() == 1);
     CHECK(json["rls"]["descriptors"][0].contains("domain"));
     CHECK(json["rls"]["descriptors"][0]["descriptors"][0].contains("key"));
+}
+
+TEST_CASE("config_shown: values of descriptors whose key sounds secret are blanked") {
+    namespace fs = std::filesystem;
+    std::string folder = fs::temp_directory_path() / "shown-XXXXXX";
+    REQUIRE(mkdtemp(folder.data()) != nullptr);
+    std::ofstream(folder + "/d.yaml")
+        << "domain: d\ndescriptors:\n"
+           "  - {key: api_key, value: hunter2, rate_limit: {unit: second, requests_per_unit: 1}}\n"
+           "  - {key: generic_key, value: slow, rate_limit: {unit: second, requests_per_unit: "
+           "2}}\n";
+    std::ofstream(folder + "/t.yaml") << "listen: {address: '127.0.0.1:1', face: envoy_grpc}\n"
+                                         "rls: {files: [d.yaml]}\n";
+    const Loaded read = config::load_file(folder + "/t.yaml", environment);
+    fs::remove_all(folder);
+    for (const auto& error : read.errors) FAIL_CHECK(error.to_string());
+    REQUIRE(read.config != nullptr);
+    const Json rules = Json::parse(read.config->shown.json)["rls"]["descriptors"][0]["descriptors"];
+    CHECK(rules[0]["value"] == "***");
+    CHECK(rules[1]["value"] == "slow");
 }
 
 }  // namespace tidegate::config_shown_test

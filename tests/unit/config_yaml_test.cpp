@@ -65,7 +65,7 @@ TEST_CASE("document: the tricks of YAML are refused where they stand") {
         {"a: 1\nb: 2\na: 3\n", "3:1: duplicate key `a`: it is already on line 1"},
         {"a: {x: 1, x: 2}\n", "1:11: duplicate key `x`"},
         {"a: 1\n\"a\": 2\n", "2:1: duplicate key `a`"},
-        {"a: &x 1\n", "1:4: anchors (`&x`)"},
+        {"a: &x 1\n", "1:4: anchors (`&name`)"},
         {"a: *x\n", "1:4: this is not YAML"},
         {"<<: {a: 1}\n", "1:1: merge keys"},
         {"? [a]\n: 1\n", "1:3: a key must be plain text"},
@@ -231,22 +231,34 @@ std::string fault_of(const std::string& text) {
            ": " + message;
 }
 
-TEST_CASE("yaml advice: a value that begins with a star is shown in quotes") {
-    const std::string why = "YAML takes a value that begins with `*` for an alias: quote it, ";
-    CHECK(fault_of("path: *\n") == "1:7: " + why + "`\"*\"`");
-    CHECK(fault_of("{path: *}") == "1:8: " + why + "`\"*\"`");
-    CHECK(fault_of("match: {path: **, host: a}") == "1:15: " + why + "`\"**\"`");
-    CHECK(fault_of("a: b\nhosts: [*.example.com, c]") == "2:9: " + why + "`\"*.example.com\"`");
+TEST_CASE("yaml advice: a value that begins with a star has to be quoted") {
+    const std::string why =
+        "YAML takes a value that begins with `*` for an alias: quote it, `\"*...\"`";
+    CHECK(fault_of("path: *\n") == "1:7: " + why);
+    CHECK(fault_of("{path: *}") == "1:8: " + why);
+    CHECK(fault_of("match: {path: **, host: a}") == "1:15: " + why);
+    CHECK(fault_of("a: b\nhosts: [*.example.com, c]") == "2:9: " + why);
 }
 
-TEST_CASE("yaml advice: a brace inside a value of a flow map is shown in quotes") {
-    const std::string why = "`{` begins a map inside `{...}` and `[...]`: quote the value, ";
-    CHECK(fault_of("{path: /a/{b}}") == "1:8: " + why + "`\"/a/{b}\"`");
-    CHECK(fault_of("routes:\n  - {match: {path: /v1/{id}}, policies: []}\n") ==
-          "2:20: " + why + "`\"/v1/{id}\"`");
-    CHECK(fault_of("{path: /a/{b}/c/{d}, host: x}") == "1:8: " + why + "`\"/a/{b}/c/{d}\"`");
-    CHECK(fault_of("{threads: ${T:-auto}}") == "1:11: " + why + "`\"${T:-auto}\"`");
-    CHECK(fault_of("[${T}]") == "1:2: " + why + "`\"${T}\"`");
+TEST_CASE("yaml advice: a brace inside a value of a flow map has to be quoted") {
+    const std::string why = "`{` begins a map inside `{...}` and `[...]`: quote the whole value";
+    CHECK(fault_of("{path: /a/{b}}") == "1:8: " + why);
+    CHECK(fault_of("routes:\n  - {match: {path: /v1/{id}}, policies: []}\n") == "2:20: " + why);
+    CHECK(fault_of("{path: /a/{b}/c/{d}, host: x}") == "1:8: " + why);
+    CHECK(fault_of("{threads: ${T:-auto}}") == "1:11: " + why);
+    CHECK(fault_of("[${T}]") == "1:2: " + why);
+}
+
+TEST_CASE("yaml advice: no message repeats a value that begins with a reserved sign") {
+    for (const char* const text :
+         {"token: @hunter2\n", "token: %hunter2\n", "token: *hunter2\n", "token: `hunter2\n",
+          "token: &hunter2 x\n", "{token: hunter{2}}\n", "token:hunter2\na: b\n"}) {
+        CAPTURE(text);
+        std::vector<ConfigFault> faults;
+        parse_document(text, faults);
+        REQUIRE(faults.size() == 1);
+        CHECK(faults[0].message.find("hunter") == std::string::npos);
+    }
 }
 
 TEST_CASE("yaml advice: what is never closed is pointed at") {
@@ -275,7 +287,7 @@ TEST_CASE("yaml advice: escapes in quotes close nothing, and a value may have se
 
 TEST_CASE("yaml advice: a colon without a space, or one too many, is named") {
     CHECK(fault_of("listen:8080\nupstream: x\n") ==
-          "1:7: write a space behind the colon: `listen: 8080`");
+          "1:7: write a space behind the colon: `listen: ...`");
     CHECK(fault_of("a: b: c\n") == "1:5: a value that holds `: ` must be in quotes");
     CHECK(fault_of("a: b\n  c: d\n") ==
           "2:4: this line is indented deeper than the keys before it, which have their values "
@@ -286,7 +298,7 @@ TEST_CASE("yaml advice: text behind a closing brace, reserved characters and str
     CHECK(fault_of("text: {retry_after} seconds\n") ==
           "1:21: text goes on behind a closing `}`: quote the whole value");
     CHECK(fault_of("a: @b\n") ==
-          "1:4: no value begins with this character unless it is quoted: `\"@b\"`");
+          "1:4: no value begins with this character unless it is quoted: `\"@...\"`");
     CHECK(fault_of("a: 1]\nb: ]\n").starts_with("2:4: nothing that is open closes here"));
     CHECK(fault_of("a: - b\n").starts_with("1:4: an item of a list"));
     CHECK(fault_of("a:\n\t- b\n").ends_with("a tab indents this line; use spaces"));
