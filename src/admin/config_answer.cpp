@@ -72,12 +72,12 @@ class YamlLines {
     void add(const Json& value, std::string begin, const std::string& indent) {
         for (const auto& [key, below] : value.items()) {
             std::string name = value.is_array() ? "-" : yaml_text(key) + ":";
-            const std::string line = std::exchange(begin, indent) + name;
+            std::string line = std::exchange(begin, indent) + name;
             const std::string text = yaml_in_line(below);
             if (!text.empty()) {
-                doc_.line(line + " " + text);
+                doc_.line(line.append(" ").append(text));
             } else if (value.is_array()) {
-                add(below, line + " ", indent + "  ");
+                add(below, line.append(" "), indent + "  ");
             } else {
                 doc_.line(line);
                 add(below, indent + "  ", indent + "  ");
