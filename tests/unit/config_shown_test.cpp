@@ -421,7 +421,8 @@ TEST_CASE("config_shown: values of descriptors whose key sounds secret are blank
     REQUIRE(mkdtemp(folder.data()) != nullptr);
     std::ofstream(folder + "/d.yaml")
         << "domain: d\ndescriptors:\n"
-           "  - {key: api_key, value: hunter2, rate_limit: {unit: second, requests_per_unit: 1}}\n"
+           "  - {key: session_token, value: hunter2, rate_limit: {unit: second, requests_per_unit: "
+           "1}}\n"
            "  - {key: generic_key, value: slow, rate_limit: {unit: second, requests_per_unit: "
            "2}}\n";
     std::ofstream(folder + "/t.yaml") << "listen: {address: '127.0.0.1:1', face: envoy_grpc}\n"
