@@ -448,7 +448,7 @@ Task<CertifiedConfig> Reloader::with_certificates_of_now(const Kept& former, Rel
 
 admin::ConfigInForce Reloader::in_force() const {
     return {.generation = current_->number,
-            .config = current_->config.get(),
+            .config = current_->config,
             .read_at = kept_.read_at,
             .is_rolled_back = is_rolled_back_,
             .has_former = previous_.has_value()};
