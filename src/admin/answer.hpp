@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,7 +44,7 @@ inline constexpr std::string_view kExitCodeField = "X-Tidegate-Exit-Code";
 // The configuration in force.
 struct ConfigInForce {
     std::uint64_t generation = 0;
-    const config::Config* config = nullptr;  // lives until the answer is made
+    std::shared_ptr<const config::Config> config{};
     std::chrono::system_clock::time_point read_at{};
     bool is_rolled_back = false;  // by `tidegate rollback`: its file may have another
     bool has_former = false;      // that a rollback would put in force
@@ -79,6 +80,8 @@ struct AdminSources {
     std::function<Task<ReloadReport>()> reload;
     std::function<Task<ReloadReport>()> rollback{};
     std::function<ConfigInForce()> config{};
+    // Makes an answer that takes long on another thread, so that the listener goes on with others.
+    std::function<Task<AdminAnswer>(std::function<AdminAnswer()>)> apart{};
     std::function<Task<AdminAnswer>(CountsRequest)> counts{};
     std::function<std::vector<upstream::UpstreamStatus>()> upstreams{};
     // The answer to `/api/live` with this target.

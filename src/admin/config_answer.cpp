@@ -91,24 +91,68 @@ class YamlLines {
 
 }  // namespace
 
+namespace {
+
+std::string moment_of_reading(const ConfigInForce& in_force) {
+    return format_timestamp(
+        std::chrono::floor<std::chrono::seconds>(in_force.read_at.time_since_epoch()));
+}
+
+// `json` as a Doc writes it: what is not ASCII stands in strings, and is escaped there.
+std::string in_ascii(std::string_view json) {
+    constexpr char32_t kTwoUnits = 0x10000;
+    const auto is_plain = [](char c) { return static_cast<unsigned char>(c) < 0x7f; };
+    std::string out;
+    out.reserve(json.size());
+    while (!json.empty()) {
+        const auto* const end = std::find_if_not(json.begin(), json.end(), is_plain);
+        const auto plain = static_cast<std::size_t>(end - json.begin());
+        out.append(json.substr(0, plain));
+        json.remove_prefix(plain);
+        if (json.empty()) break;
+        const std::size_t size = utf8_length(json);
+        const char32_t character = size == 0 ? 0xfffd : code_point(json.substr(0, size));
+        const auto unit = [&](char32_t one) {
+            out += fmt::format("\\u{:04x}", static_cast<unsigned>(one));
+        };
+        if (character < kTwoUnits) {
+            unit(character);
+        } else {
+            unit(0xd800 + ((character - kTwoUnits) >> 10));
+            unit(0xdc00 + ((character - kTwoUnits) & 0x3ff));
+        }
+        json.remove_prefix(std::max<std::size_t>(size, 1));
+    }
+    return out;
+}
+
+}  // namespace
+
+// A configuration may be long, and is JSON already.
 AdminAnswer answer_to_config(const ConfigInForce& in_force) {
     const config::Config& config = *in_force.config;
-    const std::string read_at = format_timestamp(
-        std::chrono::floor<std::chrono::seconds>(in_force.read_at.time_since_epoch()));
     Doc doc;
     doc.json = {{"generation", in_force.generation},
                 {"hash", config.shown.hash},
                 {"file", config.source.file},
-                {"read_at", read_at},
+                {"read_at", moment_of_reading(in_force)},
                 {"rolled_back", in_force.is_rolled_back},
-                {"can_roll_back", in_force.has_former},
-                {"config", Json::parse(config.shown.json)}};
+                {"can_roll_back", in_force.has_former}};
+    AdminAnswer answer = answer_of(doc);
+    answer.body.resize(answer.body.rfind('}'));
+    answer.body.append(",\"config\":").append(in_ascii(config.shown.json)).append("}\n");
+    return answer;
+}
+
+AdminAnswer answer_to_config_in_yaml(const ConfigInForce& in_force) {
+    const config::Config& config = *in_force.config;
+    Doc doc;
     doc.line(fmt::format("# configuration {}, hash {}, read from {} at {}", in_force.generation,
-                         config.shown.hash, config.source.file, read_at));
+                         config.shown.hash, config.source.file, moment_of_reading(in_force)));
     if (in_force.is_rolled_back) {
         doc.line("# put in force again by `tidegate rollback`: a reload reads the file");
     }
-    YamlLines(doc).add(doc.json["config"], "", "");
+    YamlLines(doc).add(Json::parse(config.shown.json), "", "");
     return answer_of(doc);
 }
 

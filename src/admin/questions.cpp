@@ -64,8 +64,14 @@ AdminAnswer ask_rollback(const AdminSources& sources, const AdminRequest&, const
     return answer_by([&sources] { return roll_back(sources); });
 }
 
-AdminAnswer ask_config(const AdminSources& sources, const AdminRequest&, const AdminValues&) {
-    return answer_to_config(sources.config());
+AdminAnswer ask_config(const AdminSources& sources, const AdminRequest& request,
+                       const AdminValues&) {
+    const auto format = asked_in_query(request.target, "format");
+    if (!format) return format.error();
+    if (*format != "text") return answer_to_config(sources.config());
+    return answer_by([&sources, in_force = sources.config()] {
+        return sources.apart([in_force] { return answer_to_config_in_yaml(in_force); });
+    });
 }
 
 template <bool kReset>

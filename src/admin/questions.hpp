@@ -78,8 +78,11 @@ AdminAnswer answer_of(const Doc& doc);
 // 200, or 409 if the reload was refused.
 AdminAnswer answer_to_reload(const ReloadReport& report);
 
-// The configuration in force: as JSON in `config`, and in YAML as text.
+// The configuration in force as JSON, in `config`; without text.
 AdminAnswer answer_to_config(const ConfigInForce& in_force);
+// The text of that answer, which is YAML. Takes seconds for a configuration of megabytes. Any
+// thread.
+AdminAnswer answer_to_config_in_yaml(const ConfigInForce& in_force);
 
 // Faults, then warnings, that the reader of a configuration found: `file:line:column: error:
 // message`, as compilers and editors have it.

@@ -112,7 +112,9 @@ namespace {
 class NewerTexts {
   public:
     NewerTexts(const std::vector<config::FileRead>& former, const CertifiedConfig& newer)
-        : files_(former), newer_(newer) {
+        : files_(former) {
+        for (const config::FileRead& file : files_) paths_.emplace(file.content, file.path);
+        for (const config::FileRead& file : newer.files) newer_[file.path] = file.content;
         const config::Config& config = *newer.config;
         for (const config::Listen& listen : config.listen) {
             if (listen.tls) add(*listen.tls);
@@ -148,7 +150,7 @@ class NewerTexts {
     std::vector<config::FileRead> files() && {
         for (config::FileRead& file : files_) {
             const auto renewed = renewed_.find(file.content);
-            if (renewed != renewed_.end() && !file.is_pattern) file.content = renewed->second;
+            if (renewed != renewed_.end()) file.content = renewed->second;
         }
         return std::move(files_);
     }
@@ -188,16 +190,13 @@ class NewerTexts {
     // `text` is that of two files which differ by now.
     std::optional<std::uint64_t> newer_content(const std::string& text) const {
         if (text.empty()) return std::nullopt;
-        const std::uint64_t content = config::content_of(text);
         std::optional<std::uint64_t> found;
-        for (const config::FileRead& file : files_) {
-            if (file.is_pattern || file.content != content) continue;
-            const auto same = std::find_if(
-                newer_.files.begin(), newer_.files.end(),
-                [&](const auto& other) { return other.path == file.path && !other.is_pattern; });
-            if (same == newer_.files.end() || !texts_.contains(same->content)) return std::nullopt;
-            if (found && *found != same->content) return std::nullopt;
-            found = same->content;
+        const auto [begin, end] = paths_.equal_range(config::content_of(text));
+        for (auto file = begin; file != end; ++file) {
+            const auto same = newer_.find(file->second);
+            if (same == newer_.end() || !texts_.contains(same->second)) return std::nullopt;
+            if (found && *found != same->second) return std::nullopt;
+            found = same->second;
         }
         return found;
     }
@@ -220,9 +219,10 @@ class NewerTexts {
         put(key, *key_content);
     }
 
-    std::vector<config::FileRead> files_;  // of the former configuration
-    const CertifiedConfig& newer_;
-    std::map<std::uint64_t, std::string> texts_;  // of the newer one, by their content
+    std::vector<config::FileRead> files_;              // of the former configuration
+    std::multimap<std::uint64_t, std::string> paths_;  // of these, by their content
+    std::map<std::string, std::uint64_t> newer_;       // the contents for the newer one, by path
+    std::map<std::uint64_t, std::string> texts_;       // of the newer one, by their content
     std::set<Pair> pairs_;
     std::map<std::uint64_t, std::uint64_t> renewed_;  // contents by the former ones
 };

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -411,6 +412,9 @@ admin::AdminSources Life::sources() {
     sources.reload = [this] { return reloader_.reload(); };
     sources.rollback = [this] { return reloader_.rollback(); };
     sources.config = [this] { return reloader_.in_force(); };
+    sources.apart = [this](std::function<admin::AdminAnswer()> make) {
+        return apart(io_.get_executor(), "admin: Tidegate", std::move(make));
+    };
     sources.counts = [this](admin::CountsRequest request) {
         return inspect_service_.answer(std::move(request));
     };

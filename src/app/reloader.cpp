@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <exception>
 #include <stdexcept>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -264,13 +266,12 @@ Task<bool> Reloader::renew_now() {
 // renewal takes no other file of those that it has read.
 void Reloader::keep_renewed(CertifiedConfig renewed) {
     const std::vector<std::string>& certificates = config().files;
-    for (const config::FileRead& read : renewed.files) {
-        if (!std::binary_search(certificates.begin(), certificates.end(), read.path)) continue;
-        const auto known =
-            std::find_if(kept_.files.begin(), kept_.files.end(), [&](const config::FileRead& file) {
-                return file.path == read.path && !file.is_pattern;
-            });
-        if (known != kept_.files.end()) known->content = read.content;
+    std::unordered_map<std::string_view, std::uint64_t> contents;
+    for (const config::FileRead& file : renewed.files) contents[file.path] = file.content;
+    for (config::FileRead& file : kept_.files) {
+        if (!std::binary_search(certificates.begin(), certificates.end(), file.path)) continue;
+        const auto found = contents.find(file.path);
+        if (found != contents.end()) file.content = found->second;
     }
     kept_.certified = std::move(renewed);
 }
@@ -448,7 +449,7 @@ Task<CertifiedConfig> Reloader::with_certificates_of_now(const Kept& former, Rel
 
 admin::ConfigInForce Reloader::in_force() const {
     return {.generation = current_->number,
-            .config = current_->config.get(),
+            .config = current_->config,
             .read_at = kept_.read_at,
             .is_rolled_back = is_rolled_back_,
             .has_former = previous_.has_value()};

@@ -174,7 +174,7 @@ class Reloader {
 
     const ConfigSnapshot& snapshot() const { return *current_; }
     const config::Config& config() const { return *current_->config; }
-    // What `/api/config` shows, valid until the next turn of the loop.
+    // What `/api/config` shows.
     admin::ConfigInForce in_force() const;
     // What the last reload has read, or the start, whether it was put in force or refused. After a
     // rollback without the certificates, keys and authorities that only that reload named.

@@ -1,5 +1,6 @@
 // The answers to `/api/config` and `/api/rollback`.
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,12 +21,12 @@ std::shared_ptr<const config::Config> loaded(const std::string& text) {
     return read.config;
 }
 
-AdminAnswer answer_of_config(const config::Config& config, bool is_rolled_back = false) {
-    return answer_to_config({.generation = 3,
-                             .config = &config,
-                             .read_at = std::chrono::system_clock::time_point{},
-                             .is_rolled_back = is_rolled_back,
-                             .has_former = true});
+ConfigInForce in_force(std::shared_ptr<const config::Config> config, bool is_rolled_back = false) {
+    return {.generation = 3,
+            .config = std::move(config),
+            .read_at = std::chrono::system_clock::time_point{},
+            .is_rolled_back = is_rolled_back,
+            .has_former = true};
 }
 
 AdminRequest some_request(std::string_view method, std::string_view target) {
@@ -38,10 +39,10 @@ AdminRequest some_request(std::string_view method, std::string_view target) {
     return request;
 }
 
-AdminSources sources_of(const config::Config& config) {
+AdminSources sources_of(const std::shared_ptr<const config::Config>& config) {
     AdminSources sources;
     sources.token = [] { return std::string_view("secret"); };
-    sources.config = [&config] { return ConfigInForce{.generation = 1, .config = &config}; };
+    sources.config = [config] { return ConfigInForce{.generation = 1, .config = config}; };
     sources.rollback = []() -> Task<ReloadReport> {
         ReloadReport report;
         report.generation = 4;
@@ -55,7 +56,7 @@ AdminSources sources_of(const config::Config& config) {
 
 TEST_CASE("config answer: JSON has the configuration, its hash and whether one may go back") {
     const auto config = loaded("upstream: http://127.0.0.1:1\nlimits: [5/s]\n");
-    const AdminAnswer answer = answer_of_config(*config);
+    const AdminAnswer answer = answer_to_config(in_force(config));
     const auto json = nlohmann::json::parse(answer.body);
     CHECK(answer.exit_code == 0);
     CHECK(json.at("generation") == 3);
@@ -81,7 +82,7 @@ TEST_CASE("config answer: the text is YAML that means the same configuration") {
         "response: {body: {content_type: text/plain, text: \"Wait: 'a' # \\u00eb\\n\"}}\n"
         "log: {access: \"off\", level: info}\n";
     const auto config = loaded(text);
-    const AdminAnswer answer = answer_of_config(*config, true);
+    const AdminAnswer answer = answer_to_config_in_yaml(in_force(config, true));
     CHECK(answer.text.starts_with("# configuration 3, hash " + config->shown.hash +
                                   ", read from tidegate.yaml at 1970-01-01T00:00:00Z\n"
                                   "# put in force again by `tidegate rollback`"));
@@ -92,9 +93,44 @@ TEST_CASE("config answer: the text is YAML that means the same configuration") {
     CHECK(again.config->shown.hash == config->shown.hash);
 }
 
+TEST_CASE("config answer: JSON is ASCII, and means the same configuration") {
+    const auto config = loaded(
+        "upstream: http://127.0.0.1:1\n"
+        "response: {body: {content_type: text/plain, text: \"\\u00eb \\u202e \\U0001F600 "
+        "\\x7f\"}}\n");
+    const AdminAnswer answer = answer_to_config(in_force(config));
+    for (const char c : answer.body) REQUIRE(static_cast<unsigned char>(c) < 0x7f);
+    CHECK(nlohmann::json::parse(answer.body).at("config") ==
+          nlohmann::json::parse(config->shown.json));
+    CHECK(answer.text.empty());
+}
+
+TEST_CASE("config answer: the text is made apart, and JSON at once") {
+    const auto config = loaded("upstream: http://127.0.0.1:1\n");
+    AdminSources sources = sources_of(config);
+    int apart = 0;
+    sources.apart = [&](std::function<AdminAnswer()> make) -> Task<AdminAnswer> {
+        ++apart;
+        co_return make();
+    };
+    CHECK_FALSE(answer_to(some_request("GET", "/api/config"), sources).work);
+    const AdminAnswer permitted =
+        answer_to(some_request("GET", "/api/config?format=text"), sources);
+    REQUIRE(permitted.work);
+    asio::io_context io{1};
+    AdminAnswer done;
+    spawn(io.get_executor(), permitted.work(),
+          [&](const std::exception_ptr&, AdminAnswer answer) { done = std::move(answer); });
+    io.run();
+    CHECK(apart == 1);
+    CHECK(done.body.starts_with("# configuration 1, hash " + config->shown.hash));
+    CHECK(done.body.find("upstream: http://127.0.0.1:1\n") != std::string::npos);
+    CHECK(done.exit_code == 0);
+}
+
 TEST_CASE("config answer: it needs the token, and a GET") {
     const auto config = loaded("upstream: http://127.0.0.1:1\n");
-    const AdminSources sources = sources_of(*config);
+    const AdminSources sources = sources_of(config);
     AdminRequest request = some_request("GET", "/api/config");
     CHECK(answer_to(request, sources).status == 200);
     request.authorization = "Bearer wrong";
@@ -111,7 +147,7 @@ TEST_CASE("config answer: it needs the token, and a GET") {
 
 TEST_CASE("rollback answer: it is POST with the token, and 409 where there is nothing") {
     const auto config = loaded("upstream: http://127.0.0.1:1\n");
-    const AdminSources sources = sources_of(*config);
+    const AdminSources sources = sources_of(config);
     CHECK(answer_to(some_request("GET", "/api/rollback"), sources).status == 405);
     AdminRequest request = some_request("POST", "/api/rollback");
     request.authorization = {};
