@@ -372,7 +372,6 @@ def optimised(report, beside):
 
 def threads(report, beside):
     """Code that crosses threads, under the thread sanitizer: it needs threads, not many traces."""
-    beside.begin("debian13", "scripts/debian13", counted="^ok ")
     beside.begin("image", "scripts/image", counted="^ok ")
     run_programs(report, [
         integration("integration-tsan", "tsan", {"TIDEGATE_SANITIZED": "1"},
