@@ -11,6 +11,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "integration/soon.hpp"
+
 namespace tidegate::test {
 namespace {
 
@@ -181,7 +183,8 @@ bool Tidegate::ready() const {
 std::string refusal_by_store(const std::string& yaml) {
     const Tidegate tidegate(yaml, "", {.is_refused = true});
     CHECK(tidegate.admin("/readyz").value().status() == 503);
-    CHECK_SOON(tidegate.errors().find("; starting without Redis, and not ready") != std::string::npos);
+    CHECK_SOON(tidegate.errors().find("; starting without Redis, and not ready") !=
+               std::string::npos);
     return tidegate.errors();
 }
 
