@@ -118,8 +118,8 @@ TEST_CASE("descriptor query: an identifier of the log means every domain that co
           "21:descriptor:path=/cart+17:descriptor:user=a by rls:shop.path_/cart.user");
     says(meant("descriptor:nothing=1"), "No domain of `rls` has a limit");
     const std::string hash = "#" + std::string(64, 'a');
-    for (const std::string& text : {"descriptor:" + hash, "descriptor:user=" + hash, "pair:" + hash,
-                                    std::string("pair:3:a"), std::string("pair:999999999999:a")}) {
+    for (const std::string& text :
+         {"descriptor:" + hash, "descriptor:user=" + hash, "pair:" + hash}) {
         says(meant(text), "This does not say the values");
     }
 }
@@ -130,8 +130,9 @@ TEST_CASE("descriptor query: what only looks like an identifier of the log is re
         "`descriptor:DOMAIN/KEY=VALUE`.";
     for (const char* const text :
          {"17:descriptor:path=x+4:pair", "17:descriptor:path=x+7:user:ab",
-          "17:descriptor:path=x+10:descriptor", "17:descriptor:path=x+16:XXXXXXXXXXXuser=",
-          "pair:5", "pair:0", "pair:", "pair:9:a", "6:pair:5", "17:descriptor:path=x+6:pair:5"}) {
+          "17:descriptor:path=x+10:descriptor",
+          "17:descriptor:path=x+16:XXXXXXXXXXXuser=", "pair:5", "pair:0", "pair:", "pair:3:a",
+          "pair:999999999999:a", "6:pair:5", "17:descriptor:path=x+6:pair:5"}) {
         CHECK_MESSAGE(meant(text) == refusal, text, ": ", meant(text));
     }
 }
