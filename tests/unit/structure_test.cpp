@@ -33,6 +33,7 @@ const std::vector<Rule>& rules() {
         std::vector<Rule> rows{
             {"base", {}},
             {"limit", {"base"}},
+            {"usage", {"base"}},
             {"rls", {"limit", "base"}},
             {"balance", {"base"}},
             {"http", {"base"}},

@@ -1,0 +1,63 @@
+#include "usage/cost.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tidegate::usage {
+namespace {
+
+// Four products of 2^31 and 10^12 do not fit 64 bits.
+__extension__ using Wide = __int128;
+constexpr std::int64_t kCostMax = std::int64_t{1} << 62;
+
+// In each step either a character or a star is matched, and only the last star is tried again, so the
+// time is at most the product of both lengths.
+bool matches(std::string_view pattern, std::string_view text) {
+    std::size_t at = 0;
+    std::size_t from = 0;
+    std::size_t star = pattern.npos;
+    std::size_t tried = 0;
+    while (from < text.size()) {
+        if (at < pattern.size() && pattern[at] == '*') {
+            star = at++;
+            tried = from;
+        } else if (at < pattern.size() && pattern[at] == text[from]) {
+            ++at;
+            ++from;
+        } else if (star != pattern.npos) {
+            at = star + 1;
+            from = ++tried;
+        } else {
+            return false;
+        }
+    }
+    return pattern.find_first_not_of('*', at) == pattern.npos;
+}
+
+}  // namespace
+
+std::int64_t cost_of(const Tokens& tokens, const Rates& rates) {
+    const Wide sum = Wide{tokens.input} * rates.input + Wide{tokens.cached} * rates.cached +
+                     Wide{tokens.cache_write} * rates.cache_write +
+                     Wide{tokens.output} * rates.output;
+    const Wide cost = (sum + Rates::kUnit - 1) / Rates::kUnit;
+    return static_cast<std::int64_t>(std::clamp<Wide>(cost, 0, kCostMax));
+}
+
+void PriceList::add(std::string pattern, Rates rates) {
+    prices_.push_back({std::move(pattern), rates});
+}
+
+const Rates* PriceList::find(std::string_view model) const {
+    const auto found = std::find_if(prices_.begin(), prices_.end(), [&](const Price& price) {
+        return matches(price.pattern, model);
+    });
+    return found == prices_.end() ? nullptr : &found->rates;
+}
+
+const Rates* PriceList::rates_of(std::string_view model) const {
+    if (const Rates* rates = find(model)) return rates;
+    return unknown_ ? &*unknown_ : nullptr;
+}
+
+}  // namespace tidegate::usage

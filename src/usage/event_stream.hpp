@@ -1,0 +1,90 @@
+// Takes apart streams of events as their bytes pass, without holding an event: server-sent events
+// (WHATWG HTML, section 9.2) and the binary event streams of Amazon
+// (application/vnd.amazon.eventstream). Pure.
+#pragma once
+
+#include <array>
+#include <boost/crc.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tidegate::usage {
+
+struct EventPart {
+    enum class Kind : std::uint8_t {
+        none,        // all bytes are used up
+        data,        // the next bytes of the event's data
+        whole,       // an event whose data is here from its first byte to its last
+        end,         // the event of the last `data` has ended
+        unreadable,  // the event has ended; its data is too long or damaged, so forget it
+    };
+    Kind kind = Kind::none;
+    std::string_view data;  // points into the bytes that next() took, or to a constant
+};
+
+class ServerSentEvents {
+ public:
+    // A longer line makes its event unreadable.
+    static constexpr std::size_t kLineMax = 64 * 1024;
+
+    // Takes the next part off the front of `bytes`. To be called until it returns `none`. An event
+    // that no empty line ends has no end, as the standard says.
+    EventPart next(std::string_view& bytes);
+
+ private:
+    enum class At : std::uint8_t { line, name, first_of_value, value, ignored };
+
+    EventPart whole_event(std::string_view& bytes);
+    EventPart end_line(std::string_view& bytes);
+    EventPart begin_data();
+    EventPart end_event();
+    void read_name(std::string_view& bytes);
+    EventPart value(std::string_view& bytes);
+    bool count_line(std::size_t bytes);
+
+    At at_ = At::line;
+    bool skip_newline_ = false;  // the last byte was a carriage return
+    bool has_data_ = false;      // this event has a line `data`
+    bool is_unreadable_ = false;
+    std::uint8_t mark_ = 0;   // bytes of the byte order mark at the beginning; above 2: past it
+    std::uint8_t name_ = 0;   // bytes of "data" that the line begins with
+    std::size_t line_ = 0;    // bytes of this line
+};
+
+// Yields the data of the events of one type.
+class AmazonEvents {
+ public:
+    // What Amazon's own libraries take at most.
+    static constexpr std::uint32_t kMessageMax = 24 * 1024 * 1024;
+    // The headers of an event that is looked for; those of Bedrock have about 100 bytes.
+    static constexpr std::uint32_t kHeadersMax = 1024;
+
+    // Events with `:message-type` event and `:event-type` `type`, which must live as long.
+    explicit AmazonEvents(std::string_view type) : type_(type) {}
+
+    // As ServerSentEvents::next(). After a message whose lengths are wrong or damaged nothing more can
+    // be found: one `unreadable`, then `none` for all further bytes.
+    EventPart next(std::string_view& bytes);
+    bool is_broken() const { return at_ == At::broken; }
+
+ private:
+    enum class At : std::uint8_t { prelude, headers, payload, checksum, broken };
+    static constexpr std::size_t kPrelude = 12;
+    static constexpr std::size_t kChecksum = 4;
+
+    bool collect(std::string_view& bytes, std::size_t size);
+    bool read_prelude();
+    bool is_wanted() const;
+
+    std::string_view type_;
+    At at_ = At::prelude;
+    bool wanted_ = false;
+    std::uint32_t headers_ = 0;  // bytes of headers, still to come or to skip
+    std::uint32_t payload_ = 0;  // bytes of data still to come
+    std::string buffer_;         // of the prelude, the headers or the checksum
+    boost::crc_32_type crc_;
+};
+
+}  // namespace tidegate::usage

@@ -1,0 +1,415 @@
+#include "usage/json_reader.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/json/basic_parser_impl.hpp>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+namespace tidegate::usage {
+namespace json = boost::json;
+
+namespace {
+
+// Up to here a double holds each whole number.
+constexpr double kExactMax = 9007199254740992.0;
+
+std::string unescaped(std::string_view name) {
+    std::string text;
+    text.reserve(name.size());
+    for (std::size_t i = 0; i < name.size(); ++i) {
+        if (name[i] != '~') {
+            text += name[i];
+        } else {
+            ++i;
+            text += name[i] == '1' ? '/' : '~';
+        }
+    }
+    return text;
+}
+
+template <class Number>
+void set_text(JsonMember& member, Number number) {
+    std::array<char, 32> digits;
+    const auto result = std::to_chars(digits.data(), digits.data() + digits.size(), number);
+    member.text.assign(digits.data(), result.ptr);
+}
+
+void set_integer(JsonMember& member, std::int64_t number) {
+    member.kind = JsonMember::Kind::number;
+    member.number = static_cast<double>(number);
+    set_text(member, number);
+    if (number < 0) return;
+    member.whole = number;
+    member.largest = std::max(member.largest.value_or(0), number);
+}
+
+void set_number(JsonMember& member, double number) {
+    // 1.0 and 1e3 are whole numbers as well.
+    if (std::floor(number) == number && std::abs(number) <= kExactMax) {
+        set_integer(member, static_cast<std::int64_t>(number));
+        return;
+    }
+    member.kind = JsonMember::Kind::number;
+    member.number = number;
+    set_text(member, number);
+}
+
+}  // namespace
+
+bool is_json_pointer(std::string_view text) {
+    if (!text.starts_with('/')) return false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] != '~') continue;
+        if (i + 1 == text.size() || (text[i + 1] != '0' && text[i + 1] != '1')) return false;
+    }
+    return true;
+}
+
+JsonPointers::JsonPointers(const std::vector<std::string>& pointers) : size_(pointers.size()) {
+    nodes_.emplace_back();
+    for (std::size_t pointer = 0; pointer < pointers.size(); ++pointer) {
+        int node = 0;
+        std::string_view rest = pointers[pointer];
+        while (!rest.empty()) {
+            rest.remove_prefix(1);
+            const std::size_t end = std::min(rest.find('/'), rest.size());
+            std::string name = unescaped(rest.substr(0, end));
+            rest.remove_prefix(end);
+            longest_name_ = std::max(longest_name_, name.size());
+            int child = child_of(node, name);
+            if (child == kNone) {
+                child = static_cast<int>(nodes_.size());
+                nodes_.push_back({std::move(name), kNone, kNone,
+                                  nodes_[static_cast<std::size_t>(node)].first_child});
+                nodes_[static_cast<std::size_t>(node)].first_child = child;
+            }
+            node = child;
+        }
+        nodes_[static_cast<std::size_t>(node)].pointer = static_cast<int>(pointer);
+    }
+}
+
+int JsonPointers::child_of(int node, std::string_view name) const {
+    int child = nodes_[static_cast<std::size_t>(node)].first_child;
+    while (child != kNone && nodes_[static_cast<std::size_t>(child)].name != name) {
+        child = nodes_[static_cast<std::size_t>(child)].sibling;
+    }
+    return child;
+}
+
+// What Boost.JSON's parser calls. Follows the pointers through the document: `open_` has the
+// containers on the way that a pointer goes through, and `ignored_` counts those inside of them that
+// no pointer goes into.
+class JsonReader::Handler {
+ public:
+    static constexpr std::size_t max_array_size = static_cast<std::size_t>(-1);
+    static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
+    static constexpr std::size_t max_string_size = static_cast<std::size_t>(-1);
+    static constexpr std::size_t max_key_size = static_cast<std::size_t>(-1);
+
+    Handler(const JsonPointers& pointers, Options options, OnDocument on_document)
+        : pointers_(pointers),
+          options_(options),
+          on_document_(std::move(on_document)),
+          members_(pointers.size()) {
+        open_.reserve(8);
+    }
+
+    void begin() {
+        open_.clear();
+        ignored_ = 0;
+        next_ = 0;
+        in_name_ = false;
+        is_array_of_documents_ = false;
+        clear_members();
+    }
+
+    // The document has ended, and there is nothing behind it.
+    void end() {
+        if (!is_array_of_documents_) on_document_(members_);
+    }
+
+    bool on_document_begin(json::error_code&) { return true; }
+    bool on_document_end(json::error_code&) { return true; }
+
+    bool on_object_begin(json::error_code&) {
+        begin_container(JsonMember::Kind::object);
+        return true;
+    }
+    bool on_object_end(std::size_t, json::error_code&) {
+        end_container(0);
+        return true;
+    }
+    bool on_array_begin(json::error_code&) {
+        begin_container(JsonMember::Kind::array);
+        return true;
+    }
+    bool on_array_end(std::size_t size, json::error_code&) {
+        end_container(size);
+        return true;
+    }
+
+    bool on_key_part(json::string_view part, std::size_t, json::error_code&) {
+        add_to_name(part);
+        return true;
+    }
+    bool on_key(json::string_view part, std::size_t size, json::error_code&) {
+        if (ignored_ > 0) return true;
+        add_to_name(part);
+        in_name_ = false;
+        next_ = size > pointers_.longest_name_
+                    ? JsonPointers::kNone
+                    : pointers_.child_of(open_.back().node, name_);
+        return true;
+    }
+
+    bool on_string_part(json::string_view part, std::size_t size, json::error_code&) {
+        add_to_text(part, size);
+        return true;
+    }
+    bool on_string(json::string_view part, std::size_t size, json::error_code&) {
+        add_to_text(part, size);
+        in_text_ = false;
+        end_value();
+        return true;
+    }
+
+    bool on_number_part(json::string_view, json::error_code&) { return true; }
+    bool on_int64(std::int64_t number, json::string_view, json::error_code&) {
+        if (JsonMember* member = begin_value()) set_integer(*member, number);
+        end_value();
+        return true;
+    }
+    // Above the largest int64.
+    bool on_uint64(std::uint64_t number, json::string_view, json::error_code&) {
+        if (JsonMember* member = begin_value()) {
+            set_number(*member, static_cast<double>(number));
+            set_text(*member, number);
+        }
+        end_value();
+        return true;
+    }
+    bool on_double(double number, json::string_view, json::error_code&) {
+        if (JsonMember* member = begin_value()) set_number(*member, number);
+        end_value();
+        return true;
+    }
+    bool on_bool(bool value, json::error_code&) {
+        if (JsonMember* member = begin_value()) {
+            member->kind = JsonMember::Kind::boolean;
+            member->text = value ? "true" : "false";
+        }
+        end_value();
+        return true;
+    }
+    bool on_null(json::error_code&) {
+        if (JsonMember* member = begin_value()) member->kind = JsonMember::Kind::null;
+        end_value();
+        return true;
+    }
+    bool on_comment_part(json::string_view, json::error_code&) { return true; }
+    bool on_comment(json::string_view, json::error_code&) { return true; }
+
+ private:
+    struct Container {
+        int node;
+        bool is_array = false;
+        std::uint32_t elements = 0;
+    };
+
+    void clear_members() {
+        for (JsonMember& member : members_) {
+            if (member.kind == JsonMember::Kind::absent) continue;
+            member = JsonMember{};
+        }
+    }
+
+    // The node of the value that begins, or kNone.
+    int node_of_value() {
+        if (ignored_ > 0) return JsonPointers::kNone;
+        if (open_.empty() || !open_.back().is_array) return next_;
+        Container& array = open_.back();
+        if (is_array_of_documents_ && open_.size() == 1) return 0;
+        if (pointers_.nodes_[static_cast<std::size_t>(array.node)].first_child == JsonPointers::kNone) {
+            return JsonPointers::kNone;
+        }
+        std::array<char, 12> digits;
+        const char* const end =
+            std::to_chars(digits.data(), digits.data() + digits.size(), array.elements).ptr;
+        return pointers_.child_of(
+            array.node, {digits.data(), static_cast<std::size_t>(end - digits.data())});
+    }
+
+    JsonMember* member_of(int node) {
+        const int pointer = pointers_.nodes_[static_cast<std::size_t>(node)].pointer;
+        return pointer == JsonPointers::kNone ? nullptr
+                                              : &members_[static_cast<std::size_t>(pointer)];
+    }
+
+    // The member that keeps the value which begins, cleared; null if no pointer names it.
+    JsonMember* begin_value() { return begin_value(node_of_value()); }
+    JsonMember* begin_value(int node) {
+        if (node == JsonPointers::kNone) return nullptr;
+        forget_below(node);
+        JsonMember* const member = member_of(node);
+        if (member == nullptr) return nullptr;
+        member->repeated = member->repeated || member->kind != JsonMember::Kind::absent;
+        member->too_long = false;
+        member->size = 0;
+        member->whole.reset();
+        member->text.clear();
+        return member;
+    }
+
+    void end_value() {
+        if (ignored_ == 0 && !open_.empty() && open_.back().is_array) ++open_.back().elements;
+    }
+
+    // A value whose name occurs twice replaces the object that the first one was, with its members.
+    void forget_below(int node) {
+        int child = pointers_.nodes_[static_cast<std::size_t>(node)].first_child;
+        for (; child != JsonPointers::kNone;
+             child = pointers_.nodes_[static_cast<std::size_t>(child)].sibling) {
+            if (JsonMember* const member = member_of(child);
+                member != nullptr && member->kind != JsonMember::Kind::absent) {
+                const auto largest = member->largest;
+                *member = JsonMember{};
+                member->repeated = true;
+                member->largest = largest;
+                member->kind = JsonMember::Kind::null;
+            }
+            forget_below(child);
+        }
+    }
+
+    void begin_container(JsonMember::Kind kind) {
+        if (ignored_ > 0) {
+            ++ignored_;
+            return;
+        }
+        const int node = node_of_value();
+        if (JsonMember* member = begin_value(node)) member->kind = kind;
+        if (node == JsonPointers::kNone) {
+            ++ignored_;
+            return;
+        }
+        const bool is_array = kind == JsonMember::Kind::array;
+        if (open_.empty() && is_array && options_.elements_are_documents) {
+            is_array_of_documents_ = true;
+        }
+        open_.push_back({node, is_array});
+        next_ = JsonPointers::kNone;
+    }
+
+    void end_container(std::size_t size) {
+        if (ignored_ > 0) {
+            --ignored_;
+        } else {
+            const Container ended = open_.back();
+            open_.pop_back();
+            if (ended.is_array) {
+                if (JsonMember* member = member_of(ended.node)) {
+                    member->size = static_cast<std::uint32_t>(
+                        std::min<std::size_t>(size, 0xffffffff));
+                }
+            }
+            if (is_array_of_documents_ && open_.size() == 1) {
+                on_document_(members_);
+                clear_members();
+            }
+        }
+        end_value();
+    }
+
+    void add_to_name(json::string_view part) {
+        if (ignored_ > 0) return;
+        if (!in_name_) name_.clear();
+        in_name_ = true;
+        // One byte too many is as good as all: no pointer has that name.
+        const std::size_t room = pointers_.longest_name_ + 1 - std::min(name_.size(), pointers_.longest_name_ + 1);
+        name_.append(part.data(), std::min(part.size(), room));
+    }
+
+    // `size` is that of the text so far.
+    void add_to_text(json::string_view part, std::size_t size) {
+        if (!in_text_) {
+            in_text_ = true;
+            text_member_ = begin_value();
+            if (text_member_ != nullptr) text_member_->kind = JsonMember::Kind::text;
+        }
+        if (text_member_ == nullptr) return;
+        std::string& text = text_member_->text;
+        text.append(part.data(), std::min(part.size(), options_.text_max - text.size()));
+        text_member_->too_long = size > options_.text_max;
+    }
+
+    const JsonPointers& pointers_;
+    const Options options_;
+    const OnDocument on_document_;
+    Members members_;
+    std::vector<Container> open_;
+    std::size_t ignored_ = 0;
+    int next_ = 0;  // the node of the value behind the name that was read last
+    bool is_array_of_documents_ = false;
+    bool in_name_ = false;
+    bool in_text_ = false;
+    JsonMember* text_member_ = nullptr;
+    std::string name_;
+};
+
+struct JsonReader::Parser {
+    static json::parse_options options() {
+        json::parse_options options;
+        options.max_depth = kDepthMax;
+        return options;
+    }
+
+    Parser(const JsonPointers& pointers, Options reader_options, OnDocument on_document)
+        : parser(options(), pointers, reader_options, std::move(on_document)) {}
+
+    void write(bool more, std::string_view piece) {
+        if (fault != Fault::none) return;
+        json::error_code ec;
+        std::size_t read = 0;
+        // Boost.JSON would begin another document.
+        if (!parser.done()) read = parser.write_some(more, piece.data(), piece.size(), ec);
+        if (!ec && !is_white_space(piece.substr(read))) ec = json::error::extra_data;
+        if (ec) fault = ec == json::error::too_deep ? Fault::too_deep : Fault::not_json;
+    }
+
+    static bool is_white_space(std::string_view text) {
+        return text.find_first_not_of(" \t\r\n") == text.npos;
+    }
+
+    json::basic_parser<Handler> parser;
+    Fault fault = Fault::none;
+};
+
+JsonReader::JsonReader(const JsonPointers& pointers, Options options, OnDocument on_document)
+    : parser_(std::make_unique<Parser>(pointers, options, std::move(on_document))) {
+    parser_->parser.handler().begin();
+}
+
+JsonReader::~JsonReader() = default;
+
+void JsonReader::read(std::string_view piece) {
+    if (!piece.empty()) parser_->write(true, piece);
+}
+
+JsonReader::Fault JsonReader::end() {
+    if (!parser_->parser.done()) parser_->write(false, {});
+    const Fault fault = parser_->fault;
+    if (fault == Fault::none) parser_->parser.handler().end();
+    forget();
+    return fault;
+}
+
+void JsonReader::forget() {
+    parser_->parser.reset();
+    parser_->parser.handler().begin();
+    parser_->fault = Fault::none;
+}
+
+}  // namespace tidegate::usage

@@ -1,0 +1,103 @@
+// Reads chosen members of a JSON document that comes in pieces, without a tree of the rest. Memory is
+// bounded: by the list of pointers, by the depth, and by the longest text that is asked for. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tidegate::usage {
+
+// The member at one pointer. A name that occurs twice in an object has the value of its last
+// occurrence.
+struct JsonMember {
+    enum class Kind : std::uint8_t { absent, null, boolean, number, text, object, array };
+
+    Kind kind = Kind::absent;
+    bool repeated = false;  // its name, or that of an object around it, occurred twice
+    bool too_long = false;  // a text longer than the reader keeps: `text` is its beginning
+    std::uint32_t size = 0;  // of an array that has ended: its elements
+    double number = 0;
+    // Of all occurrences that are whole numbers from 0 to 2^53, the last and the largest.
+    std::optional<std::int64_t> whole;
+    std::optional<std::int64_t> largest;
+    // A text; a number or a boolean as it is compared: 1, 1.0 and 1e0 are all `1`.
+    std::string text;
+
+    bool is_scalar() const {
+        return kind == Kind::boolean || kind == Kind::number || kind == Kind::text;
+    }
+};
+
+// Which members a reader keeps: made once, then shared by readers on all threads.
+class JsonPointers {
+ public:
+    // Pointers of RFC 6901 that begin with `/`, each with sound escapes (is_json_pointer()).
+    explicit JsonPointers(const std::vector<std::string>& pointers);
+
+    std::size_t size() const { return size_; }
+
+ private:
+    friend class JsonReader;
+
+    static constexpr int kNone = -1;
+    struct Node {
+        std::string name;
+        int pointer = kNone;  // its place in the list
+        int first_child = kNone;
+        int sibling = kNone;
+    };
+
+    int child_of(int node, std::string_view name) const;
+
+    std::vector<Node> nodes_;  // the first is the document
+    std::size_t size_ = 0;
+    std::size_t longest_name_ = 0;
+};
+
+// Whether `text` is a pointer of RFC 6901 to something inside of a document.
+bool is_json_pointer(std::string_view text);
+
+// Not copied; owned by the reader of one request or one answer, on its thread.
+class JsonReader {
+ public:
+    // Why a document cannot be read.
+    enum class Fault : std::uint8_t { none, not_json, too_deep };
+    // The members of a document, in the order of the pointers. Valid during the call.
+    using Members = std::vector<JsonMember>;
+    using OnDocument = std::function<void(const Members&)>;
+
+    // Objects and arrays in each other. Providers' answers have up to ten.
+    static constexpr std::size_t kDepthMax = 64;
+
+    struct Options {
+        std::size_t text_max = 256;  // bytes of a text that are kept
+        // Each element of an array at the root is a document of its own.
+        bool elements_are_documents = false;
+    };
+
+    // Calls `on_document` for each whole document. `pointers` must live as long as the reader.
+    JsonReader(const JsonPointers& pointers, Options options, OnDocument on_document);
+    ~JsonReader();
+
+    // The next bytes of the document. After a fault the rest of the document is left unread.
+    void read(std::string_view piece);
+    // The document has ended, and the next one begins. Returns what was wrong with it; one without a
+    // byte is `not_json`.
+    Fault end();
+    // As end(), of a document that is not to be read.
+    void forget();
+
+ private:
+    class Handler;
+    struct Parser;
+
+    std::unique_ptr<Parser> parser_;
+};
+
+}  // namespace tidegate::usage

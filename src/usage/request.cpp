@@ -1,0 +1,186 @@
+#include "usage/request.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.hpp"
+
+namespace tidegate::usage {
+namespace {
+
+__extension__ using Wide = __int128;
+
+// Behind the members of the rule.
+const std::vector<std::string> kFurtherPointers = {
+    "",  // the document itself
+    "/model",
+    "/stream",
+    "/stream_options",
+    "/stream_options/include_usage",
+    "/n",
+    "/best_of",
+    "/generationConfig/candidateCount",
+};
+enum Further : std::size_t {
+    document, model, stream, stream_options, include_usage, n, best_of, candidate_count
+};
+
+const std::vector<std::string> kOutputMax = {
+    "/max_completion_tokens",
+    "/max_tokens",
+    "/max_output_tokens",
+    "/generationConfig/maxOutputTokens",
+    "/inferenceConfig/maxTokens",
+};
+
+EstimateRule completed(EstimateRule rule) {
+    if (rule.output_max.empty()) rule.output_max = kOutputMax;
+    return rule;
+}
+
+std::vector<std::string> pointers_of(const EstimateRule& rule) {
+    std::vector<std::string> pointers = rule.output_max;
+    pointers.insert(pointers.end(), kFurtherPointers.begin(), kFurtherPointers.end());
+    return pointers;
+}
+
+// The largest that the member was given: which of two an upstream believes is not known.
+std::optional<std::int64_t> count_of(const JsonMember& member) {
+    return member.largest && *member.largest <= kTokensMax ? member.largest : std::nullopt;
+}
+
+// The position behind the white space at `at`. The text is sound JSON.
+std::size_t skip_space(std::string_view text, std::size_t at) {
+    return std::min(text.find_first_not_of(" \t\r\n", at), text.size());
+}
+
+// The position behind the text that begins at `at`.
+std::size_t skip_text(std::string_view text, std::size_t at) {
+    for (++at; text[at] != '"'; ++at) {
+        if (text[at] == '\\') ++at;
+    }
+    return at + 1;
+}
+
+std::size_t skip_value(std::string_view text, std::size_t at) {
+    std::size_t depth = 0;
+    do {
+        const char c = text[at];
+        if (c == '"') {
+            at = skip_text(text, at);
+            continue;
+        }
+        if (c == '{' || c == '[') ++depth;
+        if (c == '}' || c == ']') --depth;
+        ++at;
+    } while (depth > 0 || (at < text.size() && std::string_view(",}]").find(text[at]) ==
+                                                   std::string_view::npos));
+    return at;
+}
+
+// Where the value of the last member `name` of an object begins, whose `{` is at `at`. The name is
+// written without escapes; npos: there is none.
+std::size_t value_of(std::string_view text, std::size_t at, std::string_view name) {
+    std::size_t found = text.npos;
+    at = skip_space(text, at + 1);
+    while (text[at] != '}') {
+        const std::size_t name_end = skip_text(text, at);
+        const bool is_wanted = text.substr(at + 1, name_end - at - 2) == name;
+        at = skip_space(text, skip_space(text, name_end) + 1);
+        if (is_wanted) found = at;
+        at = skip_space(text, skip_value(text, at));
+        if (text[at] == ',') at = skip_space(text, at + 1);
+    }
+    return found;
+}
+
+// Writes a member as the last one of the object whose `}` is at `end`. Of two members with one name
+// almost all parsers take the last.
+std::string with_member(std::string_view text, std::size_t end, std::string_view member) {
+    std::string changed;
+    changed.reserve(text.size() + member.size() + 1);
+    changed.append(text.substr(0, end));
+    if (text[text.find_last_not_of(" \t\r\n", end - 1)] != '{') changed += ',';
+    changed.append(member).append(text.substr(end));
+    return changed;
+}
+
+}  // namespace
+
+std::int64_t Estimate::cost(const Rates& rates) const {
+    const Wide divisor = Wide{Rates::kUnit} * bytes_per_token;
+    const Wide sum = Wide{input_bytes} * rates.input + Wide{output} * rates.output * bytes_per_token;
+    const Wide cost = (sum + divisor - 1) / divisor;
+    return static_cast<std::int64_t>(std::min<Wide>(cost, std::int64_t{1} << 62));
+}
+
+RequestReader::RequestReader(EstimateRule rule)
+    : rule_(completed(std::move(rule))), pointers_(pointers_of(rule_)) {}
+
+RequestFacts RequestReader::read(std::string_view body) const {
+    RequestFacts facts;
+    JsonReader reader(pointers_, {.text_max = 256}, [&](const JsonReader::Members& members) {
+        const auto further = [&](Further which) -> const JsonMember& {
+            return members[rule_.output_max.size() + which];
+        };
+        if (further(document).kind != JsonMember::Kind::object) return;
+        facts.is_json = true;
+        for (std::size_t i = 0; i < rule_.output_max.size(); ++i) {
+            if (const auto max = count_of(members[i])) {
+                facts.output_max = std::max(facts.output_max.value_or(0), *max);
+            }
+        }
+        std::int64_t answers = 1;
+        for (const Further which : {n, best_of, candidate_count}) {
+            answers = std::max(answers, count_of(further(which)).value_or(1));
+        }
+        if (facts.output_max) *facts.output_max *= answers;
+        if (further(model).kind == JsonMember::Kind::text) facts.model = further(model).text;
+        facts.streams = further(stream).kind == JsonMember::Kind::boolean && further(stream).text == "true";
+        const JsonMember& options = further(stream_options);
+        facts.has_stream_options = options.kind == JsonMember::Kind::object;
+        const bool is_left_open = facts.has_stream_options || options.kind == JsonMember::Kind::null ||
+                                  options.kind == JsonMember::Kind::absent;
+        facts.has_usage_asked = options.repeated || !is_left_open ||
+                                further(include_usage).kind != JsonMember::Kind::absent;
+    });
+    reader.read(body);
+    if (reader.end() != JsonReader::Fault::none) facts = {};
+    return facts;
+}
+
+Estimate RequestReader::estimate(const RequestFacts& facts, std::size_t bytes) const {
+    Estimate estimate;
+    estimate.bytes_per_token = std::max<std::int64_t>(rule_.plus_body, 1);
+    const std::int64_t input_max = rule_.max * estimate.bytes_per_token;
+    if (rule_.plus_body > 0) {
+        estimate.input_bytes =
+            static_cast<std::int64_t>(std::min<std::uint64_t>(bytes, static_cast<std::uint64_t>(input_max)));
+    }
+    // What is left of the maximum for output, in whole tokens.
+    const std::int64_t left = (input_max - estimate.input_bytes) / estimate.bytes_per_token;
+    estimate.output = std::min(facts.output_max.value_or(rule_.fallback), left);
+    return estimate;
+}
+
+Estimate RequestReader::largest() const {
+    return {0, 1, rule_.max};
+}
+
+std::string ask_for_usage(std::string_view body, const RequestFacts& facts) {
+    if (!facts.has_stream_options) {
+        return with_member(body, body.rfind('}'), "\"stream_options\":{\"include_usage\":true}");
+    }
+    const std::size_t options = value_of(body, skip_space(body, 0), "stream_options");
+    // The name is written with escapes, which no client does.
+    if (options == body.npos) return std::string(body);
+    return with_member(body, skip_value(body, options) - 1, "\"include_usage\":true");
+}
+
+std::string write_output_max(std::string_view body, std::int64_t max) {
+    std::string member = "\"max_completion_tokens\":";
+    append_number(max, member);
+    return with_member(body, body.rfind('}'), member);
+}
+
+}  // namespace tidegate::usage

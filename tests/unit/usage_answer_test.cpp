@@ -1,0 +1,297 @@
+#include "usage/answer.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <string_view>
+
+#include "amazon_message.hpp"
+
+namespace tidegate::usage {
+namespace {
+
+using Form = AnswerReader::Form;
+using Json = nlohmann::json;
+
+struct Found {
+    std::optional<Usage> usage;
+    UnknownUsage reason = UnknownUsage::no_usage;
+};
+
+Found found_in(const UsageSource& source, Form form, std::string_view body,
+               std::size_t piece = std::string_view::npos) {
+    AnswerReader reader(source, form);
+    for (std::size_t at = 0; at < body.size(); at += std::min(piece, body.size() - at)) {
+        reader.read(body.substr(at, piece));
+    }
+    reader.end();
+    return {reader.usage(), reader.reason()};
+}
+
+// The same in one piece and byte by byte, for the provider and for `automatic`.
+void check_tokens(Provider provider, Form form, std::string_view body, const Tokens& expected,
+                  std::string_view model = "m-1") {
+    CAPTURE(body);
+    for (const Provider by : {provider, Provider::automatic}) {
+        for (const std::size_t piece : {std::string_view::npos, std::size_t{1}}) {
+            const Found found = found_in(UsageSource(by), form, body, piece);
+            REQUIRE(found.usage);
+            CHECK(found.usage->tokens == expected);
+            CHECK(found.usage->model == model);
+        }
+    }
+}
+
+std::string event(std::string_view json) {
+    return "data: " + std::string(json) + "\n\n";
+}
+
+}  // namespace
+
+TEST_CASE("usage: openai's chat completion, with what its cache had") {
+    check_tokens(Provider::openai, Form::json,
+                 R"({"model":"m-1","choices":[{"message":{"content":"\"usage\":{\"prompt_tokens\":1}"}}],
+                     "usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":120,
+                     "prompt_tokens_details":{"cached_tokens":30},
+                     "completion_tokens_details":{"reasoning_tokens":15}}})",
+                 {70, 30, 0, 20});
+}
+
+TEST_CASE("usage: openai's embeddings have no output") {
+    check_tokens(Provider::openai, Form::json,
+                 R"({"model":"m-1","data":[],"usage":{"prompt_tokens":8,"total_tokens":8}})", {8, 0, 0, 0});
+}
+
+TEST_CASE("usage: openai's stream says it in its last event, and null in the others") {
+    check_tokens(Provider::openai, Form::server_sent_events,
+                 event(R"({"model":"m-1","choices":[{"delta":{"content":"a"}}],"usage":null})") +
+                     event(R"({"model":"m-1","choices":[],"usage" : null})") +
+                     event(R"({"model":"m-1","choices":[],"usage":{"prompt_tokens":5,"completion_tokens":7}})") +
+                     event("[DONE]"),
+                 {5, 0, 0, 7});
+}
+
+TEST_CASE("usage: of events of openai with choices and usage the last counts") {
+    check_tokens(Provider::openai, Form::server_sent_events,
+                 event(R"({"model":"m-1","choices":[{}],"usage":{"prompt_tokens":5,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":3}}})") +
+                     event(R"({"model":"m-1","choices":[{}],"usage":{"prompt_tokens":5,"completion_tokens":2}})"),
+                 {5, 0, 0, 2});
+}
+
+TEST_CASE("usage: openai's Responses API, as an answer and as the event that ends it") {
+    check_tokens(Provider::openai_responses, Form::json,
+                 R"({"model":"m-1","usage":{"input_tokens":50,"input_tokens_details":{"cached_tokens":10},"output_tokens":9,"total_tokens":59}})",
+                 {40, 10, 0, 9});
+    for (const char* const type : {"response.completed", "response.incomplete", "response.failed"}) {
+        check_tokens(Provider::openai_responses, Form::server_sent_events,
+                     "event: response.created\n" + event(R"({"type":"response.created","response":{"model":"m-1","usage":null}})") +
+                         "event: " + type + "\n" + event(R"({"type":")" + std::string(type) +
+                         R"(","response":{"model":"m-1","usage":{"input_tokens":50,"input_tokens_details":{"cached_tokens":60},"output_tokens":9,"total_tokens":59}}})"),
+                     {0, 60, 0, 9});
+    }
+}
+
+TEST_CASE("usage: anthropic counts its cache beside the input") {
+    check_tokens(Provider::anthropic, Form::json,
+                 R"({"type":"message","model":"m-1","content":[{"type":"text","text":"x"}],"usage":{"input_tokens":10,"cache_read_input_tokens":200,"cache_creation_input_tokens":30,"output_tokens":4}})",
+                 {10, 200, 30, 4});
+}
+
+TEST_CASE("usage: anthropic's stream: each kind is what the last event says of it") {
+    check_tokens(Provider::anthropic, Form::server_sent_events,
+                 "event: message_start\n" +
+                     event(R"({"type":"message_start","message":{"model":"m-1","usage":{"input_tokens":10,"cache_read_input_tokens":200,"output_tokens":1}}})") +
+                     event(R"({"type":"content_block_delta","delta":{"text":"\"usage\":{\"output_tokens\":9999}"}})") +
+                     event(R"({"type":"message_delta","usage":{"output_tokens":15}})") +
+                     event(R"({"type":"message_delta","usage":{"output_tokens":40}})") +
+                     event(R"({"type":"message_stop"})"),
+                 {10, 200, 0, 40});
+    check_tokens(Provider::anthropic, Form::server_sent_events,
+                 event(R"({"type":"message_start","message":{"model":"m-1","usage":{"input_tokens":10,"output_tokens":1}}})") +
+                     event(R"({"type":"message_delta","usage":{"input_tokens":11,"cache_read_input_tokens":3,"output_tokens":40}})"),
+                 {11, 3, 0, 40});
+}
+
+TEST_CASE("usage: gemini counts thoughts beside candidates, and the last event wins") {
+    const std::string first =
+        R"({"modelVersion":"m-1","candidates":[{}],"usageMetadata":{"promptTokenCount":20,"candidatesTokenCount":1,"thoughtsTokenCount":50,"totalTokenCount":71}})";
+    const std::string last =
+        R"({"modelVersion":"m-1","usageMetadata":{"promptTokenCount":20,"cachedContentTokenCount":5,"candidatesTokenCount":8,"thoughtsTokenCount":60,"toolUsePromptTokenCount":2,"totalTokenCount":90}})";
+    check_tokens(Provider::gemini, Form::json, last, {17, 5, 0, 68});
+    check_tokens(Provider::gemini, Form::server_sent_events, event(first) + event(last), {17, 5, 0, 68});
+    check_tokens(Provider::gemini, Form::json, "[" + first + "\n,\n" + last + "]", {17, 5, 0, 68});
+    check_tokens(Provider::gemini, Form::json, "[" + last + "," + first + "]", {20, 0, 0, 51});
+}
+
+TEST_CASE("usage: bedrock's Converse, as an answer and as its event metadata") {
+    const std::string usage =
+        R"({"usage":{"inputTokens":12,"outputTokens":34,"totalTokens":46,"cacheReadInputTokens":5,"cacheWriteInputTokens":6}})";
+    check_tokens(Provider::bedrock, Form::json, usage, {12, 5, 6, 34}, "");
+    check_tokens(Provider::bedrock, Form::amazon_events,
+                 amazon_message("contentBlockDelta", R"({"usage":{"inputTokens":1}})") +
+                     amazon_message("metadata", usage),
+                 {12, 5, 6, 34}, "");
+}
+
+TEST_CASE("usage: zero is a usage, and a total without its parts is output") {
+    check_tokens(Provider::openai, Form::json, R"({"model":"m-1","usage":{"prompt_tokens":0,"completion_tokens":0}})", {});
+    check_tokens(Provider::openai, Form::json, R"({"model":"m-1","usage":{"total_tokens":7}})", {0, 0, 0, 7});
+    check_tokens(Provider::gemini, Form::json, R"({"modelVersion":"m-1","usageMetadata":{"totalTokenCount":7}})", {0, 0, 0, 7});
+}
+
+TEST_CASE("usage: a provider's own names are read, and no other's") {
+    const char* const openai = R"({"usage":{"prompt_tokens":1,"completion_tokens":1}})";
+    for (const Provider provider : {Provider::openai_responses, Provider::anthropic, Provider::gemini, Provider::bedrock}) {
+        CHECK_FALSE(found_in(UsageSource(provider), Form::json, openai).usage);
+    }
+}
+
+TEST_CASE("usage: what a client can make the upstream echo does not count") {
+    const UsageSource source(Provider::automatic);
+    for (const char* const body :
+         {R"({"choices":[{"usage":{"prompt_tokens":1,"completion_tokens":1}}]})",
+          R"({"content":{"usage":{"input_tokens":1,"output_tokens":1}}})",
+          R"({"text":"{\"usage\":{\"prompt_tokens\":1}}"})",
+          R"({"usage":"{\"prompt_tokens\":1}"})",
+          R"({"usage":{"prompt_tokens":"1","completion_tokens":null,"total_tokens":-1}})",
+          R"({"usage":[{"prompt_tokens":1}]})",
+          R"({"usage.prompt_tokens":1})",
+          R"({"usage":{"prompt_tokens":1.5,"completion_tokens":4294967296}})",
+          R"({"usage":null})", R"({"usage":{}})", "{}"}) {
+        CAPTURE(body);
+        const Found found = found_in(source, Form::json, body);
+        CHECK_FALSE(found.usage);
+        CHECK(found.reason == UnknownUsage::no_usage);
+        CHECK_FALSE(found_in(source, Form::server_sent_events, event(body)).usage);
+    }
+}
+
+TEST_CASE("usage: why there is none") {
+    const UsageSource source(Provider::automatic);
+    CHECK(found_in(source, Form::json, "{\"usage\":").reason == UnknownUsage::unreadable);
+    CHECK(found_in(source, Form::json, "<html>").reason == UnknownUsage::unreadable);
+    CHECK(found_in(source, Form::json, std::string(100, '[')).reason == UnknownUsage::too_deep);
+    CHECK(found_in(source, Form::server_sent_events, event(std::string(70'000, 'x'))).reason ==
+          UnknownUsage::too_long);
+    CHECK(found_in(source, Form::amazon_events, "not a stream of events").reason ==
+          UnknownUsage::unreadable);
+    CHECK(found_in(source, Form::server_sent_events, "").reason == UnknownUsage::no_usage);
+}
+
+TEST_CASE("usage: a stream that is cut has what it said before") {
+    const UsageSource source(Provider::automatic);
+    const auto found = found_in(
+        source, Form::server_sent_events,
+        event(R"({"type":"message_start","message":{"usage":{"input_tokens":10,"output_tokens":1}}})") +
+            "data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":40}}\n");
+    REQUIRE(found.usage);
+    CHECK(found.usage->tokens == Tokens{10, 0, 0, 1});
+}
+
+TEST_CASE("usage: members that the configuration names are weighed and added") {
+    const UsageSource source({{"/cost/units", 1}, {"/cost/images", 2.5}});
+    CHECK(source.is_by_provider() == false);
+    CHECK(found_in(source, Form::json, R"({"cost":{"units":3,"images":2}})").usage->units == 8);
+    CHECK(found_in(source, Form::json, R"({"cost":{"images":0.4}})").usage->units == 1);
+    CHECK(found_in(source, Form::json, R"({"cost":{"units":-3}})").usage->units == 0);
+    CHECK_FALSE(found_in(source, Form::json, R"({"cost":{"units":"3"}})").usage);
+    CHECK(found_in(source, Form::server_sent_events,
+                   event(R"({"cost":{"units":3}})") + event(R"({"other":1})") + event(R"({"cost":{"units":5}})"))
+              .usage->units == 5);
+}
+
+TEST_CASE("usage: the form of an answer is that of its media type") {
+    CHECK(AnswerReader::form_of("application/json") == Form::json);
+    CHECK(AnswerReader::form_of("Application/JSON; charset=utf-8") == Form::json);
+    CHECK(AnswerReader::form_of("application/problem+json") == Form::json);
+    CHECK(AnswerReader::form_of("text/event-stream;charset=utf-8") == Form::server_sent_events);
+    CHECK(AnswerReader::form_of("application/vnd.amazon.eventstream") == Form::amazon_events);
+    CHECK_FALSE(AnswerReader::form_of("text/html"));
+    CHECK_FALSE(AnswerReader::form_of(""));
+    CHECK_FALSE(AnswerReader::form_of("text/json"));
+}
+
+namespace {
+
+// An independent reading: whole events, a parser of whole documents, the last usage of openai.
+std::optional<Tokens> read_whole(const std::vector<Json>& events) {
+    std::optional<Tokens> tokens;
+    for (const Json& event : events) {
+        if (!event.is_object() || !event.contains("usage") || !event["usage"].is_object()) continue;
+        const Json& usage = event["usage"];
+        const auto count = [&](const char* name) -> std::optional<std::int64_t> {
+            if (!usage.contains(name) || !usage[name].is_number_unsigned()) return std::nullopt;
+            return usage[name].get<std::int64_t>();
+        };
+        const auto input = count("prompt_tokens");
+        const auto output = count("completion_tokens");
+        if (input || output) tokens = Tokens{input.value_or(0), 0, 0, output.value_or(0)};
+    }
+    return tokens;
+}
+
+Json random_value(std::mt19937& random, int depth) {
+    const char* const names[] = {"usage", "prompt_tokens", "completion_tokens", "x", "choices"};
+    switch (random() % (depth > 0 ? 7 : 5)) {
+        case 0: return random() % 1000;
+        case 1: return nullptr;
+        case 2: return R"("usage":{"prompt_tokens":1})";
+        case 3: return "data: \n\n\\";
+        case 4: return random() % 2 == 0;
+        case 5: {
+            Json array = Json::array();
+            for (std::size_t i = random() % 4; i > 0; --i) array.push_back(random_value(random, depth - 1));
+            return array;
+        }
+        default: {
+            Json object = Json::object();
+            for (std::size_t i = random() % 5; i > 0; --i) object[names[random() % 5]] = random_value(random, depth - 1);
+            return object;
+        }
+    }
+}
+
+}  // namespace
+
+TEST_CASE("usage: random streams, cut at random, are read as an independent parser reads them") {
+    std::mt19937 random(20261128);
+    const UsageSource source(Provider::openai);
+    std::size_t with_usage = 0;
+    for (int round = 0; round < 3000; ++round) {
+        CAPTURE(round);
+        const char* const ends[] = {"\n", "\r\n", "\r"};
+        std::vector<Json> events;
+        std::string text;
+        for (std::size_t i = random() % 6; i > 0; --i) {
+            events.push_back(random_value(random, 4));
+            if (events.back().is_object() && random() % 2 == 0) {
+                events.back()["usage"] = {{"prompt_tokens", random() % 1000}, {"x", random_value(random, 2)}};
+            }
+            const std::string end = ends[random() % 3];
+            if (random() % 3 == 0) text += "event: usage" + end;
+            std::string data = events.back().dump(random() % 4 == 0 ? 1 : -1);
+            const std::string further = end + "data: ";
+            for (std::size_t at = 0; (at = data.find('\n', at)) != data.npos; at += further.size()) {
+                data.replace(at, 1, further);
+            }
+            text += (random() % 2 == 0 ? "data: " : "data:") + data + end + end;
+        }
+        AnswerReader reader(source, Form::server_sent_events);
+        for (std::size_t at = 0; at < text.size();) {
+            const std::size_t size = 1 + random() % (random() % 2 == 0 ? 5 : 200);
+            reader.read(std::string_view(text).substr(at, size));
+            at += size;
+        }
+        reader.end();
+        const auto expected = read_whole(events);
+        with_usage += expected ? 1 : 0;
+        CAPTURE(text);
+        REQUIRE(reader.usage().has_value() == expected.has_value());
+        if (expected) CHECK(reader.usage()->tokens == *expected);
+    }
+    CHECK(with_usage > 100);
+}
+
+}  // namespace tidegate::usage

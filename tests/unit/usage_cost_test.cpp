@@ -1,0 +1,48 @@
+#include "usage/cost.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace tidegate::usage {
+
+TEST_CASE("cost: the weighed sum of the kinds, rounded up once") {
+    CHECK(cost_of({10, 20, 30, 40}, {}) == 100);
+    CHECK(cost_of({1, 1, 1, 1}, {1'000'000, 100'000, 1'250'000, 4'000'000}) == 7);  // 6.35
+    CHECK(cost_of({0, 10, 0, 0}, {1'000'000, 100'000, 0, 0}) == 1);
+    CHECK(cost_of({0, 11, 0, 0}, {1'000'000, 100'000, 0, 0}) == 2);
+    CHECK(cost_of({}, {}) == 0);
+    CHECK(cost_of({5, 5, 5, 5}, {0, 0, 0, 0}) == 0);
+}
+
+TEST_CASE("cost: the largest counts and rates do not overflow") {
+    const Rates dear{Rates::kMax, Rates::kMax, Rates::kMax, Rates::kMax};
+    CHECK(cost_of({kTokensMax, kTokensMax, kTokensMax, kTokensMax}, dear) ==
+          4 * kTokensMax * 1'000'000);
+}
+
+TEST_CASE("prices: the first pattern that matches wins") {
+    PriceList prices;
+    prices.add("gpt-x-mini*", {1, 0, 0, 0});
+    prices.add("gpt-x*", {2, 0, 0, 0});
+    prices.add("*/claude-*-sonnet", {3, 0, 0, 0});
+    CHECK(prices.rates_of("gpt-x-mini-2026")->input == 1);
+    CHECK(prices.rates_of("gpt-x")->input == 2);
+    CHECK(prices.rates_of("anthropic/claude-9-sonnet")->input == 3);
+    CHECK(prices.rates_of("anthropic/claude-9-sonnet-x") == nullptr);
+    CHECK(prices.rates_of("GPT-x") == nullptr);
+    CHECK(prices.rates_of("") == nullptr);
+    prices.set_unknown({9, 0, 0, 0});
+    CHECK(prices.rates_of("other")->input == 9);
+    CHECK_FALSE(prices.names("other"));
+}
+
+TEST_CASE("prices: a pattern of many stars ends in time") {
+    PriceList prices;
+    std::string pattern;
+    for (int i = 0; i < 100; ++i) pattern += "a*";
+    prices.add(pattern + "b", {});
+    CHECK(prices.rates_of(std::string(10'000, 'a')) == nullptr);
+}
+
+}  // namespace tidegate::usage

@@ -1,0 +1,158 @@
+#include "usage/json_reader.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tidegate::usage {
+namespace {
+
+using Kind = JsonMember::Kind;
+
+struct Read {
+    std::vector<JsonReader::Members> documents;
+    JsonReader::Fault fault = JsonReader::Fault::none;
+
+    const JsonMember& member(std::size_t i = 0) const { return documents.at(0).at(i); }
+};
+
+Read read(std::string_view text, std::vector<std::string> names, JsonReader::Options options = {},
+          std::size_t piece = std::string_view::npos) {
+    Read result;
+    const JsonPointers pointers(names);
+    JsonReader reader(pointers, options, [&](const auto& members) { result.documents.push_back(members); });
+    for (std::size_t at = 0; at < text.size(); at += std::min(piece, text.size() - at)) {
+        reader.read(text.substr(at, piece));
+    }
+    result.fault = reader.end();
+    return result;
+}
+
+}  // namespace
+
+TEST_CASE("json_reader: a member is found at its pointer, and only there") {
+    const std::string text =
+        R"({"x":{"usage":{"n":1}},"a":[{"usage":{"n":2}}],"s":"\"usage\":{\"n\":3}","usage":{"n":4,"o":{"n":5}}})";
+    for (const std::size_t piece : {std::size_t{1}, std::size_t{2}, std::size_t{7}, text.size()}) {
+        CAPTURE(piece);
+        const Read found = read(text, {"/usage/n"}, {}, piece);
+        REQUIRE(found.fault == JsonReader::Fault::none);
+        CHECK(found.member().whole == 4);
+        CHECK_FALSE(found.member().repeated);
+    }
+}
+
+TEST_CASE("json_reader: each kind of value is told apart") {
+    const auto found = read(R"({"a":null,"b":true,"c":-2,"d":"x","e":{},"f":[1,[2],{}]})",
+                            {"/a", "/b", "/c", "/d", "/e", "/f", "/g"});
+    const auto& members = found.documents.at(0);
+    CHECK(members[0].kind == Kind::null);
+    CHECK(members[1].text == "true");
+    CHECK(members[2].text == "-2");
+    CHECK_FALSE(members[2].whole);
+    CHECK(members[3].text == "x");
+    CHECK(members[4].kind == Kind::object);
+    CHECK(members[5].kind == Kind::array);
+    CHECK(members[5].size == 3);
+    CHECK(members[6].kind == Kind::absent);
+    CHECK_FALSE(members[4].is_scalar());
+}
+
+TEST_CASE("json_reader: numbers that are equal are one text") {
+    for (const char* const number : {"1000", "1000.0", "1e3", "1E+3", "10000e-1"}) {
+        CAPTURE(number);
+        const auto found = read(std::string("[") + number + "]", {"/0"});
+        CHECK(found.member().text == "1000");
+        CHECK(found.member().whole == 1000);
+    }
+    CHECK(read("[-0.0]", {"/0"}).member().text == "0");
+    CHECK(read("[0.5]", {"/0"}).member().text == "0.5");
+    CHECK_FALSE(read("[0.5]", {"/0"}).member().whole);
+    CHECK(read("[9007199254740993]", {"/0"}).member().text == "9007199254740993");
+    CHECK(read("[18446744073709551615]", {"/0"}).member().text == "18446744073709551615");
+    CHECK_FALSE(read("[1e300]", {"/0"}).member().whole);
+    CHECK_FALSE(read("[\"7\"]", {"/0"}).member().whole);
+}
+
+TEST_CASE("json_reader: names and elements of a pointer are those of RFC 6901") {
+    CHECK(read(R"({"a/b":{"c~d":[10,11]}})", {"/a~1b/c~0d/1"}).member().whole == 11);
+    CHECK(read(R"({"":{"":3}})", {"//"}).member().whole == 3);
+    CHECK(read(R"({"1":7})", {"/1"}).member().whole == 7);
+    CHECK(read(R"({"\u0061":7})", {"/a"}).member().whole == 7);
+    CHECK(read("[[1,2],[3,4]]", {"/1/0"}).member().whole == 3);
+    CHECK(is_json_pointer("/a~0~1"));
+    CHECK_FALSE(is_json_pointer("a"));
+    CHECK_FALSE(is_json_pointer("/a~2"));
+    CHECK_FALSE(is_json_pointer("/a~"));
+}
+
+TEST_CASE("json_reader: a name that occurs twice has its last value, and is marked") {
+    const auto found = read(R"({"n":9,"n":"x","n":4})", {"/n"});
+    CHECK(found.member().repeated);
+    CHECK(found.member().whole == 4);
+    CHECK(found.member().largest == 9);
+}
+
+TEST_CASE("json_reader: what a repeated object had before is gone") {
+    const auto found = read(R"({"u":{"a":1,"b":2},"u":{"b":3}})", {"/u/a", "/u/b"});
+    CHECK(found.documents.at(0)[0].kind == Kind::null);
+    CHECK(found.documents.at(0)[0].repeated);
+    CHECK_FALSE(found.documents.at(0)[0].whole);
+    CHECK(found.documents.at(0)[1].whole == 3);
+    CHECK_FALSE(read(R"({"u":{"a":1},"u":7})", {"/u/a"}).member().whole);
+}
+
+TEST_CASE("json_reader: a text is kept up to the bound, in pieces as in one") {
+    for (const std::size_t piece : {std::size_t{1}, std::string_view::npos}) {
+        const auto found = read(R"({"a":"12345678","b":"1234"})", {"/a", "/b"}, {.text_max = 4}, piece);
+        CHECK(found.documents.at(0)[0].text == "1234");
+        CHECK(found.documents.at(0)[0].too_long);
+        CHECK(found.documents.at(0)[1].text == "1234");
+        CHECK_FALSE(found.documents.at(0)[1].too_long);
+    }
+}
+
+TEST_CASE("json_reader: a broken document is no document, and the next one is read") {
+    const JsonPointers pointers({"/n"});
+    std::size_t documents = 0;
+    JsonReader reader(pointers, {}, [&](const auto&) { ++documents; });
+    for (const char* const text :
+         {"", " ", "{", "{\"n\":1", "{\"n\":1}}", "{\"n\":1} x", "{\"n\":01}", "[DONE]", "nul", "{'n':1}",
+          "\xff", "\"\xc3\x28\""}) {
+        CAPTURE(text);
+        reader.read(text);
+        CHECK(reader.end() == JsonReader::Fault::not_json);
+    }
+    CHECK(documents == 0);
+    reader.read("{\"n\":1}");
+    reader.read(" \r\n");
+    CHECK(reader.end() == JsonReader::Fault::none);
+    reader.read("{\"n\":1}");
+    reader.read(" \r\n{");
+    CHECK(reader.end() == JsonReader::Fault::not_json);
+    CHECK(documents == 1);
+}
+
+TEST_CASE("json_reader: a document deeper than 64 is refused") {
+    const auto nested = [](std::size_t depth) {
+        return std::string(depth, '[') + std::string(depth, ']');
+    };
+    CHECK(read(nested(64), {}).fault == JsonReader::Fault::none);
+    CHECK(read(nested(65), {}).fault == JsonReader::Fault::too_deep);
+    CHECK(read(nested(100'000), {}, {}, 1000).fault == JsonReader::Fault::too_deep);
+}
+
+TEST_CASE("json_reader: elements of an array at the root are documents where that is asked for") {
+    const auto found = read(R"([{"n":1},{"m":2},[],3,{"n":4}])", {"/n"}, {.elements_are_documents = true});
+    REQUIRE(found.documents.size() == 4);
+    CHECK(found.documents[0][0].whole == 1);
+    CHECK(found.documents[1][0].kind == Kind::absent);
+    CHECK(found.documents[3][0].whole == 4);
+    const auto single = read(R"({"n":1})", {"/n"}, {.elements_are_documents = true});
+    CHECK(single.member().whole == 1);
+    CHECK(read(R"([{"n":1}])", {"/0/n"}).member().whole == 1);
+}
+
+}  // namespace tidegate::usage
