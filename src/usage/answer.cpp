@@ -13,7 +13,8 @@ using Members = JsonReader::Members;
 // Of the model's name. Names are up to about 60 bytes long.
 constexpr std::size_t kTextMax = 128;
 
-// Where one kind of answer says what it took. Places are indexes of kPointers; kNowhere: it has none.
+// Where one kind of answer says what it took. Places are indexes of kPointers; kNowhere: it has
+// none.
 struct Shape {
     Provider provider;
     int input;
@@ -31,54 +32,97 @@ struct Shape {
 constexpr int kNowhere = -1;
 
 enum Place : int {
-    prompt_tokens, prompt_cached, completion_tokens, usage_total,
-    input_tokens, input_cached, output_tokens,
-    response_input, response_cached, response_output, response_total,
-    cache_read, cache_creation,
-    message_input, message_cache_read, message_cache_creation, message_output,
-    prompt_count, cached_count, candidates_count, thoughts_count, tool_use_count, count_total,
-    bedrock_input, bedrock_cache_read, bedrock_cache_write, bedrock_output, bedrock_total,
-    model, response_model, message_model, model_version,
+    prompt_tokens,
+    prompt_cached,
+    completion_tokens,
+    usage_total,
+    input_tokens,
+    input_cached,
+    output_tokens,
+    response_input,
+    response_cached,
+    response_output,
+    response_total,
+    cache_read,
+    cache_creation,
+    message_input,
+    message_cache_read,
+    message_cache_creation,
+    message_output,
+    prompt_count,
+    cached_count,
+    candidates_count,
+    thoughts_count,
+    tool_use_count,
+    count_total,
+    bedrock_input,
+    bedrock_cache_read,
+    bedrock_cache_write,
+    bedrock_output,
+    bedrock_total,
+    model,
+    response_model,
+    message_model,
+    model_version,
 };
 
 const std::vector<std::string>& provider_pointers() {
     static const std::vector<std::string> kPointers = {
-        "/usage/prompt_tokens", "/usage/prompt_tokens_details/cached_tokens",
-        "/usage/completion_tokens", "/usage/total_tokens",
-        "/usage/input_tokens", "/usage/input_tokens_details/cached_tokens", "/usage/output_tokens",
-        "/response/usage/input_tokens", "/response/usage/input_tokens_details/cached_tokens",
-        "/response/usage/output_tokens", "/response/usage/total_tokens",
-        "/usage/cache_read_input_tokens", "/usage/cache_creation_input_tokens",
-        "/message/usage/input_tokens", "/message/usage/cache_read_input_tokens",
-        "/message/usage/cache_creation_input_tokens", "/message/usage/output_tokens",
-        "/usageMetadata/promptTokenCount", "/usageMetadata/cachedContentTokenCount",
-        "/usageMetadata/candidatesTokenCount", "/usageMetadata/thoughtsTokenCount",
-        "/usageMetadata/toolUsePromptTokenCount", "/usageMetadata/totalTokenCount",
-        "/usage/inputTokens", "/usage/cacheReadInputTokens", "/usage/cacheWriteInputTokens",
-        "/usage/outputTokens", "/usage/totalTokens",
-        "/model", "/response/model", "/message/model", "/modelVersion",
+        "/usage/prompt_tokens",
+        "/usage/prompt_tokens_details/cached_tokens",
+        "/usage/completion_tokens",
+        "/usage/total_tokens",
+        "/usage/input_tokens",
+        "/usage/input_tokens_details/cached_tokens",
+        "/usage/output_tokens",
+        "/response/usage/input_tokens",
+        "/response/usage/input_tokens_details/cached_tokens",
+        "/response/usage/output_tokens",
+        "/response/usage/total_tokens",
+        "/usage/cache_read_input_tokens",
+        "/usage/cache_creation_input_tokens",
+        "/message/usage/input_tokens",
+        "/message/usage/cache_read_input_tokens",
+        "/message/usage/cache_creation_input_tokens",
+        "/message/usage/output_tokens",
+        "/usageMetadata/promptTokenCount",
+        "/usageMetadata/cachedContentTokenCount",
+        "/usageMetadata/candidatesTokenCount",
+        "/usageMetadata/thoughtsTokenCount",
+        "/usageMetadata/toolUsePromptTokenCount",
+        "/usageMetadata/totalTokenCount",
+        "/usage/inputTokens",
+        "/usage/cacheReadInputTokens",
+        "/usage/cacheWriteInputTokens",
+        "/usage/outputTokens",
+        "/usage/totalTokens",
+        "/model",
+        "/response/model",
+        "/message/model",
+        "/modelVersion",
     };
     return kPointers;
 }
 
 constexpr Shape kShapes[] = {
-    {Provider::openai, prompt_tokens, prompt_cached, kNowhere, completion_tokens, kNowhere, kNowhere,
-     usage_total, true, false},
-    {Provider::openai_responses, input_tokens, input_cached, kNowhere, output_tokens, kNowhere, kNowhere,
-     usage_total, true, false},
-    {Provider::openai_responses, response_input, response_cached, kNowhere, response_output, kNowhere,
-     kNowhere, response_total, true, false},
-    {Provider::anthropic, input_tokens, cache_read, cache_creation, output_tokens, kNowhere, kNowhere,
-     kNowhere, false, true},
+    {Provider::openai, prompt_tokens, prompt_cached, kNowhere, completion_tokens, kNowhere,
+     kNowhere, usage_total, true, false},
+    {Provider::openai_responses, input_tokens, input_cached, kNowhere, output_tokens, kNowhere,
+     kNowhere, usage_total, true, false},
+    {Provider::openai_responses, response_input, response_cached, kNowhere, response_output,
+     kNowhere, kNowhere, response_total, true, false},
+    {Provider::anthropic, input_tokens, cache_read, cache_creation, output_tokens, kNowhere,
+     kNowhere, kNowhere, false, true},
     {Provider::anthropic, message_input, message_cache_read, message_cache_creation, message_output,
      kNowhere, kNowhere, kNowhere, false, true},
     {Provider::gemini, prompt_count, cached_count, kNowhere, candidates_count, tool_use_count,
      thoughts_count, count_total, true, false},
-    {Provider::bedrock, bedrock_input, bedrock_cache_read, bedrock_cache_write, bedrock_output, kNowhere,
-     kNowhere, bedrock_total, false, false},
+    {Provider::bedrock, bedrock_input, bedrock_cache_read, bedrock_cache_write, bedrock_output,
+     kNowhere, kNowhere, bedrock_total, false, false},
 };
 
-// A count of tokens; a member of another type, or that no provider would say, is as if it were absent.
+// A count of tokens; a member of another type, or that no provider would say, is as if it were
+// absent.
 std::optional<std::int64_t> count_at(const Members& members, int place) {
     if (place == kNowhere) return std::nullopt;
     const auto& whole = members[static_cast<std::size_t>(place)].whole;
@@ -114,7 +158,8 @@ std::optional<Tokens> tokens_of(const Shape& shape, const Members& members, cons
     if (cached) tokens.cached = *cached;
     if (cache_write) tokens.cache_write = *cache_write;
     if (output) tokens.output = *output;
-    if (shape.input_includes_cached) tokens.input = std::max<std::int64_t>(tokens.input - tokens.cached, 0);
+    if (shape.input_includes_cached)
+        tokens.input = std::max<std::int64_t>(tokens.input - tokens.cached, 0);
     return tokens;
 }
 
@@ -155,7 +200,8 @@ std::vector<std::string> marks_of(const std::vector<UsageSource::Member>& member
     for (const auto& member : members) {
         std::string mark = mark_of(member.pointer);
         if (mark.empty()) return {};
-        if (std::find(marks.begin(), marks.end(), mark) == marks.end()) marks.push_back(std::move(mark));
+        if (std::find(marks.begin(), marks.end(), mark) == marks.end())
+            marks.push_back(std::move(mark));
     }
     return marks;
 }
@@ -199,7 +245,8 @@ UsageSource::UsageSource(const std::vector<Member>& members)
     : weights_(weights_of(members)), pointers_(pointers_of(members)), marks_(marks_of(members)) {}
 
 std::optional<AnswerReader::Form> AnswerReader::form_of(std::string_view content_type) {
-    const std::string type = to_lower(std::string(trimmed(content_type.substr(0, content_type.find(';')))));
+    const std::string type =
+        to_lower(std::string(trimmed(content_type.substr(0, content_type.find(';')))));
     if (type == "text/event-stream") return Form::server_sent_events;
     if (type == "application/vnd.amazon.eventstream") return Form::amazon_events;
     if (type == "application/json" || type.ends_with("+json")) return Form::json;
@@ -227,9 +274,14 @@ void AnswerReader::read(std::string_view piece) {
 void AnswerReader::end() {
     if (form_ != Form::json) return;
     switch (json_.end()) {
-        case JsonReader::Fault::none: break;
-        case JsonReader::Fault::not_json: reason_ = UnknownUsage::unreadable; break;
-        case JsonReader::Fault::too_deep: reason_ = UnknownUsage::too_deep; break;
+        case JsonReader::Fault::none:
+            break;
+        case JsonReader::Fault::not_json:
+            reason_ = UnknownUsage::unreadable;
+            break;
+        case JsonReader::Fault::too_deep:
+            reason_ = UnknownUsage::too_deep;
+            break;
     }
 }
 
@@ -245,17 +297,23 @@ void AnswerReader::read_events(std::string_view piece) {
 
 void AnswerReader::read_event(const EventPart& part) {
     switch (part.kind) {
-        case EventPart::Kind::none: break;
-        case EventPart::Kind::data: json_.read(part.data); break;
+        case EventPart::Kind::none:
+            break;
+        case EventPart::Kind::data:
+            json_.read(part.data);
+            break;
         case EventPart::Kind::whole:
             if (!may_have_usage(part.data)) break;
             json_.read(part.data);
             [[fallthrough]];
         // What is no JSON, as OpenAI's last event `[DONE]`, is an event without usage.
-        case EventPart::Kind::end: json_.end(); break;
+        case EventPart::Kind::end:
+            json_.end();
+            break;
         case EventPart::Kind::unreadable:
             json_.forget();
-            reason_ = form_ == Form::amazon_events ? UnknownUsage::unreadable : UnknownUsage::too_long;
+            reason_ =
+                form_ == Form::amazon_events ? UnknownUsage::unreadable : UnknownUsage::too_long;
             break;
     }
 }
@@ -278,8 +336,7 @@ void AnswerReader::take(const Members& members) {
         if (has_any) usage_ = Usage{{}, std::max(units, 0.0), {}};
         return;
     }
-    const auto tokens =
-        tokens_in(members, source_.provider_, usage_ ? usage_->tokens : Tokens{});
+    const auto tokens = tokens_in(members, source_.provider_, usage_ ? usage_->tokens : Tokens{});
     if (!tokens) return;
     if (!usage_) usage_.emplace();
     usage_->tokens = *tokens;

@@ -38,18 +38,19 @@ enum class UnknownUsage : std::uint8_t {
     compressed,
     cut,  // the answer, or the client's wait for it, ended early
 };
-BOOST_DESCRIBE_ENUM(UnknownUsage, no_usage, unreadable, too_deep, too_long, media_type, compressed, cut)
+BOOST_DESCRIBE_ENUM(UnknownUsage, no_usage, unreadable, too_deep, too_long, media_type, compressed,
+                    cut)
 
 // What the answer says that the request took.
 struct Usage {
     Tokens tokens;     // of a provider's answer
     double units = 0;  // of members that the configuration names: the sum of their weighted numbers
-    std::string model; // as the answer names it; empty: it does not
+    std::string model;  // as the answer names it; empty: it does not
 };
 
 // Where usage is found: made once from the configuration, shared by all threads.
 class UsageSource {
- public:
+  public:
     explicit UsageSource(Provider provider);
 
     // A number of the answer and what one of it costs.
@@ -62,7 +63,7 @@ class UsageSource {
 
     bool is_by_provider() const { return weights_.empty(); }
 
- private:
+  private:
     friend class AnswerReader;
 
     Provider provider_ = Provider::automatic;
@@ -74,11 +75,11 @@ class UsageSource {
 
 // One answer. Not copied or moved.
 class AnswerReader {
- public:
+  public:
     enum class Form : std::uint8_t { json, server_sent_events, amazon_events };
 
-    // By the media type of Content-Type, without its parameters and in any case; nothing: no usage can
-    // be read.
+    // By the media type of Content-Type, without its parameters and in any case; nothing: no usage
+    // can be read.
     static std::optional<Form> form_of(std::string_view content_type);
 
     // `source` must live as long.
@@ -96,7 +97,7 @@ class AnswerReader {
     // Why there is no usage. Requires end().
     UnknownUsage reason() const { return reason_; }
 
- private:
+  private:
     void read_events(std::string_view piece);
     void read_event(const EventPart& part);
     bool may_have_usage(std::string_view event) const;

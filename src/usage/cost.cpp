@@ -10,8 +10,8 @@ namespace {
 __extension__ using Wide = __int128;
 constexpr std::int64_t kCostMax = std::int64_t{1} << 62;
 
-// In each step either a character or a star is matched, and only the last star is tried again, so the
-// time is at most the product of both lengths.
+// In each step either a character or a star is matched, and only the last star is tried again, so
+// the time is at most the product of both lengths.
 bool matches(std::string_view pattern, std::string_view text) {
     std::size_t at = 0;
     std::size_t from = 0;

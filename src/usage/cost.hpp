@@ -22,8 +22,8 @@ struct Tokens {
 // No provider counts as many; a larger number is not a count of tokens.
 inline constexpr std::int64_t kTokensMax = std::int64_t{1} << 31;
 
-// What a token of each kind costs, in millionths of a unit. A weight of 1 is 1,000,000. With money the
-// unit is a millionth of a dollar, so a price of 1.25 dollars a million tokens is 1,250,000.
+// What a token of each kind costs, in millionths of a unit. A weight of 1 is 1,000,000. With money
+// the unit is a millionth of a dollar, so a price of 1.25 dollars a million tokens is 1,250,000.
 struct Rates {
     static constexpr std::int64_t kUnit = 1'000'000;
     // A million units a token.
@@ -43,7 +43,7 @@ std::int64_t cost_of(const Tokens& tokens, const Rates& rates);
 
 // What models cost.
 class PriceList {
- public:
+  public:
     // `pattern` is a model's name in which each `*` stands for any text. Earlier patterns win.
     void add(std::string pattern, Rates rates);
     // For models that no pattern matches.
@@ -54,7 +54,7 @@ class PriceList {
     // A pattern names this model, whatever set_unknown() says.
     bool names(std::string_view model) const { return find(model) != nullptr; }
 
- private:
+  private:
     struct Price {
         std::string pattern;
         Rates rates;

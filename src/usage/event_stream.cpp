@@ -43,7 +43,8 @@ EventPart ServerSentEvents::next(std::string_view& bytes) {
             mark_ = kByteOrderMark.size();
         }
         EventPart part;
-        if (at_ == At::line && (part = whole_event(bytes)).kind != EventPart::Kind::none) return part;
+        if (at_ == At::line && (part = whole_event(bytes)).kind != EventPart::Kind::none)
+            return part;
         if (is_line_end(bytes.front())) {
             part = end_line(bytes);
         } else if (at_ == At::line || at_ == At::name) {
@@ -207,7 +208,8 @@ bool AmazonEvents::read_prelude() {
     crc_.reset();
     crc_.process_bytes(buffer_.data(), 8);
     if (number_at(buffer_, 8, 4) != crc_.checksum()) return false;
-    if (total > kMessageMax || headers_ > total || total - headers_ < kPrelude + kChecksum) return false;
+    if (total > kMessageMax || headers_ > total || total - headers_ < kPrelude + kChecksum)
+        return false;
     payload_ = total - headers_ - static_cast<std::uint32_t>(kPrelude + kChecksum);
     crc_.process_bytes(buffer_.data() + 8, 4);
     wanted_ = headers_ <= kHeadersMax;

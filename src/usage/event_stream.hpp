@@ -4,11 +4,12 @@
 #pragma once
 
 #include <array>
-#include <boost/crc.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+
+#include <boost/crc.hpp>
 
 namespace tidegate::usage {
 
@@ -25,7 +26,7 @@ struct EventPart {
 };
 
 class ServerSentEvents {
- public:
+  public:
     // A longer line makes its event unreadable.
     static constexpr std::size_t kLineMax = 64 * 1024;
 
@@ -33,7 +34,7 @@ class ServerSentEvents {
     // that no empty line ends has no end, as the standard says.
     EventPart next(std::string_view& bytes);
 
- private:
+  private:
     enum class At : std::uint8_t { line, name, first_of_value, value, ignored };
 
     EventPart whole_event(std::string_view& bytes);
@@ -48,14 +49,14 @@ class ServerSentEvents {
     bool skip_newline_ = false;  // the last byte was a carriage return
     bool has_data_ = false;      // this event has a line `data`
     bool is_unreadable_ = false;
-    std::uint8_t mark_ = 0;   // bytes of the byte order mark at the beginning; above 2: past it
-    std::uint8_t name_ = 0;   // bytes of "data" that the line begins with
-    std::size_t line_ = 0;    // bytes of this line
+    std::uint8_t mark_ = 0;  // bytes of the byte order mark at the beginning; above 2: past it
+    std::uint8_t name_ = 0;  // bytes of "data" that the line begins with
+    std::size_t line_ = 0;   // bytes of this line
 };
 
 // Yields the data of the events of one type.
 class AmazonEvents {
- public:
+  public:
     // What Amazon's own libraries take at most.
     static constexpr std::uint32_t kMessageMax = 24 * 1024 * 1024;
     // The headers of an event that is looked for; those of Bedrock have about 100 bytes.
@@ -64,12 +65,12 @@ class AmazonEvents {
     // Events with `:message-type` event and `:event-type` `type`, which must live as long.
     explicit AmazonEvents(std::string_view type) : type_(type) {}
 
-    // As ServerSentEvents::next(). After a message whose lengths are wrong or damaged nothing more can
-    // be found: one `unreadable`, then `none` for all further bytes.
+    // As ServerSentEvents::next(). After a message whose lengths are wrong or damaged nothing more
+    // can be found: one `unreadable`, then `none` for all further bytes.
     EventPart next(std::string_view& bytes);
     bool is_broken() const { return at_ == At::broken; }
 
- private:
+  private:
     enum class At : std::uint8_t { prelude, headers, payload, checksum, broken };
     static constexpr std::size_t kPrelude = 12;
     static constexpr std::size_t kChecksum = 4;

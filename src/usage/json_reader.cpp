@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/json/basic_parser_impl.hpp>
 #include <charconv>
 #include <cmath>
 #include <utility>
+
+#include <boost/json/basic_parser_impl.hpp>
 
 namespace tidegate::usage {
 namespace json = boost::json;
@@ -100,10 +101,10 @@ int JsonPointers::child_of(int node, std::string_view name) const {
 }
 
 // What Boost.JSON's parser calls. Follows the pointers through the document: `open_` has the
-// containers on the way that a pointer goes through, and `ignored_` counts those inside of them that
-// no pointer goes into.
+// containers on the way that a pointer goes through, and `ignored_` counts those inside of them
+// that no pointer goes into.
 class JsonReader::Handler {
- public:
+  public:
     static constexpr std::size_t max_array_size = static_cast<std::size_t>(-1);
     static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
     static constexpr std::size_t max_string_size = static_cast<std::size_t>(-1);
@@ -159,9 +160,8 @@ class JsonReader::Handler {
         if (ignored_ > 0) return true;
         add_to_name(part);
         in_name_ = false;
-        next_ = size > pointers_.longest_name_
-                    ? JsonPointers::kNone
-                    : pointers_.child_of(open_.back().node, name_);
+        next_ = size > pointers_.longest_name_ ? JsonPointers::kNone
+                                               : pointers_.child_of(open_.back().node, name_);
         return true;
     }
 
@@ -212,7 +212,7 @@ class JsonReader::Handler {
     bool on_comment_part(json::string_view, json::error_code&) { return true; }
     bool on_comment(json::string_view, json::error_code&) { return true; }
 
- private:
+  private:
     struct Container {
         int node;
         bool is_array = false;
@@ -232,14 +232,15 @@ class JsonReader::Handler {
         if (open_.empty() || !open_.back().is_array) return next_;
         Container& array = open_.back();
         if (is_array_of_documents_ && open_.size() == 1) return 0;
-        if (pointers_.nodes_[static_cast<std::size_t>(array.node)].first_child == JsonPointers::kNone) {
+        if (pointers_.nodes_[static_cast<std::size_t>(array.node)].first_child ==
+            JsonPointers::kNone) {
             return JsonPointers::kNone;
         }
         std::array<char, 12> digits;
         const char* const end =
             std::to_chars(digits.data(), digits.data() + digits.size(), array.elements).ptr;
-        return pointers_.child_of(
-            array.node, {digits.data(), static_cast<std::size_t>(end - digits.data())});
+        return pointers_.child_of(array.node,
+                                  {digits.data(), static_cast<std::size_t>(end - digits.data())});
     }
 
     JsonMember* member_of(int node) {
@@ -311,8 +312,8 @@ class JsonReader::Handler {
             open_.pop_back();
             if (ended.is_array) {
                 if (JsonMember* member = member_of(ended.node)) {
-                    member->size = static_cast<std::uint32_t>(
-                        std::min<std::size_t>(size, 0xffffffff));
+                    member->size =
+                        static_cast<std::uint32_t>(std::min<std::size_t>(size, 0xffffffff));
                 }
             }
             if (is_array_of_documents_ && open_.size() == 1) {
@@ -328,7 +329,8 @@ class JsonReader::Handler {
         if (!in_name_) name_.clear();
         in_name_ = true;
         // One byte too many is as good as all: no pointer has that name.
-        const std::size_t room = pointers_.longest_name_ + 1 - std::min(name_.size(), pointers_.longest_name_ + 1);
+        const std::size_t room =
+            pointers_.longest_name_ + 1 - std::min(name_.size(), pointers_.longest_name_ + 1);
         name_.append(part.data(), std::min(part.size(), room));
     }
 

@@ -1,5 +1,6 @@
-// Reads chosen members of a JSON document that comes in pieces, without a tree of the rest. Memory is
-// bounded: by the list of pointers, by the depth, and by the longest text that is asked for. Pure.
+// Reads chosen members of a JSON document that comes in pieces, without a tree of the rest. Memory
+// is bounded: by the list of pointers, by the depth, and by the longest text that is asked for.
+// Pure.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +20,8 @@ struct JsonMember {
     enum class Kind : std::uint8_t { absent, null, boolean, number, text, object, array };
 
     Kind kind = Kind::absent;
-    bool repeated = false;  // its name, or that of an object around it, occurred twice
-    bool too_long = false;  // a text longer than the reader keeps: `text` is its beginning
+    bool repeated = false;   // its name, or that of an object around it, occurred twice
+    bool too_long = false;   // a text longer than the reader keeps: `text` is its beginning
     std::uint32_t size = 0;  // of an array that has ended: its elements
     double number = 0;
     // Of all occurrences that are whole numbers from 0 to 2^53, the last and the largest.
@@ -36,13 +37,13 @@ struct JsonMember {
 
 // Which members a reader keeps: made once, then shared by readers on all threads.
 class JsonPointers {
- public:
+  public:
     // Pointers of RFC 6901 that begin with `/`, each with sound escapes (is_json_pointer()).
     explicit JsonPointers(const std::vector<std::string>& pointers);
 
     std::size_t size() const { return size_; }
 
- private:
+  private:
     friend class JsonReader;
 
     static constexpr int kNone = -1;
@@ -65,7 +66,7 @@ bool is_json_pointer(std::string_view text);
 
 // Not copied; owned by the reader of one request or one answer, on its thread.
 class JsonReader {
- public:
+  public:
     // Why a document cannot be read.
     enum class Fault : std::uint8_t { none, not_json, too_deep };
     // The members of a document, in the order of the pointers. Valid during the call.
@@ -87,13 +88,13 @@ class JsonReader {
 
     // The next bytes of the document. After a fault the rest of the document is left unread.
     void read(std::string_view piece);
-    // The document has ended, and the next one begins. Returns what was wrong with it; one without a
-    // byte is `not_json`.
+    // The document has ended, and the next one begins. Returns what was wrong with it; one without
+    // a byte is `not_json`.
     Fault end();
     // As end(), of a document that is not to be read.
     void forget();
 
- private:
+  private:
     class Handler;
     struct Parser;
 

@@ -21,15 +21,20 @@ const std::vector<std::string> kFurtherPointers = {
     "/best_of",
     "/generationConfig/candidateCount",
 };
-enum Further : std::size_t {
-    document, model, stream, stream_options, include_usage, n, best_of, candidate_count
+enum class Further : std::size_t {
+    document,
+    model,
+    stream,
+    stream_options,
+    include_usage,
+    n,
+    best_of,
+    candidate_count
 };
 
 const std::vector<std::string> kOutputMax = {
-    "/max_completion_tokens",
-    "/max_tokens",
-    "/max_output_tokens",
-    "/generationConfig/maxOutputTokens",
+    "/max_completion_tokens",     "/max_tokens",
+    "/max_output_tokens",         "/generationConfig/maxOutputTokens",
     "/inferenceConfig/maxTokens",
 };
 
@@ -73,8 +78,8 @@ std::size_t skip_value(std::string_view text, std::size_t at) {
         if (c == '{' || c == '[') ++depth;
         if (c == '}' || c == ']') --depth;
         ++at;
-    } while (depth > 0 || (at < text.size() && std::string_view(",}]").find(text[at]) ==
-                                                   std::string_view::npos));
+    } while (depth > 0 || (at < text.size() &&
+                           std::string_view(",}]").find(text[at]) == std::string_view::npos));
     return at;
 }
 
@@ -109,7 +114,8 @@ std::string with_member(std::string_view text, std::size_t end, std::string_view
 
 std::int64_t Estimate::cost(const Rates& rates) const {
     const Wide divisor = Wide{Rates::kUnit} * bytes_per_token;
-    const Wide sum = Wide{input_bytes} * rates.input + Wide{output} * rates.output * bytes_per_token;
+    const Wide sum =
+        Wide{input_bytes} * rates.input + Wide{output} * rates.output * bytes_per_token;
     const Wide cost = (sum + divisor - 1) / divisor;
     return static_cast<std::int64_t>(std::min<Wide>(cost, std::int64_t{1} << 62));
 }
@@ -121,9 +127,9 @@ RequestFacts RequestReader::read(std::string_view body) const {
     RequestFacts facts;
     JsonReader reader(pointers_, {.text_max = 256}, [&](const JsonReader::Members& members) {
         const auto further = [&](Further which) -> const JsonMember& {
-            return members[rule_.output_max.size() + which];
+            return members[rule_.output_max.size() + static_cast<std::size_t>(which)];
         };
-        if (further(document).kind != JsonMember::Kind::object) return;
+        if (further(Further::document).kind != JsonMember::Kind::object) return;
         facts.is_json = true;
         for (std::size_t i = 0; i < rule_.output_max.size(); ++i) {
             if (const auto max = count_of(members[i])) {
@@ -131,18 +137,21 @@ RequestFacts RequestReader::read(std::string_view body) const {
             }
         }
         std::int64_t answers = 1;
-        for (const Further which : {n, best_of, candidate_count}) {
+        for (const Further which : {Further::n, Further::best_of, Further::candidate_count}) {
             answers = std::max(answers, count_of(further(which)).value_or(1));
         }
         if (facts.output_max) *facts.output_max *= answers;
-        if (further(model).kind == JsonMember::Kind::text) facts.model = further(model).text;
-        facts.streams = further(stream).kind == JsonMember::Kind::boolean && further(stream).text == "true";
-        const JsonMember& options = further(stream_options);
+        if (further(Further::model).kind == JsonMember::Kind::text)
+            facts.model = further(Further::model).text;
+        facts.streams = further(Further::stream).kind == JsonMember::Kind::boolean &&
+                        further(Further::stream).text == "true";
+        const JsonMember& options = further(Further::stream_options);
         facts.has_stream_options = options.kind == JsonMember::Kind::object;
-        const bool is_left_open = facts.has_stream_options || options.kind == JsonMember::Kind::null ||
+        const bool is_left_open = facts.has_stream_options ||
+                                  options.kind == JsonMember::Kind::null ||
                                   options.kind == JsonMember::Kind::absent;
         facts.has_usage_asked = options.repeated || !is_left_open ||
-                                further(include_usage).kind != JsonMember::Kind::absent;
+                                further(Further::include_usage).kind != JsonMember::Kind::absent;
     });
     reader.read(body);
     if (reader.end() != JsonReader::Fault::none) facts = {};
@@ -154,8 +163,8 @@ Estimate RequestReader::estimate(const RequestFacts& facts, std::size_t bytes) c
     estimate.bytes_per_token = std::max<std::int64_t>(rule_.plus_body, 1);
     const std::int64_t input_max = rule_.max * estimate.bytes_per_token;
     if (rule_.plus_body > 0) {
-        estimate.input_bytes =
-            static_cast<std::int64_t>(std::min<std::uint64_t>(bytes, static_cast<std::uint64_t>(input_max)));
+        estimate.input_bytes = static_cast<std::int64_t>(
+            std::min<std::uint64_t>(bytes, static_cast<std::uint64_t>(input_max)));
     }
     // What is left of the maximum for output, in whole tokens.
     const std::int64_t left = (input_max - estimate.input_bytes) / estimate.bytes_per_token;

@@ -36,7 +36,7 @@ struct Estimate {
 };
 
 struct RequestFacts {
-    bool is_json = false;            // an object of JSON; otherwise all below is empty
+    bool is_json = false;                    // an object of JSON; otherwise all below is empty
     std::optional<std::int64_t> output_max;  // with the number of answers multiplied in
     std::string model;
     bool streams = false;             // `stream` is true
@@ -47,7 +47,7 @@ struct RequestFacts {
 
 // Reads bodies for one rule: made once from the configuration, shared by all threads.
 class RequestReader {
- public:
+  public:
     explicit RequestReader(EstimateRule rule);
 
     // Of a whole body without a coding.
@@ -57,16 +57,17 @@ class RequestReader {
     // For a body that is too long to be held.
     Estimate largest() const;
 
- private:
+  private:
     EstimateRule rule_;
     JsonPointers pointers_;
 };
 
-// `body` with `"stream_options":{"include_usage":true}`. Requires facts of this body that stream and
-// have no usage asked.
+// `body` with `"stream_options":{"include_usage":true}`. Requires facts of this body that stream
+// and have no usage asked.
 std::string ask_for_usage(std::string_view body, const RequestFacts& facts);
 
-// `body` with `"max_completion_tokens":max`. Requires facts of this body without output_max, and JSON.
+// `body` with `"max_completion_tokens":max`. Requires facts of this body without output_max, and
+// JSON.
 std::string write_output_max(std::string_view body, std::int64_t max);
 
 }  // namespace tidegate::usage

@@ -1,15 +1,14 @@
-#include "usage/answer.hpp"
-
-#include <doctest/doctest.h>
-
-#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <string_view>
 
-#include "amazon_message.hpp"
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
-namespace tidegate::usage {
+#include "amazon_message.hpp"
+#include "usage/answer.hpp"
+
+namespace tidegate::usage::answer_test {
 namespace {
 
 using Form = AnswerReader::Form;
@@ -51,67 +50,87 @@ std::string event(std::string_view json) {
 }  // namespace
 
 TEST_CASE("usage: openai's chat completion, with what its cache had") {
-    check_tokens(Provider::openai, Form::json,
-                 R"({"model":"m-1","choices":[{"message":{"content":"\"usage\":{\"prompt_tokens\":1}"}}],
+    check_tokens(
+        Provider::openai, Form::json,
+        R"({"model":"m-1","choices":[{"message":{"content":"\"usage\":{\"prompt_tokens\":1}"}}],
                      "usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":120,
                      "prompt_tokens_details":{"cached_tokens":30},
                      "completion_tokens_details":{"reasoning_tokens":15}}})",
-                 {70, 30, 0, 20});
+        {70, 30, 0, 20});
 }
 
 TEST_CASE("usage: openai's embeddings have no output") {
     check_tokens(Provider::openai, Form::json,
-                 R"({"model":"m-1","data":[],"usage":{"prompt_tokens":8,"total_tokens":8}})", {8, 0, 0, 0});
+                 R"({"model":"m-1","data":[],"usage":{"prompt_tokens":8,"total_tokens":8}})",
+                 {8, 0, 0, 0});
 }
 
 TEST_CASE("usage: openai's stream says it in its last event, and null in the others") {
-    check_tokens(Provider::openai, Form::server_sent_events,
-                 event(R"({"model":"m-1","choices":[{"delta":{"content":"a"}}],"usage":null})") +
-                     event(R"({"model":"m-1","choices":[],"usage" : null})") +
-                     event(R"({"model":"m-1","choices":[],"usage":{"prompt_tokens":5,"completion_tokens":7}})") +
-                     event("[DONE]"),
-                 {5, 0, 0, 7});
+    check_tokens(
+        Provider::openai, Form::server_sent_events,
+        event(R"({"model":"m-1","choices":[{"delta":{"content":"a"}}],"usage":null})") +
+            event(R"({"model":"m-1","choices":[],"usage" : null})") +
+            event(
+                R"({"model":"m-1","choices":[],"usage":{"prompt_tokens":5,"completion_tokens":7}})") +
+            event("[DONE]"),
+        {5, 0, 0, 7});
 }
 
 TEST_CASE("usage: of events of openai with choices and usage the last counts") {
-    check_tokens(Provider::openai, Form::server_sent_events,
-                 event(R"({"model":"m-1","choices":[{}],"usage":{"prompt_tokens":5,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":3}}})") +
-                     event(R"({"model":"m-1","choices":[{}],"usage":{"prompt_tokens":5,"completion_tokens":2}})"),
-                 {5, 0, 0, 2});
+    check_tokens(
+        Provider::openai, Form::server_sent_events,
+        event(
+            R"({"model":"m-1","choices":[{}],"usage":{"prompt_tokens":5,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":3}}})") +
+            event(
+                R"({"model":"m-1","choices":[{}],"usage":{"prompt_tokens":5,"completion_tokens":2}})"),
+        {5, 0, 0, 2});
 }
 
 TEST_CASE("usage: openai's Responses API, as an answer and as the event that ends it") {
-    check_tokens(Provider::openai_responses, Form::json,
-                 R"({"model":"m-1","usage":{"input_tokens":50,"input_tokens_details":{"cached_tokens":10},"output_tokens":9,"total_tokens":59}})",
-                 {40, 10, 0, 9});
-    for (const char* const type : {"response.completed", "response.incomplete", "response.failed"}) {
-        check_tokens(Provider::openai_responses, Form::server_sent_events,
-                     "event: response.created\n" + event(R"({"type":"response.created","response":{"model":"m-1","usage":null}})") +
-                         "event: " + type + "\n" + event(R"({"type":")" + std::string(type) +
-                         R"(","response":{"model":"m-1","usage":{"input_tokens":50,"input_tokens_details":{"cached_tokens":60},"output_tokens":9,"total_tokens":59}}})"),
-                     {0, 60, 0, 9});
+    check_tokens(
+        Provider::openai_responses, Form::json,
+        R"({"model":"m-1","usage":{"input_tokens":50,"input_tokens_details":{"cached_tokens":10},"output_tokens":9,"total_tokens":59}})",
+        {40, 10, 0, 9});
+    for (const char* const type :
+         {"response.completed", "response.incomplete", "response.failed"}) {
+        check_tokens(
+            Provider::openai_responses, Form::server_sent_events,
+            "event: response.created\n" +
+                event(R"({"type":"response.created","response":{"model":"m-1","usage":null}})") +
+                "event: " + type + "\n" +
+                event(
+                    R"({"type":")" + std::string(type) +
+                    R"(","response":{"model":"m-1","usage":{"input_tokens":50,"input_tokens_details":{"cached_tokens":60},"output_tokens":9,"total_tokens":59}}})"),
+            {0, 60, 0, 9});
     }
 }
 
 TEST_CASE("usage: anthropic counts its cache beside the input") {
-    check_tokens(Provider::anthropic, Form::json,
-                 R"({"type":"message","model":"m-1","content":[{"type":"text","text":"x"}],"usage":{"input_tokens":10,"cache_read_input_tokens":200,"cache_creation_input_tokens":30,"output_tokens":4}})",
-                 {10, 200, 30, 4});
+    check_tokens(
+        Provider::anthropic, Form::json,
+        R"({"type":"message","model":"m-1","content":[{"type":"text","text":"x"}],"usage":{"input_tokens":10,"cache_read_input_tokens":200,"cache_creation_input_tokens":30,"output_tokens":4}})",
+        {10, 200, 30, 4});
 }
 
 TEST_CASE("usage: anthropic's stream: each kind is what the last event says of it") {
-    check_tokens(Provider::anthropic, Form::server_sent_events,
-                 "event: message_start\n" +
-                     event(R"({"type":"message_start","message":{"model":"m-1","usage":{"input_tokens":10,"cache_read_input_tokens":200,"output_tokens":1}}})") +
-                     event(R"({"type":"content_block_delta","delta":{"text":"\"usage\":{\"output_tokens\":9999}"}})") +
-                     event(R"({"type":"message_delta","usage":{"output_tokens":15}})") +
-                     event(R"({"type":"message_delta","usage":{"output_tokens":40}})") +
-                     event(R"({"type":"message_stop"})"),
-                 {10, 200, 0, 40});
-    check_tokens(Provider::anthropic, Form::server_sent_events,
-                 event(R"({"type":"message_start","message":{"model":"m-1","usage":{"input_tokens":10,"output_tokens":1}}})") +
-                     event(R"({"type":"message_delta","usage":{"input_tokens":11,"cache_read_input_tokens":3,"output_tokens":40}})"),
-                 {11, 3, 0, 40});
+    check_tokens(
+        Provider::anthropic, Form::server_sent_events,
+        "event: message_start\n" +
+            event(
+                R"({"type":"message_start","message":{"model":"m-1","usage":{"input_tokens":10,"cache_read_input_tokens":200,"output_tokens":1}}})") +
+            event(
+                R"({"type":"content_block_delta","delta":{"text":"\"usage\":{\"output_tokens\":9999}"}})") +
+            event(R"({"type":"message_delta","usage":{"output_tokens":15}})") +
+            event(R"({"type":"message_delta","usage":{"output_tokens":40}})") +
+            event(R"({"type":"message_stop"})"),
+        {10, 200, 0, 40});
+    check_tokens(
+        Provider::anthropic, Form::server_sent_events,
+        event(
+            R"({"type":"message_start","message":{"model":"m-1","usage":{"input_tokens":10,"output_tokens":1}}})") +
+            event(
+                R"({"type":"message_delta","usage":{"input_tokens":11,"cache_read_input_tokens":3,"output_tokens":40}})"),
+        {11, 3, 0, 40});
 }
 
 TEST_CASE("usage: gemini counts thoughts beside candidates, and the last event wins") {
@@ -120,7 +139,8 @@ TEST_CASE("usage: gemini counts thoughts beside candidates, and the last event w
     const std::string last =
         R"({"modelVersion":"m-1","usageMetadata":{"promptTokenCount":20,"cachedContentTokenCount":5,"candidatesTokenCount":8,"thoughtsTokenCount":60,"toolUsePromptTokenCount":2,"totalTokenCount":90}})";
     check_tokens(Provider::gemini, Form::json, last, {17, 5, 0, 68});
-    check_tokens(Provider::gemini, Form::server_sent_events, event(first) + event(last), {17, 5, 0, 68});
+    check_tokens(Provider::gemini, Form::server_sent_events, event(first) + event(last),
+                 {17, 5, 0, 68});
     check_tokens(Provider::gemini, Form::json, "[" + first + "\n,\n" + last + "]", {17, 5, 0, 68});
     check_tokens(Provider::gemini, Form::json, "[" + last + "," + first + "]", {20, 0, 0, 51});
 }
@@ -136,14 +156,18 @@ TEST_CASE("usage: bedrock's Converse, as an answer and as its event metadata") {
 }
 
 TEST_CASE("usage: zero is a usage, and a total without its parts is output") {
-    check_tokens(Provider::openai, Form::json, R"({"model":"m-1","usage":{"prompt_tokens":0,"completion_tokens":0}})", {});
-    check_tokens(Provider::openai, Form::json, R"({"model":"m-1","usage":{"total_tokens":7}})", {0, 0, 0, 7});
-    check_tokens(Provider::gemini, Form::json, R"({"modelVersion":"m-1","usageMetadata":{"totalTokenCount":7}})", {0, 0, 0, 7});
+    check_tokens(Provider::openai, Form::json,
+                 R"({"model":"m-1","usage":{"prompt_tokens":0,"completion_tokens":0}})", {});
+    check_tokens(Provider::openai, Form::json, R"({"model":"m-1","usage":{"total_tokens":7}})",
+                 {0, 0, 0, 7});
+    check_tokens(Provider::gemini, Form::json,
+                 R"({"modelVersion":"m-1","usageMetadata":{"totalTokenCount":7}})", {0, 0, 0, 7});
 }
 
 TEST_CASE("usage: a provider's own names are read, and no other's") {
     const char* const openai = R"({"usage":{"prompt_tokens":1,"completion_tokens":1}})";
-    for (const Provider provider : {Provider::openai_responses, Provider::anthropic, Provider::gemini, Provider::bedrock}) {
+    for (const Provider provider :
+         {Provider::openai_responses, Provider::anthropic, Provider::gemini, Provider::bedrock}) {
         CHECK_FALSE(found_in(UsageSource(provider), Form::json, openai).usage);
     }
 }
@@ -153,13 +177,11 @@ TEST_CASE("usage: what a client can make the upstream echo does not count") {
     for (const char* const body :
          {R"({"choices":[{"usage":{"prompt_tokens":1,"completion_tokens":1}}]})",
           R"({"content":{"usage":{"input_tokens":1,"output_tokens":1}}})",
-          R"({"text":"{\"usage\":{\"prompt_tokens\":1}}"})",
-          R"({"usage":"{\"prompt_tokens\":1}"})",
+          R"({"text":"{\"usage\":{\"prompt_tokens\":1}}"})", R"({"usage":"{\"prompt_tokens\":1}"})",
           R"({"usage":{"prompt_tokens":"1","completion_tokens":null,"total_tokens":-1}})",
-          R"({"usage":[{"prompt_tokens":1}]})",
-          R"({"usage.prompt_tokens":1})",
-          R"({"usage":{"prompt_tokens":1.5,"completion_tokens":4294967296}})",
-          R"({"usage":null})", R"({"usage":{}})", "{}"}) {
+          R"({"usage":[{"prompt_tokens":1}]})", R"({"usage.prompt_tokens":1})",
+          R"({"usage":{"prompt_tokens":1.5,"completion_tokens":4294967296}})", R"({"usage":null})",
+          R"({"usage":{}})", "{}"}) {
         CAPTURE(body);
         const Found found = found_in(source, Form::json, body);
         CHECK_FALSE(found.usage);
@@ -184,7 +206,8 @@ TEST_CASE("usage: a stream that is cut has what it said before") {
     const UsageSource source(Provider::automatic);
     const auto found = found_in(
         source, Form::server_sent_events,
-        event(R"({"type":"message_start","message":{"usage":{"input_tokens":10,"output_tokens":1}}})") +
+        event(
+            R"({"type":"message_start","message":{"usage":{"input_tokens":10,"output_tokens":1}}})") +
             "data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":40}}\n");
     REQUIRE(found.usage);
     CHECK(found.usage->tokens == Tokens{10, 0, 0, 1});
@@ -198,7 +221,8 @@ TEST_CASE("usage: members that the configuration names are weighed and added") {
     CHECK(found_in(source, Form::json, R"({"cost":{"units":-3}})").usage->units == 0);
     CHECK_FALSE(found_in(source, Form::json, R"({"cost":{"units":"3"}})").usage);
     CHECK(found_in(source, Form::server_sent_events,
-                   event(R"({"cost":{"units":3}})") + event(R"({"other":1})") + event(R"({"cost":{"units":5}})"))
+                   event(R"({"cost":{"units":3}})") + event(R"({"other":1})") +
+                       event(R"({"cost":{"units":5}})"))
               .usage->units == 5);
 }
 
@@ -235,19 +259,26 @@ std::optional<Tokens> read_whole(const std::vector<Json>& events) {
 Json random_value(std::mt19937& random, int depth) {
     const char* const names[] = {"usage", "prompt_tokens", "completion_tokens", "x", "choices"};
     switch (random() % (depth > 0 ? 7 : 5)) {
-        case 0: return random() % 1000;
-        case 1: return nullptr;
-        case 2: return R"("usage":{"prompt_tokens":1})";
-        case 3: return "data: \n\n\\";
-        case 4: return random() % 2 == 0;
+        case 0:
+            return random() % 1000;
+        case 1:
+            return nullptr;
+        case 2:
+            return R"("usage":{"prompt_tokens":1})";
+        case 3:
+            return "data: \n\n\\";
+        case 4:
+            return random() % 2 == 0;
         case 5: {
             Json array = Json::array();
-            for (std::size_t i = random() % 4; i > 0; --i) array.push_back(random_value(random, depth - 1));
+            for (std::size_t i = random() % 4; i > 0; --i)
+                array.push_back(random_value(random, depth - 1));
             return array;
         }
         default: {
             Json object = Json::object();
-            for (std::size_t i = random() % 5; i > 0; --i) object[names[random() % 5]] = random_value(random, depth - 1);
+            for (std::size_t i = random() % 5; i > 0; --i)
+                object[names[random() % 5]] = random_value(random, depth - 1);
             return object;
         }
     }
@@ -267,13 +298,15 @@ TEST_CASE("usage: random streams, cut at random, are read as an independent pars
         for (std::size_t i = random() % 6; i > 0; --i) {
             events.push_back(random_value(random, 4));
             if (events.back().is_object() && random() % 2 == 0) {
-                events.back()["usage"] = {{"prompt_tokens", random() % 1000}, {"x", random_value(random, 2)}};
+                events.back()["usage"] = {{"prompt_tokens", random() % 1000},
+                                          {"x", random_value(random, 2)}};
             }
             const std::string end = ends[random() % 3];
             if (random() % 3 == 0) text += "event: usage" + end;
             std::string data = events.back().dump(random() % 4 == 0 ? 1 : -1);
             const std::string further = end + "data: ";
-            for (std::size_t at = 0; (at = data.find('\n', at)) != data.npos; at += further.size()) {
+            for (std::size_t at = 0; (at = data.find('\n', at)) != data.npos;
+                 at += further.size()) {
                 data.replace(at, 1, further);
             }
             text += (random() % 2 == 0 ? "data: " : "data:") + data + end + end;
@@ -294,4 +327,4 @@ TEST_CASE("usage: random streams, cut at random, are read as an independent pars
     CHECK(with_usage > 100);
 }
 
-}  // namespace tidegate::usage
+}  // namespace tidegate::usage::answer_test

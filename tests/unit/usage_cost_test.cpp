@@ -1,10 +1,10 @@
-#include "usage/cost.hpp"
+#include <string>
 
 #include <doctest/doctest.h>
 
-#include <string>
+#include "usage/cost.hpp"
 
-namespace tidegate::usage {
+namespace tidegate::usage::cost_test {
 
 TEST_CASE("cost: the weighed sum of the kinds, rounded up once") {
     CHECK(cost_of({10, 20, 30, 40}, {}) == 100);
@@ -45,4 +45,4 @@ TEST_CASE("prices: a pattern of many stars ends in time") {
     CHECK(prices.rates_of(std::string(10'000, 'a')) == nullptr);
 }
 
-}  // namespace tidegate::usage
+}  // namespace tidegate::usage::cost_test

@@ -1,14 +1,13 @@
-#include "usage/event_stream.hpp"
-
-#include <doctest/doctest.h>
-
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "amazon_message.hpp"
+#include <doctest/doctest.h>
 
-namespace tidegate::usage {
+#include "amazon_message.hpp"
+#include "usage/event_stream.hpp"
+
+namespace tidegate::usage::event_stream_test {
 namespace {
 
 using Kind = EventPart::Kind;
@@ -36,7 +35,8 @@ using Texts = std::vector<std::string>;
 
 void check_events(std::string_view text, const Texts& expected) {
     CAPTURE(text.substr(0, 100));
-    for (const std::size_t piece : {std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{5}, text.size()}) {
+    for (const std::size_t piece :
+         {std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{5}, text.size()}) {
         CAPTURE(piece);
         CHECK(events_of(ServerSentEvents{}, text, piece) == expected);
     }
@@ -53,7 +53,8 @@ TEST_CASE("events: an event is the data up to an empty line, whatever ends the l
 }
 
 TEST_CASE("events: other fields, comments and events without data are passed over") {
-    check_events(": comment\nevent: x\nid: 7\ndata: a\nretry: 3\n\n\n\nevent: y\n\ndata: b\n\n", {"a", "b"});
+    check_events(": comment\nevent: x\nid: 7\ndata: a\nretry: 3\n\n\n\nevent: y\n\ndata: b\n\n",
+                 {"a", "b"});
     check_events("dat: a\n\ndatab: a\n\n data: a\n\nDATA: a\n\n", {});
 }
 
@@ -69,9 +70,18 @@ TEST_CASE("events: one that no empty line ends is none") {
 }
 
 TEST_CASE("events: a byte order mark in front is passed over, and a part of one is not a field") {
-    check_events("\xef\xbb\xbf" "data: a\n\n", {"a"});
-    check_events("\xef\xbb" "data: a\n\ndata: b\n\n", {"b"});
-    check_events("data: a\n\n\xef\xbb\xbf" "data: b\n\n", {"a"});
+    check_events(
+        "\xef\xbb\xbf"
+        "data: a\n\n",
+        {"a"});
+    check_events(
+        "\xef\xbb"
+        "data: a\n\ndata: b\n\n",
+        {"b"});
+    check_events(
+        "data: a\n\n\xef\xbb\xbf"
+        "data: b\n\n",
+        {"a"});
 }
 
 TEST_CASE("events: a line above the bound makes its event unreadable, and no other") {
@@ -88,11 +98,13 @@ TEST_CASE("events: a line above the bound makes its event unreadable, and no oth
 }
 
 TEST_CASE("amazon events: data of the wanted type, in pieces as in one") {
-    const std::string text = amazon_message("messageStart", "{}") + amazon_message("metadata", "{\"a\":1}") +
-                             amazon_message("metadata", "") + amazon_message("metadata", "x", "exception") +
-                             amazon_message("metadata", "{\"b\":2}");
+    const std::string text =
+        amazon_message("messageStart", "{}") + amazon_message("metadata", "{\"a\":1}") +
+        amazon_message("metadata", "") + amazon_message("metadata", "x", "exception") +
+        amazon_message("metadata", "{\"b\":2}");
     for (const std::size_t piece : {std::size_t{1}, std::size_t{3}, text.size()}) {
-        CHECK(events_of(AmazonEvents("metadata"), text, piece) == Texts{"{\"a\":1}", "", "{\"b\":2}"});
+        CHECK(events_of(AmazonEvents("metadata"), text, piece) ==
+              Texts{"{\"a\":1}", "", "{\"b\":2}"});
     }
 }
 
@@ -115,9 +127,10 @@ TEST_CASE("amazon events: lengths that do not fit each other, and headers above 
     const std::string sound = amazon_message("metadata", "{\"a\":1}");
     CHECK(events_of(AmazonEvents("metadata"), amazon_prelude(15, 0) + sound, 1) == Texts{"!"});
     CHECK(events_of(AmazonEvents("metadata"), amazon_prelude(100, 90) + sound, 1) == Texts{"!"});
-    CHECK(events_of(AmazonEvents("metadata"), amazon_prelude(0xffffffff, 0) + sound, 1) == Texts{"!"});
-    CHECK(events_of(AmazonEvents("metadata"), amazon_message(std::string(2000, 'x'), "y") + sound, 1) ==
-          Texts{"{\"a\":1}"});
+    CHECK(events_of(AmazonEvents("metadata"), amazon_prelude(0xffffffff, 0) + sound, 1) ==
+          Texts{"!"});
+    CHECK(events_of(AmazonEvents("metadata"), amazon_message(std::string(2000, 'x'), "y") + sound,
+                    1) == Texts{"{\"a\":1}"});
 }
 
-}  // namespace tidegate::usage
+}  // namespace tidegate::usage::event_stream_test

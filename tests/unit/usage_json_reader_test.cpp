@@ -1,12 +1,12 @@
-#include "usage/json_reader.hpp"
-
-#include <doctest/doctest.h>
-
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace tidegate::usage {
+#include <doctest/doctest.h>
+
+#include "usage/json_reader.hpp"
+
+namespace tidegate::usage::json_reader_test {
 namespace {
 
 using Kind = JsonMember::Kind;
@@ -22,7 +22,8 @@ Read read(std::string_view text, std::vector<std::string> names, JsonReader::Opt
           std::size_t piece = std::string_view::npos) {
     Read result;
     const JsonPointers pointers(names);
-    JsonReader reader(pointers, options, [&](const auto& members) { result.documents.push_back(members); });
+    JsonReader reader(pointers, options,
+                      [&](const auto& members) { result.documents.push_back(members); });
     for (std::size_t at = 0; at < text.size(); at += std::min(piece, text.size() - at)) {
         reader.read(text.substr(at, piece));
     }
@@ -106,7 +107,8 @@ TEST_CASE("json_reader: what a repeated object had before is gone") {
 
 TEST_CASE("json_reader: a text is kept up to the bound, in pieces as in one") {
     for (const std::size_t piece : {std::size_t{1}, std::string_view::npos}) {
-        const auto found = read(R"({"a":"12345678","b":"1234"})", {"/a", "/b"}, {.text_max = 4}, piece);
+        const auto found =
+            read(R"({"a":"12345678","b":"1234"})", {"/a", "/b"}, {.text_max = 4}, piece);
         CHECK(found.documents.at(0)[0].text == "1234");
         CHECK(found.documents.at(0)[0].too_long);
         CHECK(found.documents.at(0)[1].text == "1234");
@@ -119,8 +121,8 @@ TEST_CASE("json_reader: a broken document is no document, and the next one is re
     std::size_t documents = 0;
     JsonReader reader(pointers, {}, [&](const auto&) { ++documents; });
     for (const char* const text :
-         {"", " ", "{", "{\"n\":1", "{\"n\":1}}", "{\"n\":1} x", "{\"n\":01}", "[DONE]", "nul", "{'n':1}",
-          "\xff", "\"\xc3\x28\""}) {
+         {"", " ", "{", "{\"n\":1", "{\"n\":1}}", "{\"n\":1} x", "{\"n\":01}", "[DONE]", "nul",
+          "{'n':1}", "\xff", "\"\xc3\x28\""}) {
         CAPTURE(text);
         reader.read(text);
         CHECK(reader.end() == JsonReader::Fault::not_json);
@@ -145,7 +147,8 @@ TEST_CASE("json_reader: a document deeper than 64 is refused") {
 }
 
 TEST_CASE("json_reader: elements of an array at the root are documents where that is asked for") {
-    const auto found = read(R"([{"n":1},{"m":2},[],3,{"n":4}])", {"/n"}, {.elements_are_documents = true});
+    const auto found =
+        read(R"([{"n":1},{"m":2},[],3,{"n":4}])", {"/n"}, {.elements_are_documents = true});
     REQUIRE(found.documents.size() == 4);
     CHECK(found.documents[0][0].whole == 1);
     CHECK(found.documents[1][0].kind == Kind::absent);
@@ -155,4 +158,4 @@ TEST_CASE("json_reader: elements of an array at the root are documents where tha
     CHECK(read(R"([{"n":1}])", {"/0/n"}).member().whole == 1);
 }
 
-}  // namespace tidegate::usage
+}  // namespace tidegate::usage::json_reader_test

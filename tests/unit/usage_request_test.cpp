@@ -1,12 +1,12 @@
-#include "usage/request.hpp"
-
-#include <doctest/doctest.h>
-
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
-namespace tidegate::usage {
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "usage/request.hpp"
+
+namespace tidegate::usage::request_test {
 namespace {
 
 std::optional<std::int64_t> output_max(std::string_view body) {
@@ -42,7 +42,8 @@ TEST_CASE("request: of several maxima the largest counts, and each is multiplied
 }
 
 TEST_CASE("request: what is no whole number of tokens is as if absent") {
-    for (const char* const value : {"-1", "1.5", "\"7\"", "null", "true", "[7]", "2147483649", "1e99"}) {
+    for (const char* const value :
+         {"-1", "1.5", "\"7\"", "null", "true", "[7]", "2147483649", "1e99"}) {
         CAPTURE(value);
         CHECK_FALSE(output_max(std::string(R"({"max_tokens":)") + value + "}"));
     }
@@ -71,8 +72,12 @@ TEST_CASE("request: the estimate is input by the body's length, and output, up t
     CHECK(reader.estimate(facts, 400).cost({}) == 32'000);
     CHECK(reader.estimate(facts, 1u << 30).cost({}) == 32'000);
     CHECK(reader.largest().cost({}) == 32'000);
-    CHECK(RequestReader(EstimateRule{.output_max = {}, .plus_body = 0}).estimate({}, 400).cost({}) == 1000);
-    CHECK(RequestReader(EstimateRule{.output_max = {}, .plus_body = 1}).estimate({}, 400).cost({}) == 1400);
+    CHECK(
+        RequestReader(EstimateRule{.output_max = {}, .plus_body = 0}).estimate({}, 400).cost({}) ==
+        1000);
+    CHECK(
+        RequestReader(EstimateRule{.output_max = {}, .plus_body = 1}).estimate({}, 400).cost({}) ==
+        1400);
 }
 
 TEST_CASE("request: the estimate is rounded up once") {
@@ -104,21 +109,26 @@ TEST_CASE("request: usage is asked for where the client streams and has left it 
 }
 
 TEST_CASE("request: a member is added, and every other byte stays") {
-    CHECK(with_usage(R"({"stream":true})") == R"({"stream":true,"stream_options":{"include_usage":true}})");
+    CHECK(with_usage(R"({"stream":true})") ==
+          R"({"stream":true,"stream_options":{"include_usage":true}})");
     CHECK(with_usage(" { \"stream\" : true } \n") ==
           " { \"stream\" : true ,\"stream_options\":{\"include_usage\":true}} \n");
     CHECK(with_usage(R"({"stream_options" : {},"stream":true,"a":"}"})") ==
           R"({"stream_options" : {"include_usage":true},"stream":true,"a":"}"})");
-    CHECK(with_usage(R"({"a":{"stream_options":{}},"b":"\"stream_options\":{","stream":true,"stream_options":{"x":[{}]}})") ==
-          R"({"a":{"stream_options":{}},"b":"\"stream_options\":{","stream":true,"stream_options":{"x":[{}],"include_usage":true}})");
+    CHECK(
+        with_usage(
+            R"({"a":{"stream_options":{}},"b":"\"stream_options\":{","stream":true,"stream_options":{"x":[{}]}})") ==
+        R"({"a":{"stream_options":{}},"b":"\"stream_options\":{","stream":true,"stream_options":{"x":[{}],"include_usage":true}})");
     CHECK(write_output_max("{}", 1000) == R"({"max_completion_tokens":1000})");
     CHECK(write_output_max(R"({"a":[1]} )", 7) == R"({"a":[1],"max_completion_tokens":7} )");
 }
 
 TEST_CASE("request: what was added is what a JSON parser reads") {
-    for (const char* const body :
-         {R"({"stream":true,"stream_options":null,"x":1})", R"({"stream":true,"stream_options":{ }})",
-          R"({"stream":true,"stream_options":{"include_obfuscation":false,"e":"\\"},"m":"é\u00e9"})"}) {
+    for (
+        const char* const body :
+        {R"({"stream":true,"stream_options":null,"x":1})",
+         R"({"stream":true,"stream_options":{ }})",
+         R"({"stream":true,"stream_options":{"include_obfuscation":false,"e":"\\"},"m":"é\u00e9"})"}) {
         CAPTURE(body);
         const auto changed = nlohmann::json::parse(with_usage(body));
         CHECK(changed["stream_options"]["include_usage"] == true);
@@ -128,4 +138,4 @@ TEST_CASE("request: what was added is what a JSON parser reads") {
     }
 }
 
-}  // namespace tidegate::usage
+}  // namespace tidegate::usage::request_test
