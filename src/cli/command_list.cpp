@@ -1,11 +1,11 @@
-#include "cli/command_list.hpp"
-
 #include <algorithm>
 #include <string_view>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "cli/commands.hpp"
 
 namespace tidegate::cli {
 

@@ -14,7 +14,6 @@
 
 #include "base/doc.hpp"
 #include "base/utf8.hpp"
-#include "cli/command_list.hpp"
 #include "config/address.hpp"
 #include "config/keys.hpp"
 #include "config/value.hpp"

@@ -6,7 +6,6 @@
 #include <doctest/doctest.h>
 
 #include "admin/questions.hpp"
-#include "cli/command_list.hpp"
 #include "cli/commands.hpp"
 #include "places.hpp"
 

@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <doctest/doctest.h>
 
-#include "cli/command_list.hpp"
+#include "cli/commands.hpp"
 
 namespace tidegate::cli::command_list_test {
 

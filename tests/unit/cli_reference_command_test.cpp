@@ -8,7 +8,6 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/command_list.hpp"
 #include "cli/commands.hpp"
 #include "telemetry/activity.hpp"
 #include "telemetry/log_line.hpp"
