@@ -208,12 +208,14 @@ std::vector<std::string> marks_of(const std::vector<UsageSource::Member>& member
 
 std::vector<std::string> pointers_of(const std::vector<UsageSource::Member>& members) {
     std::vector<std::string> pointers;
+    pointers.reserve(members.size());
     for (const auto& member : members) pointers.push_back(member.pointer);
     return pointers;
 }
 
 std::vector<double> weights_of(const std::vector<UsageSource::Member>& members) {
     std::vector<double> weights;
+    weights.reserve(members.size());
     for (const auto& member : members) weights.push_back(member.weight);
     return weights;
 }

@@ -28,7 +28,7 @@ struct EventPart {
 class ServerSentEvents {
   public:
     // A longer line makes its event unreadable.
-    static constexpr std::size_t kLineMax = 64 * 1024;
+    static constexpr std::size_t kLineMax = std::size_t{64} * 1024;
 
     // Takes the next part off the front of `bytes`. To be called until it returns `none`. An event
     // that no empty line ends has no end, as the standard says.
@@ -58,7 +58,7 @@ class ServerSentEvents {
 class AmazonEvents {
   public:
     // What Amazon's own libraries take at most.
-    static constexpr std::uint32_t kMessageMax = 24 * 1024 * 1024;
+    static constexpr std::uint32_t kMessageMax = std::uint32_t{24} * 1024 * 1024;
     // The headers of an event that is looked for; those of Bedrock have about 100 bytes.
     static constexpr std::uint32_t kHeadersMax = 1024;
 
