@@ -102,7 +102,7 @@ TEST_CASE("PEM: the form that is for RSA alone is read") {
     CHECK(pem_set(std::string(kPkcs1))->keys().front().to_string() == "RSA 2048 bits");
 }
 
-TEST_CASE("PEM: type and size of a key are told") {
+TEST_CASE("PEM: a key says its type and size") {
     const auto set = pem_set(rsa().public_pem() + p256().public_pem() + p384().public_pem() +
                              p521().public_pem() + ed25519().public_pem());
     std::vector<std::string> types;

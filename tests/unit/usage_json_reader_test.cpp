@@ -45,7 +45,7 @@ TEST_CASE("json_reader: a member is found at its pointer, and only there") {
     }
 }
 
-TEST_CASE("json_reader: each kind of value is told apart") {
+TEST_CASE("json_reader: it tells each kind of value apart") {
     const auto found = read(R"({"a":null,"b":true,"c":-2,"d":"x","e":{},"f":[1,[2],{}]})",
                             {"/a", "/b", "/c", "/d", "/e", "/f", "/g"});
     const auto& members = found.documents.at(0);
