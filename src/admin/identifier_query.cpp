@@ -265,6 +265,10 @@ bool makes(const limit::KeyPart& part, std::string_view text) {
             return text.starts_with("method:");
         case Kind::host:
             return text.starts_with("host:");
+        case Kind::body:
+        case Kind::body_lower:
+        case Kind::form:
+            return is_named(to_string(part.kind));
     }
     return false;
 }

@@ -21,8 +21,18 @@
 #include "identity/client_ip.hpp"
 #include "store/limiter.hpp"
 #include "tls/client_auth.hpp"
+#include "usage/request.hpp"
 
 namespace tidegate::ask {
+
+// A body that the proxy has read before its request is decided, where the route needs that.
+struct InspectedBody {
+    bool is_whole = false;     // else it is longer than the route's `inspect_body`
+    std::uint64_t bytes = 0;   // of a whole one
+    bool is_form = false;      // its type is application/x-www-form-urlencoded
+    std::string_view text;     // of a whole one; without a coding
+    usage::RequestFacts json;  // of a whole one
+};
 
 // What the engine gets of a request: its head and its peer. A plain value; the head's
 // views go into the bytes of the caller, which stay until the request has ended.
@@ -43,12 +53,14 @@ struct Facts {
     // The certificate that the client has shown over TLS; null: none. The connection owns it.
     const ClientCertificate* certificate = nullptr;
     std::chrono::system_clock::time_point began_at;
+    const InspectedBody* body = nullptr;  // null: not read, or not yet
 
     // Forgets the request. Strings and vectors keep their capacity.
     void reset() {
         head.clear();
         host = protocol = {};
         has_body = is_http2 = keeps_fields = false;
+        body = nullptr;
     }
 
     HttpVersion version() const {

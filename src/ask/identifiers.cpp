@@ -122,6 +122,11 @@ IdentifierMaker::Made IdentifierMaker::make_part(const Part& part) {
             return make_claim(part);
         case Kind::cookie:
             return make_cookie(part);
+        case Kind::body:
+        case Kind::body_lower:
+            return make_member(part);
+        case Kind::form:
+            return make_form_field(part);
     }
     return Made::missing;
 }
@@ -135,14 +140,18 @@ IdentifierMaker::Made IdentifierMaker::make_stated(const Part& part) {
     if (stated.how == RequestValue::How::unclear) return Made::unclear;
     if (part.kind == Kind::query) stated.value = counted_query_value(std::move(stated.value));
     if (without_outer_blanks(stated.value).empty()) return Made::missing;
+    keep_named(part, stated.value);
+    return Made::some;
+}
+
+void IdentifierMaker::keep_named(const Part& part, std::string_view value) {
     keep(write([&](std::string& out) {
         if (part.secret) {
-            identity::append_secret_identifier(kind_name(part.kind), part.name, stated.value, out);
+            identity::append_secret_identifier(kind_name(part.kind), part.name, value, out);
         } else {
-            identity::append_named_identifier(kind_name(part.kind), part.name, stated.value, out);
+            identity::append_named_identifier(kind_name(part.kind), part.name, value, out);
         }
     }));
-    return Made::some;
 }
 
 IdentifierMaker::Made IdentifierMaker::make_capture(const Part& part) {
@@ -188,6 +197,31 @@ IdentifierMaker::Made IdentifierMaker::make_cookie(const Part& part) {
     keep(write([&](std::string& out) {
         identity::append_secret_identifier("cookie", part.name, value, out);
     }));
+    return Made::some;
+}
+
+// A body that is not read, or too long to be read, is refused before this where a key needs it.
+IdentifierMaker::Made IdentifierMaker::make_member(const Part& part) {
+    if (facts_.body == nullptr || part.claim >= facts_.body->json.members.size()) {
+        return Made::missing;
+    }
+    const usage::JsonMember& member = facts_.body->json.members[part.claim];
+    if (member.repeated) return Made::unclear;
+    if (!member.is_scalar() || without_outer_blanks(member.text).empty()) return Made::missing;
+    std::string room;
+    if (part.kind == Kind::body_lower) room = to_lower(member.text);
+    keep_named(part, part.kind == Kind::body_lower ? room : member.text);
+    return Made::some;
+}
+
+IdentifierMaker::Made IdentifierMaker::make_form_field(const Part& part) {
+    if (facts_.body == nullptr || !facts_.body->is_form) return Made::missing;
+    RequestValue stated = http::value_in_query(facts_.body->text, part.name);
+    if (stated.how == RequestValue::How::absent) return Made::missing;
+    if (stated.how == RequestValue::How::unclear) return Made::unclear;
+    stated.value = counted_query_value(std::move(stated.value));
+    if (stated.value.empty()) return Made::missing;
+    keep_named(part, stated.value);
     return Made::some;
 }
 

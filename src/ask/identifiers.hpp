@@ -76,11 +76,14 @@ class IdentifierMaker {
     Made make_host();
     Made make_claim(const Part& part);
     Made make_cookie(const Part& part);
+    Made make_member(const Part& part);
+    Made make_form_field(const Part& part);
     Made make_joined(const Choice& choice);
     bool write_addresses();
     bool write_user();
     template <class Append>
     IdentifierSpan write(Append append);
+    void keep_named(const Part& part, std::string_view value);
     void keep(IdentifierSpan span) {
         made_[0] = span;
         made_count_ = 1;

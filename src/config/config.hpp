@@ -29,6 +29,9 @@
 #include "rls/rules.hpp"
 #include "routing/router.hpp"
 #include "tls/tls_settings.hpp"
+#include "usage/answer.hpp"
+#include "usage/cost.hpp"
+#include "usage/request.hpp"
 
 namespace tidegate::config {
 
@@ -323,11 +326,48 @@ struct AnswerBody {
     std::string text;          // {retry_after} {limit} {policy} are filled in
 };
 
+// `cost` of a policy: what a request takes of its limits, in place of the route's cost. It is
+// reserved before the request is sent, and settled when its answer has ended.
+struct PolicyCost {
+    static constexpr std::size_t kNoRule = SIZE_MAX;
+
+    // What is reserved: `reserved` units, or what Config::body_reader estimates by this rule.
+    std::size_t rule = kNoRule;
+    std::int64_t reserved = 1;
+
+    enum class Settle : std::uint8_t {
+        never,   // what is reserved stays
+        usage,   // as the answer's body says
+        header,  // as a field of the answer says
+        time,    // of the upstream, from the request to the end of the answer
+        bytes,   // of the answer's body
+    };
+    Settle settle = Settle::never;
+    std::shared_ptr<const usage::UsageSource> usage;  // of `usage`; never null then
+    std::string header;                               // of `header`; lower case
+    // Units of one of the header's, of a millisecond, or of a byte; of a usage that members of the
+    // configuration make up, 1.
+    double each = 1;
+
+    // What a token costs; in money, of a model without a price list. In millionths of a unit.
+    usage::Rates weights;
+    // Counts millionths of a dollar, and tokens cost what Config::prices says.
+    bool in_money = false;
+    bool asks_usage = false;  // `ask_usage`
+    bool writes_cap = false;  // `write_cap`
+    std::int64_t cap = 0;     // what is written: the rule's `default`
+    std::chrono::milliseconds settle_after_leaving{0};
+
+    // Whether the request's body has to be read first.
+    bool reads_body() const { return rule != kNoRule; }
+};
+
 // A policy as it is written: what it counts, whom it leaves alone and whom it turns away.
 struct PolicySettings : limit::Policy {
     identity::ClientList exempt;
     identity::ClientList deny;
-    std::optional<MomentSource> moment;  // of its schedule limits, tiers included
+    std::optional<MomentSource> moment;      // of its schedule limits, tiers included
+    std::shared_ptr<const PolicyCost> cost;  // null: the route's
     // `on_missing: skip` is written: the policy does not count a request that has none of its keys.
     bool may_skip = false;
     // The answer has these where this is the first policy of the route that refuses.
@@ -374,6 +414,12 @@ struct Route {
     // Bodies of every kind up to this size are read whole before the upstream gets them, beside
     // those that Upstream::request_buffer is for. At most body_bytes; 0: off.
     std::size_t buffer = 0;
+    // `inspect_body`: bodies up to this size are read before the request is decided, where a policy
+    // needs them (reads_body); a policy's estimate of a longer one is its largest.
+    std::size_t inspected_bytes = 1'048'576;
+    bool reads_body = false;        // a policy has a cost or a key that needs the body
+    bool needs_whole_body = false;  // a key needs it: a longer one is refused with 413
+    bool settles_costs = false;     // a policy's cost is settled by the answer
     bool takes_websockets = false;  // `upgrade: [websocket]`; else Upgrade is dropped
     TunnelBounds tunnel;
     const Cors* cors = nullptr;  // null: off. Points into Config::cors
@@ -415,6 +461,8 @@ struct RequestBounds {
     std::size_t uri_bytes = 8'192;
     std::uint64_t body_bytes = kUnlimited;
     std::uint64_t body_rate = 240;  // bytes a second that a body has to bring; 0: off
+    // Of bodies that are read before their requests are decided, in all threads together.
+    std::uint64_t held_bodies = 268'435'456;
 };
 
 struct Connections {
@@ -525,6 +573,11 @@ struct Config {
     identity::ClientIpSettings client_ip;
     std::vector<identity::UserMethod> user_methods;  // in the order they are tried
     std::vector<std::string> claims;                 // that policies count by, each once
+    std::vector<std::string> body_pointers;          // likewise, of `body:` and `body_lower:`
+    // Reads the bodies of routes whose policies need them; its rules are those of PolicyCost::rule.
+    // Null: none does.
+    std::shared_ptr<const usage::RequestReader> body_reader;
+    std::shared_ptr<const usage::PriceList> prices;  // null: none
     // Fields that may hold a credential, sorted, in lower case: these, those of user_methods, and
     // those of keys whose values are secret.
     std::vector<std::string> credential_fields{"authorization", "cookie", "proxy-authorization"};

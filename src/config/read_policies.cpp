@@ -213,7 +213,7 @@ class KeyReader {
 
 bool is_chosen_by_clients(const KeyPart& part) {
     return part.kind == Kind::header || part.kind == Kind::query || part.kind == Kind::capture ||
-           part.kind == Kind::host || part.kind == Kind::cookie;
+           part.kind == Kind::host || part.kind == Kind::cookie || part.reads_body();
 }
 
 // A client may have tokens with and without a claim, by the scopes that it asks its issuer for.

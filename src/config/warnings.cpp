@@ -282,6 +282,9 @@ bool is_always_there(const Key& key, const Sender& sender) {
             case Kind::host:
             case Kind::claim:
             case Kind::cookie:
+            case Kind::body:
+            case Kind::body_lower:
+            case Kind::form:
                 break;
         }
         return false;

@@ -24,6 +24,10 @@ struct ChargeItem {
     // servers decide, these go first, so that a client over limits of its own takes nothing of
     // those that it shares with others.
     bool of_client = false;
+    // What the request takes of this item, >= 0; kOfCharge: the cost of the charge. Items of one
+    // policy and tier that are next to each other have the same.
+    static constexpr std::int64_t kOfCharge = -1;
+    std::int64_t own_cost = kOfCharge;
 
     std::span<const Limit> limits() const {
         return tier != nullptr ? tier->limits : policy->limits;
@@ -47,6 +51,10 @@ struct Charge {
     std::int64_t cost = 1;  // >= 0; 0 asks without taking
     LeaseId lease{};        // for limits of concurrency
     Micros moment{0};       // for limits of schedule: when it is meant for, since the epoch
+
+    std::int64_t cost_of(const ChargeItem& item) const {
+        return item.own_cost == ChargeItem::kOfCharge ? cost : item.own_cost;
+    }
 };
 
 inline constexpr Micros kNever = Micros::max();

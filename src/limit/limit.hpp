@@ -201,21 +201,28 @@ BOOST_DEFINE_FIXED_ENUM_CLASS(KeyPartKind, std::uint8_t, ip, user, route, consta
                               method,  // of the request; GET includes HEAD
                               host,    // the authority of the request, normalised
                               claim,   // of the token that named the user
-                              cookie)
+                              cookie,
+                              body,        // a member of a JSON body
+                              body_lower,  // the same in lower case
+                              form)        // a field of a form body
 
 // What an identifier is made of.
 struct KeyPart {
     using Kind = KeyPartKind;
 
     Kind kind = Kind::ip;
-    // Names the field (lower case), query parameter, capture, claim or cookie, or is the constant.
+    // Names the field (lower case), query parameter, capture, claim, cookie or field of a form, or
+    // is the constant, or the JSON pointer (RFC 6901).
     std::string name;
-    bool secret = false;      // of a field, parameter or cookie: only a hash of its value is shown
-    std::uint16_t claim = 0;  // of a claim: the position among the claims of the configuration
+    bool secret = false;  // of a field, parameter or cookie: only a hash of its value is shown
+    // Of a claim: the position among the claims of the configuration. Of a member of a body: the
+    // position among the pointers of the configuration.
+    std::uint16_t claim = 0;
 
     // One client's own: its address, its user or its credential. The claims of a token may be
     // those of a tenant, whose users share them.
     bool names_client() const { return kind == Kind::ip || kind == Kind::user || secret; }
+    bool reads_body() const { return kind >= Kind::body; }
     bool operator==(const KeyPart&) const = default;
 };
 
@@ -267,6 +274,8 @@ struct Policy {
     std::vector<Tier> tiers;
     OnStoreFailure on_store_failure = OnStoreFailure::local;
     bool shadow = false;  // decides, counts and logs, but never refuses
+    // Never refuses, and counts each admitted request, also above the quota. Not with `shadow`.
+    bool soft = false;
     // Position among all lists of limits of the configuration, those of tiers included: what a
     // table of names or counters is looked up by.
     std::uint32_t index = 0;

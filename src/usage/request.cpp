@@ -38,13 +38,20 @@ const std::vector<std::string> kOutputMax = {
     "/inferenceConfig/maxTokens",
 };
 
-EstimateRule completed(EstimateRule rule) {
-    if (rule.output_max.empty()) rule.output_max = kOutputMax;
-    return rule;
+std::vector<EstimateRule> completed(std::vector<EstimateRule> rules) {
+    for (EstimateRule& rule : rules) {
+        if (rule.output_max.empty()) rule.output_max = kOutputMax;
+    }
+    return rules;
 }
 
-std::vector<std::string> pointers_of(const EstimateRule& rule) {
-    std::vector<std::string> pointers = rule.output_max;
+// Those that the caller wants, those of each rule, and those of kFurtherPointers.
+std::vector<std::string> all_pointers(const std::vector<std::string>& wanted,
+                                      const std::vector<EstimateRule>& rules) {
+    std::vector<std::string> pointers = wanted;
+    for (const EstimateRule& rule : rules) {
+        pointers.insert(pointers.end(), rule.output_max.begin(), rule.output_max.end());
+    }
     pointers.insert(pointers.end(), kFurtherPointers.begin(), kFurtherPointers.end());
     return pointers;
 }
@@ -52,6 +59,17 @@ std::vector<std::string> pointers_of(const EstimateRule& rule) {
 // The largest that the member was given: which of two an upstream believes is not known.
 std::optional<std::int64_t> count_of(const JsonMember& member) {
     return member.largest && *member.largest <= kTokensMax ? member.largest : std::nullopt;
+}
+
+std::string without_percents(std::string_view text) {
+    std::string out;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const int byte =
+            text[i] == '%' && i + 2 < text.size() ? hex_byte(text[i + 1], text[i + 2]) : -1;
+        out += byte >= 0 ? static_cast<char>(byte) : text[i];
+        if (byte >= 0) i += 2;
+    }
+    return out;
 }
 
 // The position behind the white space at `at`. The text is sound JSON.
@@ -120,29 +138,46 @@ std::int64_t Estimate::cost(const Rates& rates) const {
     return static_cast<std::int64_t>(std::min<Wide>(cost, std::int64_t{1} << 62));
 }
 
-RequestReader::RequestReader(EstimateRule rule)
-    : rule_(completed(std::move(rule))), pointers_(pointers_of(rule_)) {}
+void RequestFacts::reset() {
+    is_json = streams = has_stream_options = has_usage_asked = false;
+    output_max.clear();
+    members.clear();
+    model.clear();
+}
 
-RequestFacts RequestReader::read(std::string_view body) const {
-    RequestFacts facts;
-    JsonReader reader(pointers_, {.text_max = 256}, [&](const JsonReader::Members& members) {
+RequestReader::RequestReader(std::vector<EstimateRule> rules,
+                             const std::vector<std::string>& pointers)
+    : rules_(completed(std::move(rules))),
+      members_(pointers.size()),
+      pointers_(all_pointers(pointers, rules_)) {}
+
+void RequestReader::read(std::string_view body, RequestFacts& facts) const {
+    facts.reset();
+    const auto take = [&](const JsonReader::Members& members) {
+        const std::size_t further_at = members.size() - kFurtherPointers.size();
         const auto further = [&](Further which) -> const JsonMember& {
-            return members[rule_.output_max.size() + static_cast<std::size_t>(which)];
+            return members[further_at + static_cast<std::size_t>(which)];
         };
         if (further(Further::document).kind != JsonMember::Kind::object) return;
         facts.is_json = true;
-        for (std::size_t i = 0; i < rule_.output_max.size(); ++i) {
-            if (const auto max = count_of(members[i])) {
-                facts.output_max = std::max(facts.output_max.value_or(0), *max);
-            }
-        }
+        facts.members.assign(members.begin(),
+                             members.begin() + static_cast<std::ptrdiff_t>(members_));
         std::int64_t answers = 1;
         for (const Further which : {Further::n, Further::best_of, Further::candidate_count}) {
             answers = std::max(answers, count_of(further(which)).value_or(1));
         }
-        if (facts.output_max) *facts.output_max *= answers;
-        if (further(Further::model).kind == JsonMember::Kind::text)
+        std::size_t at = members_;
+        for (const EstimateRule& rule : rules_) {
+            std::optional<std::int64_t>& largest = facts.output_max.emplace_back();
+            for (std::size_t i = 0; i < rule.output_max.size(); ++i) {
+                if (const auto max = count_of(members[at++])) {
+                    largest = std::max(largest.value_or(0), *max * answers);
+                }
+            }
+        }
+        if (further(Further::model).kind == JsonMember::Kind::text) {
             facts.model = further(Further::model).text;
+        }
         facts.streams = further(Further::stream).kind == JsonMember::Kind::boolean &&
                         further(Further::stream).text == "true";
         const JsonMember& options = further(Further::stream_options);
@@ -152,28 +187,46 @@ RequestFacts RequestReader::read(std::string_view body) const {
                                   options.kind == JsonMember::Kind::absent;
         facts.has_usage_asked = options.repeated || !is_left_open ||
                                 further(Further::include_usage).kind != JsonMember::Kind::absent;
-    });
+    };
+    JsonReader reader(pointers_, {.text_max = body.size()}, take);
     reader.read(body);
-    if (reader.end() != JsonReader::Fault::none) facts = {};
-    return facts;
+    if (reader.end() != JsonReader::Fault::none) facts.reset();
 }
 
-Estimate RequestReader::estimate(const RequestFacts& facts, std::size_t bytes) const {
+Estimate RequestReader::estimate(std::size_t rule, const RequestFacts& facts,
+                                 std::size_t bytes) const {
+    const EstimateRule& by = rules_[rule];
     Estimate estimate;
-    estimate.bytes_per_token = std::max<std::int64_t>(rule_.plus_body, 1);
-    const std::int64_t input_max = rule_.max * estimate.bytes_per_token;
-    if (rule_.plus_body > 0) {
+    estimate.bytes_per_token = std::max<std::int64_t>(by.plus_body, 1);
+    const std::int64_t input_max = by.max * estimate.bytes_per_token;
+    if (by.plus_body > 0) {
         estimate.input_bytes = static_cast<std::int64_t>(
             std::min<std::uint64_t>(bytes, static_cast<std::uint64_t>(input_max)));
     }
     // What is left of the maximum for output, in whole tokens.
     const std::int64_t left = (input_max - estimate.input_bytes) / estimate.bytes_per_token;
-    estimate.output = std::min(facts.output_max.value_or(rule_.fallback), left);
+    const std::optional<std::int64_t> stated =
+        facts.is_json ? facts.output_max[rule] : std::nullopt;
+    estimate.output = std::min(stated.value_or(by.fallback), left);
     return estimate;
 }
 
-Estimate RequestReader::largest() const {
-    return {0, 1, rule_.max};
+Estimate RequestReader::largest(std::size_t rule) const {
+    return {0, 1, rules_[rule].max};
+}
+
+std::string model_of_path(std::string_view path) {
+    constexpr std::string_view kBedrock = "/model/";
+    constexpr std::string_view kGemini = "/models/";
+    std::string_view name;
+    if (const std::size_t at = path.rfind(kGemini); at != path.npos) {
+        name = path.substr(at + kGemini.size());
+        name = name.substr(0, std::min(name.find(':'), name.find('/')));
+    } else if (path.starts_with(kBedrock)) {
+        name = path.substr(kBedrock.size());
+        name = name.substr(0, name.find('/'));
+    }
+    return without_percents(name);
 }
 
 std::string ask_for_usage(std::string_view body, const RequestFacts& facts) {

@@ -35,32 +35,45 @@ struct Estimate {
     std::int64_t cost(const Rates& rates) const;
 };
 
+// What a whole body says.
 struct RequestFacts {
-    bool is_json = false;                    // an object of JSON; otherwise all below is empty
-    std::optional<std::int64_t> output_max;  // with the number of answers multiplied in
+    bool is_json = false;  // an object of JSON; otherwise all below is empty
+    // By rule, in the order of the reader's: with the number of answers multiplied in.
+    std::vector<std::optional<std::int64_t>> output_max;
+    std::vector<JsonMember> members;  // in the order of the reader's pointers
     std::string model;
     bool streams = false;             // `stream` is true
     bool has_stream_options = false;  // `stream_options` is an object
     // `stream_options` says whether the client wants usage, or cannot be added to.
     bool has_usage_asked = false;
+
+    // Forgets the body. Strings and vectors keep their capacity.
+    void reset();
 };
 
-// Reads bodies for one rule: made once from the configuration, shared by all threads.
+// Reads bodies: made once from the configuration, shared by all threads.
 class RequestReader {
   public:
-    explicit RequestReader(EstimateRule rule);
+    // `pointers` are of members that the caller wants (is_json_pointer()).
+    RequestReader(std::vector<EstimateRule> rules, const std::vector<std::string>& pointers);
 
-    // Of a whole body without a coding.
-    RequestFacts read(std::string_view body) const;
-    // For a body of `bytes`. A request that asks for more than `max` is estimated as `max`.
-    Estimate estimate(const RequestFacts& facts, std::size_t bytes) const;
+    // Of a whole body without a coding. Texts are whole, however long they are.
+    void read(std::string_view body, RequestFacts& facts) const;
+    // For a body of `bytes`, by the rule at that place. A request that asks for more than `max` is
+    // estimated as `max`.
+    Estimate estimate(std::size_t rule, const RequestFacts& facts, std::size_t bytes) const;
     // For a body that is too long to be held.
-    Estimate largest() const;
+    Estimate largest(std::size_t rule) const;
 
   private:
-    EstimateRule rule_;
-    JsonPointers pointers_;
+    std::vector<EstimateRule> rules_;
+    std::size_t members_ = 0;  // that the caller wants
+    JsonPointers pointers_;    // those of the caller, of each rule, and of what all need
 };
+
+// The model that a path names: Bedrock's `/model/NAME/converse`, Gemini's
+// `/models/NAME:generateContent`. Percent-decoded; empty: the path names none.
+std::string model_of_path(std::string_view path);
 
 // `body` with `"stream_options":{"include_usage":true}`. Requires facts of this body that stream
 // and have no usage asked.

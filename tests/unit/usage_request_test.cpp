@@ -1,5 +1,6 @@
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -9,12 +10,19 @@
 namespace tidegate::usage::request_test {
 namespace {
 
-std::optional<std::int64_t> output_max(std::string_view body) {
-    return RequestReader({}).read(body).output_max;
+RequestFacts facts_of(std::string_view body, EstimateRule rule = {}) {
+    RequestFacts facts;
+    RequestReader({std::move(rule)}, {}).read(body, facts);
+    return facts;
+}
+
+std::optional<std::int64_t> output_max(std::string_view body, EstimateRule rule = {}) {
+    const RequestFacts facts = facts_of(body, std::move(rule));
+    return facts.is_json ? facts.output_max[0] : std::nullopt;
 }
 
 std::string with_usage(std::string_view body) {
-    const RequestFacts facts = RequestReader({}).read(body);
+    const RequestFacts facts = facts_of(body);
     REQUIRE(facts.streams);
     REQUIRE_FALSE(facts.has_usage_asked);
     return ask_for_usage(body, facts);
@@ -55,46 +63,74 @@ TEST_CASE("request: broken JSON, and JSON that is no object, say nothing") {
     for (const char* const body :
          {"", "{", R"({"max_tokens":5)", R"({"max_tokens":5}x)", R"([{"max_tokens":5}])", "5"}) {
         CAPTURE(body);
-        const RequestFacts facts = RequestReader({}).read(body);
+        const RequestFacts facts = facts_of(body);
         CHECK_FALSE(facts.is_json);
-        CHECK_FALSE(facts.output_max);
+        CHECK(facts.output_max.empty());
     }
 }
 
 TEST_CASE("request: the estimate is input by the body's length, and output, up to the maximum") {
-    const RequestReader reader({});
-    RequestFacts facts;
-    CHECK(reader.estimate(facts, 400).cost({}) == 1100);
-    CHECK(reader.estimate(facts, 401).cost({}) == 1101);
-    facts.output_max = 50;
-    CHECK(reader.estimate(facts, 400).cost({}) == 150);
-    facts.output_max = kTokensMax;
-    CHECK(reader.estimate(facts, 400).cost({}) == 32'000);
-    CHECK(reader.estimate(facts, 1u << 30).cost({}) == 32'000);
-    CHECK(reader.largest().cost({}) == 32'000);
-    CHECK(
-        RequestReader(EstimateRule{.output_max = {}, .plus_body = 0}).estimate({}, 400).cost({}) ==
-        1000);
-    CHECK(
-        RequestReader(EstimateRule{.output_max = {}, .plus_body = 1}).estimate({}, 400).cost({}) ==
-        1400);
+    const auto cost = [](RequestFacts facts, std::size_t bytes, EstimateRule rule = {}) {
+        return RequestReader({std::move(rule)}, {}).estimate(0, facts, bytes).cost({});
+    };
+    const auto asking = [](std::int64_t max) {
+        RequestFacts facts;
+        facts.is_json = true;
+        facts.output_max = {max};
+        return facts;
+    };
+    CHECK(cost({}, 400) == 1100);
+    CHECK(cost({}, 401) == 1101);
+    CHECK(cost(asking(50), 400) == 150);
+    CHECK(cost(asking(kTokensMax), 400) == 32'000);
+    CHECK(cost(asking(kTokensMax), 1u << 30) == 32'000);
+    CHECK(RequestReader({{}}, {}).largest(0).cost({}) == 32'000);
+    CHECK(cost({}, 400, {.output_max = {}, .plus_body = 0}) == 1000);
+    CHECK(cost({}, 400, {.output_max = {}, .plus_body = 1}) == 1400);
 }
 
 TEST_CASE("request: the estimate is rounded up once") {
-    const RequestReader reader({.output_max = {}, .fallback = 1});
+    const RequestReader reader({{.output_max = {}, .fallback = 1}}, {});
     // 1/4 token of input at 2, and 1 of output at 0.5: 1 in all.
-    CHECK(reader.estimate({}, 1).cost({2'000'000, 0, 0, 500'000}) == 1);
-    CHECK(reader.estimate({}, 2).cost({2'000'000, 0, 0, 500'000}) == 2);
+    CHECK(reader.estimate(0, {}, 1).cost({2'000'000, 0, 0, 500'000}) == 1);
+    CHECK(reader.estimate(0, {}, 2).cost({2'000'000, 0, 0, 500'000}) == 2);
 }
 
 TEST_CASE("request: members of a rule take the place of the providers' own") {
-    const RequestReader reader({.output_max = {"/limits/tokens"}});
-    CHECK(reader.read(R"({"limits":{"tokens":7},"max_tokens":9})").output_max == 7);
+    CHECK(output_max(R"({"limits":{"tokens":7},"max_tokens":9})",
+                     {.output_max = {"/limits/tokens"}}) == 7);
+}
+
+TEST_CASE(
+    "request: each rule has its own maximum, and the caller's members are found beside them") {
+    const RequestReader reader({{}, {.output_max = {"/limits/tokens"}}},
+                               {"/params/name", "/absent"});
+    RequestFacts facts;
+    const std::string name(5'000, 'x');
+    reader.read(R"({"limits":{"tokens":7},"max_tokens":9,"params":{"name":")" + name + R"("}})",
+                facts);
+    CHECK(facts.output_max[0] == 9);
+    CHECK(facts.output_max[1] == 7);
+    CHECK(facts.members[0].text == name);
+    CHECK_FALSE(facts.members[0].too_long);
+    CHECK(facts.members[1].kind == JsonMember::Kind::absent);
+    reader.read("[]", facts);
+    CHECK_FALSE(facts.is_json);
+    CHECK(facts.members.empty());
+}
+
+TEST_CASE("request: a path names the model of Bedrock and of Gemini") {
+    CHECK(model_of_path("/model/anthropic.claude-v2%3A1/converse") == "anthropic.claude-v2:1");
+    CHECK(model_of_path("/model/x/converse-stream") == "x");
+    CHECK(model_of_path("/v1beta/models/gemini-pro:generateContent") == "gemini-pro");
+    CHECK(model_of_path("/v1/projects/p/publishers/google/models/g:streamGenerateContent") == "g");
+    CHECK(model_of_path("/v1/chat/completions").empty());
+    CHECK(model_of_path("/model/").empty());
 }
 
 TEST_CASE("request: usage is asked for where the client streams and has left it open") {
     const auto asked = [](std::string_view body) {
-        const RequestFacts facts = RequestReader({}).read(body);
+        const RequestFacts facts = facts_of(body);
         return facts.streams && !facts.has_usage_asked;
     };
     CHECK(asked(R"({"stream":true})"));
