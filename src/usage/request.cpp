@@ -10,7 +10,6 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-// Behind the members of the rule.
 const std::vector<std::string> kFurtherPointers = {
     "",  // the document itself
     "/model",
@@ -43,17 +42,6 @@ std::vector<EstimateRule> completed(std::vector<EstimateRule> rules) {
         if (rule.output_max.empty()) rule.output_max = kOutputMax;
     }
     return rules;
-}
-
-// Those that the caller wants, those of each rule, and those of kFurtherPointers.
-std::vector<std::string> all_pointers(const std::vector<std::string>& wanted,
-                                      const std::vector<EstimateRule>& rules) {
-    std::vector<std::string> pointers = wanted;
-    for (const EstimateRule& rule : rules) {
-        pointers.insert(pointers.end(), rule.output_max.begin(), rule.output_max.end());
-    }
-    pointers.insert(pointers.end(), kFurtherPointers.begin(), kFurtherPointers.end());
-    return pointers;
 }
 
 // The largest that the member was given: which of two an upstream believes is not known.
@@ -147,30 +135,43 @@ void RequestFacts::reset() {
 
 RequestReader::RequestReader(std::vector<EstimateRule> rules,
                              const std::vector<std::string>& pointers)
-    : rules_(completed(std::move(rules))),
-      members_(pointers.size()),
-      pointers_(all_pointers(pointers, rules_)) {}
+    : rules_(completed(std::move(rules))), wanted_(places_of(pointers)), pointers_({}) {
+    for (const EstimateRule& rule : rules_) output_max_.push_back(places_of(rule.output_max));
+    further_ = places_of(kFurtherPointers);
+    pointers_ = JsonPointers(all_);
+}
+
+std::size_t RequestReader::place_of(const std::string& pointer) {
+    const auto found = std::find(all_.begin(), all_.end(), pointer);
+    const auto place = static_cast<std::size_t>(found - all_.begin());
+    if (found == all_.end()) all_.push_back(pointer);
+    return place;
+}
+
+RequestReader::Places RequestReader::places_of(const std::vector<std::string>& pointers) {
+    Places places;
+    places.reserve(pointers.size());
+    for (const std::string& pointer : pointers) places.push_back(place_of(pointer));
+    return places;
+}
 
 void RequestReader::read(std::string_view body, RequestFacts& facts) const {
     facts.reset();
     const auto take = [&](const JsonReader::Members& members) {
-        const std::size_t further_at = members.size() - kFurtherPointers.size();
         const auto further = [&](Further which) -> const JsonMember& {
-            return members[further_at + static_cast<std::size_t>(which)];
+            return members[further_[static_cast<std::size_t>(which)]];
         };
         if (further(Further::document).kind != JsonMember::Kind::object) return;
         facts.is_json = true;
-        facts.members.assign(members.begin(),
-                             members.begin() + static_cast<std::ptrdiff_t>(members_));
+        for (const std::size_t place : wanted_) facts.members.push_back(members[place]);
         std::int64_t answers = 1;
         for (const Further which : {Further::n, Further::best_of, Further::candidate_count}) {
             answers = std::max(answers, count_of(further(which)).value_or(1));
         }
-        std::size_t at = members_;
-        for (const EstimateRule& rule : rules_) {
+        for (const Places& places : output_max_) {
             std::optional<std::int64_t>& largest = facts.output_max.emplace_back();
-            for (std::size_t i = 0; i < rule.output_max.size(); ++i) {
-                if (const auto max = count_of(members[at++])) {
+            for (const std::size_t place : places) {
+                if (const auto max = count_of(members[place])) {
                     largest = std::max(largest.value_or(0), *max * answers);
                 }
             }

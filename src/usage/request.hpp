@@ -66,9 +66,18 @@ class RequestReader {
     Estimate largest(std::size_t rule) const;
 
   private:
+    // A place in the list of all pointers, in which each stands once.
+    using Places = std::vector<std::size_t>;
+
+    std::size_t place_of(const std::string& pointer);
+    Places places_of(const std::vector<std::string>& pointers);
+
     std::vector<EstimateRule> rules_;
-    std::size_t members_ = 0;  // that the caller wants
-    JsonPointers pointers_;    // those of the caller, of each rule, and of what all need
+    std::vector<std::string> all_;
+    Places wanted_;                   // by the caller
+    std::vector<Places> output_max_;  // by rule
+    Places further_;                  // what all requests are read for
+    JsonPointers pointers_;           // made of all_
 };
 
 // The model that a path names: Bedrock's `/model/NAME/converse`, Gemini's

@@ -104,7 +104,7 @@ TEST_CASE("request: members of a rule take the place of the providers' own") {
 TEST_CASE(
     "request: each rule has its own maximum, and the caller's members are found beside them") {
     const RequestReader reader({{}, {.output_max = {"/limits/tokens"}}},
-                               {"/params/name", "/absent"});
+                               {"/params/name", "/absent", "/max_tokens"});
     RequestFacts facts;
     const std::string name(5'000, 'x');
     reader.read(R"({"limits":{"tokens":7},"max_tokens":9,"params":{"name":")" + name + R"("}})",
@@ -114,6 +114,7 @@ TEST_CASE(
     CHECK(facts.members[0].text == name);
     CHECK_FALSE(facts.members[0].too_long);
     CHECK(facts.members[1].kind == JsonMember::Kind::absent);
+    CHECK(facts.members[2].whole == 9);
     reader.read("[]", facts);
     CHECK_FALSE(facts.is_json);
     CHECK(facts.members.empty());
