@@ -57,7 +57,7 @@ Worker::Worker(SharedState& shared, std::size_t index, const std::vector<Listene
     context_.generation = make_generation(snapshot);
     context_.date.set(std::chrono::system_clock::now());
     clients_.config = context_.generation->config.get();
-    use_http2(*clients_.config);
+    use_bounds(*clients_.config);
     keep_names(*clients_.config);
     for (const ListenerGroup& group : listeners) {
         for (std::size_t i = index; i < group.descriptors.size(); i += shared.workers) {
@@ -68,9 +68,10 @@ Worker::Worker(SharedState& shared, std::size_t index, const std::vector<Listene
 
 // Envoy opens one connection a thread of its own, and keeps it: it has many streams, and ends after
 // a while, so that the connections spread over Tidegate's threads anew.
-void Worker::use_http2(const config::Config& config) {
+void Worker::use_bounds(const config::Config& config) {
     constexpr std::uint32_t kGrpcStreams = 1'000;
     constexpr std::chrono::minutes kGrpcConnectionTime{5};
+    context_.held_bodies.set_room(config.limits_on_requests.held_bodies / shared_.workers);
     http2_.use(config);
     grpc_http2_.use(config);
     grpc_http2_.settings.streams = kGrpcStreams;
@@ -518,7 +519,7 @@ void Worker::adopt(const ConfigSnapshot& snapshot) {
     keep_names(*snapshot.config);
     const proxy::GenerationPtr before = std::exchange(context_.generation, std::move(next));
     for_each_context([&](client::ConnectionContext& one) { one.config = snapshot.config.get(); });
-    use_http2(*snapshot.config);
+    use_bounds(*snapshot.config);
     for (std::size_t i = 0; i < listeners_.size(); ++i) {
         use_tls(*listeners_[i], std::move(tls[i]));
         refresh(*listeners_[i], *snapshot.config);

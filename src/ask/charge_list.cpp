@@ -10,6 +10,7 @@
 
 #include "ask/identifiers.hpp"
 #include "ask/identify.hpp"
+#include "ask/policy_cost.hpp"
 #include "ask/ruleset.hpp"
 #include "base/timestamp.hpp"
 #include "base/units.hpp"
@@ -270,23 +271,52 @@ bool holds_for_the_address(const config::Config& config, const config::PolicySet
 bool needs_settling(const config::Config& config, const Decision& decision) {
     const auto& items = decision.charge.items;
     const auto& lists = config.limit_lists;
-    return std::any_of(items.begin(), items.end(),
-                       [&](const limit::ChargeItem& item) { return lists[list_of(item)].settles; });
+    return std::any_of(items.begin(), items.end(), [&](const limit::ChargeItem& item) {
+        const config::LimitList& list = lists[list_of(item)];
+        return list.settles || (list.policy->cost != nullptr && list.policy->cost->settles());
+    });
+}
+
+void refuse_without_price(Decision& decision) {
+    decision.refuse(Fault::no_price, decision.model.empty()
+                                         ? "The request names no model, and its cost is counted in "
+                                           "money."
+                                         : std::string_view());
+}
+
+// Sets what the policy reserves for the items from `first` on.
+Fault reserve(const config::Config& config, const config::PolicyCost& cost, const Facts& facts,
+              std::size_t first, Decision& decision) {
+    if (decision.model.empty()) decision.model = model_of(facts);
+    const usage::Rates* const rates = rates_of(config, cost, decision.model);
+    if (rates == nullptr) return Fault::no_price;
+    const std::int64_t units = reserved_units(config, cost, facts, *rates);
+    for (std::size_t i = first; i < decision.charge.items.size(); ++i) {
+        decision.charge.items[i].own_cost = units;
+    }
+    return Fault::none;
 }
 
 // Lists the items of the route's policies. False: a policy refuses the request.
-bool list_policies(const config::Config& config, IdentifierMaker& maker, Decision& decision,
-                   ChargeNotes* notes) {
+bool list_policies(const config::Config& config, const Facts& facts, IdentifierMaker& maker,
+                   Decision& decision, ChargeNotes* notes) {
     for (const config::PolicySettings* policy : decision.route->policies) {
         const std::size_t before = decision.charge.items.size();
         auto* const note = begin_note(notes, *policy);
         const PolicyOutcome outcome = list_policy(config, *policy, maker, decision, note);
         if (note != nullptr) note->outcome = outcome;
-        const Fault fault = fault_of(outcome);
+        Fault fault = fault_of(outcome);
+        if (fault == Fault::none && policy->cost != nullptr) {
+            fault = reserve(config, *policy->cost, facts, before, decision);
+        }
         if (fault == Fault::none) continue;
         // A policy in shadow refuses no request, not even one that it cannot count.
         drop_items(decision, policy->shadow ? before : 0);
         if (policy->shadow) continue;
+        if (fault == Fault::no_price) {
+            refuse_without_price(decision);
+            return false;
+        }
         const bool lacks_both =
             outcome == PolicyOutcome::no_user && lacks_address(*policy, decision);
         decision.refuse(fault, lacks_both ? kNoAddressNoUser : std::string_view());
@@ -364,7 +394,8 @@ void list_charges(const config::Config& config, const Facts& facts, Decision& de
     }
     if (decision.route->needs_user && !decision.user) return decision.refuse(Fault::no_user);
     IdentifierMaker maker(config, facts, decision);
-    if (!list_policies(config, maker, decision, notes) || decision.charge.items.empty()) return;
+    if (!list_policies(config, facts, maker, decision, notes) || decision.charge.items.empty())
+        return;
     name_items(decision);
     apply_cost(facts, decision, notes);
     if (decision.route->moment) apply_moment(config, facts, decision);
@@ -402,7 +433,13 @@ bool list_address_limits(const config::Config& config, const Facts& facts, Decis
         const auto key = std::find_if(policy->key.begin(), policy->key.end(), counts_the_address);
         if (key == policy->key.end() || !holds_for_the_address(config, *policy, decision)) continue;
         if (maker.make(*key) != Made::some) continue;
+        const std::size_t first = decision.charge.items.size();
         add_items(*policy, nullptr, decision.spans.size(), maker, decision);
+        // What the body will cost is not known: whether there is room for one unit.
+        if (policy->cost == nullptr) continue;
+        for (std::size_t i = first; i < decision.charge.items.size(); ++i) {
+            decision.charge.items[i].own_cost = 1;
+        }
     }
     if (decision.charge.items.empty()) return false;
     name_items(decision);

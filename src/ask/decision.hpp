@@ -32,6 +32,14 @@ struct InspectedBody {
     bool is_form = false;      // its type is application/x-www-form-urlencoded
     std::string_view text;     // of a whole one; without a coding
     usage::RequestFacts json;  // of a whole one
+
+    // Forgets the body. Strings and vectors keep their capacity.
+    void reset() {
+        is_whole = is_form = false;
+        bytes = 0;
+        text = {};
+        json.reset();
+    }
 };
 
 // What the engine gets of a request: its head and its peer. A plain value; the head's
@@ -86,7 +94,10 @@ struct Decision {
 
     std::size_t route_index = telemetry::kNoRoute;
     const config::Route* route = nullptr;  // null: none yet
-    bool is_preflight = false;             // its route has cors: no policy counts it
+    // The engine waits for Facts::body: the caller reads it, and calls Engine::go_on().
+    bool awaits_body = false;
+    std::string model;  // of a request whose policies count tokens or money; empty: it names none
+    bool is_preflight = false;  // its route has cors: no policy counts it
 
     std::optional<IpAddress>
         client;  // its address; before identify(), the caller may name the peer

@@ -19,6 +19,8 @@ void Decision::reset() {
     fault_detail = {};
     route_index = telemetry::kNoRoute;
     route = nullptr;
+    awaits_body = false;
+    model.clear();
     is_preflight = false;
     client.reset();
     chain_fault = identity::ChainFault::none;
@@ -63,8 +65,18 @@ Task<> Engine::prove_and_charge(const Question& question) {
     if (question.decision.goes_on() && !list_and_charge(question)) co_await await_charge(question);
 }
 
+bool Engine::go_on(const Question& question) {
+    question.decision.awaits_body = false;
+    return list_and_charge(question);
+}
+
 bool Engine::list_and_charge(const Question& question) {
     Decision& decision = question.decision;
+    if (decision.route->reads_body && question.can_read_body && question.facts.body == nullptr &&
+        !decision.is_preflight) {
+        decision.awaits_body = true;
+        return true;
+    }
     list_charges(*question.rules.config, question.facts, decision);
     if (decision.cost_ignored) metrics_.cost_ignored[*decision.cost_ignored].add();
     if (!decision.goes_on() || decision.charge.items.empty() || question.only_lists) return true;

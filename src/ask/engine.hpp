@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <deque>
+#include <span>
 #include <unordered_map>
 
 #include "ask/decision.hpp"
@@ -36,6 +38,8 @@ struct Question {
     SteadyTime needed_by = SteadyTime::max();
     // begin() and finish() list what is to be charged, and charge() is left to the caller.
     bool only_lists = false;
+    // The caller can read the body. Without it, costs are the largest that a body can ask for.
+    bool can_read_body = false;
 };
 
 // Requests of one worker with the same new credential wait for each other: the first one has the
@@ -89,10 +93,24 @@ class Engine {
 
     // Takes a request from its route to the verdict, as far as that needs no waiting. False: the
     // caller awaits finish(). Requires facts that check_framing() has accepted.
+    //
+    // After both, decision.awaits_body may say that the body comes first: then go_on() is next.
     bool begin(const Question& question);
     // Waits for password checks, for keys of tokens and for the store. Requires that begin()
     // returned false.
     Task<> finish(const Question& question);
+
+    // Whether limits of the client's address alone would deny the request, before its body is read:
+    // then the decision refuses it. Takes nothing.
+    Task<> look_at_address(const Question& question);
+    // Goes on to the verdict with Facts::body, which the caller has set. False: the caller awaits
+    // finish_charge().
+    bool go_on(const Question& question);
+    // What each item of decision.charge has cost in place of what it reserved, in their order; -1:
+    // that stays. Once, before settle(). Does not wait.
+    void correct(Decision& decision, std::span<const std::int64_t> used) {
+        limiter_.correct(decision.charge, used);
+    }
 
     // Asks the store about decision.charge, which the caller has listed. False: the caller awaits
     // finish_charge().
@@ -122,7 +140,6 @@ class Engine {
     Task<> prove_and_charge(const Question& question);
     // Check a credential that is not known to be valid; in credential_check.cpp.
     Task<> check_credential(const Question& question);
-    Task<> look_at_address(const Question& question);
     Task<> look_at_guesses(const Question& question);
     Task<> look_at_listed(const Question& question);
     Task<> check_in_turn(const Question& question);

@@ -33,6 +33,9 @@ enum class Fault : std::uint8_t {
     bad_credentials,        // the credential is not valid
     ambiguous_credentials,  // there are two where there can be one
     credentials_unchecked,  // the credential cannot be checked at the moment
+    no_price,               // money is counted, and there is no price for the model
+    coded_body,             // the body is compressed, and a policy has to read it
+    bodies_full,            // no room is left for bodies that have to be read first
     bad_moment,             // a schedule applies, and the request names no moment for it
     denied,                 // a policy's `deny` lists the client
     peer_not_admitted,      // the listener's `from` does not list the peer

@@ -113,10 +113,11 @@ void apply_verdict(const Ruleset& rules, Metrics& metrics, Decision& decision) {
 
 void note_given_back(const Ruleset& rules, Decision& decision) {
     std::size_t position = 0;
+    const limit::Charge charge = decision.charge.charge();
     for_each_limit(decision.charge,
                    [&](const limit::ChargeItem& item, std::size_t i, const limit::LimitVerdict&) {
                        limit::LimitVerdict& verdict = decision.charge.verdict.limits[position++];
-                       limit::add_back(decision.charge.cost, item.limits()[i], verdict);
+                       limit::add_back(charge.cost_of(item), item.limits()[i], verdict);
                    });
     decision.ratelimit.clear();
     list_limits(rules, decision, [](const auto&, std::size_t, const auto&) {});

@@ -360,6 +360,12 @@ struct PolicyCost {
 
     // Whether the request's body has to be read first.
     bool reads_body() const { return rule != kNoRule; }
+    // Whether the answer says what was spent.
+    bool settles() const { return settle != Settle::never; }
+    // Whether a token costs what Config::prices says of its model.
+    bool needs_price() const {
+        return in_money && (reads_body() || (usage != nullptr && usage->is_by_provider()));
+    }
 };
 
 // A policy as it is written: what it counts, whom it leaves alone and whom it turns away.

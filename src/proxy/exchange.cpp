@@ -24,6 +24,7 @@ void Relay::reset() {
 
 void UpstreamSide::forget_held_body() {
     constexpr std::size_t kCapacityKept = 16'384;
+    inspected_share.give_back();
     held_trailers.clear();
     held_body.clear();
     if (held_body.capacity() > kCapacityKept) held_body.shrink_to_fit();
@@ -59,12 +60,14 @@ void Exchange::keep_for_record() {
 void Exchange::reset() {
     UpstreamSide& side = *upstream;
     if (!side.held_body.empty() || !side.held_trailers.empty()) side.forget_held_body();
+    side.is_inspected = side.is_rewritten = false;
     if (face == Face::proxy) side.stream.reset();  // no other face has one
     side.websocket_key.clear();
     face = Face::proxy;
     facts.reset();
     decision.reset();
     client = nullptr;
+    answer_cost.reset();
     relay.reset();
     if (trace != nullptr) {
         trace->tries.clear();

@@ -21,7 +21,9 @@
 #include "net/buffer.hpp"
 #include "net/deadline.hpp"
 #include "net/wakeup.hpp"
+#include "proxy/answer_cost.hpp"
 #include "proxy/fields.hpp"
+#include "proxy/held_bodies.hpp"
 #include "proxy/metrics.hpp"
 #include "proxy/request_trace.hpp"
 #include "telemetry/access_log.hpp"
@@ -103,6 +105,9 @@ struct UpstreamSide {
 
     upstream::Stream stream;
     std::string held_body;      // what was read of the body before a server was chosen
+    bool is_inspected = false;  // the body, or its beginning, was read before the decision
+    bool is_rewritten = false;  // and changed
+    HeldBodies::Share inspected_share;
     std::string held_trailers;  // the bytes that the trailers of such a body view
     std::string hash_key;       // the text by which `balance: hash` chooses the server
     std::string websocket_key;  // the proxy's key of a handshake whose client speaks HTTP/2
@@ -133,6 +138,8 @@ struct Exchange {
     ask::Facts facts;
     ask::Decision decision;
     client::Stream* client = nullptr;                // lent by the connection
+    std::unique_ptr<ask::InspectedBody> inspected;   // null: no request has needed it yet
+    std::unique_ptr<AnswerCost> answer_cost;         // null: no policy settles by the answer
     std::unique_ptr<UpstreamSide> upstream;          // null after keep_for_record()
     std::unique_ptr<upstream::TunnelStream> tunnel;  // set by forward(): run_tunnel() serves it
     std::string kept_text;  // what the facts and the relay view after keep_for_record()

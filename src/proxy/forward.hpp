@@ -94,6 +94,7 @@ class Upload {
   private:
     enum class State : std::uint8_t { idle, running, failed };
 
+    bool waits_for_continue() const;
     bool has_to_hold(bool may_repeat) const;
     std::uint64_t hold_bytes_max() const;
     http::BodyBatch take_body(ask::Fault& fault);
@@ -199,6 +200,7 @@ class Forwarder {
     bool may_end_with_grpc_status() const;
     void note_grpc_status();
     Task<Fault> relay_answer();
+    bool may_splice();
     Task<Fault> splice_answer();
     // Into `pipe` if there is one, else into the stream's buffer.
     Task<Fault> more_of_answer(SplicePipe* pipe = nullptr);

@@ -99,6 +99,7 @@ void Forwarder::note_answered() {
     x_.relay.upstream_time = steady_now() - sent_;
     pool_.count_answer(x_.relay.upstream_time);
     retry_.reset();
+    if (x_.answer_cost != nullptr) x_.answer_cost->begin(stream_.head());
 }
 
 // In flight at its server, with the seat of its connection, a tunnel counts as any other request
@@ -127,6 +128,7 @@ Task<Fault> Forwarder::relay_answer() {
     for (unsigned portions = 1;; ++portions) {
         const BodyBatch batch = stream_.take_body(trailer_bounds());
         if (batch.bad && x_.relay.status == 0) co_return Fault::upstream_broken;
+        if (x_.answer_cost != nullptr) x_.answer_cost->read(batch);
         if (batch.done) {
             x_.relay.reached = Reached::end;
             filter_answer_trailers(x_, stream_.trailers());
@@ -144,7 +146,7 @@ Task<Fault> Forwarder::relay_answer() {
         if (batch.bad) co_return Fault::answer_cut_off;
         if (batch.done) co_return Fault::none;
         if (portions % kPortionsATurn == 0) co_await sleeper_.yield();
-        if (stream_.spliceable() >= SplicePipe::kBytesMin && client_.can_send_spliced()) {
+        if (stream_.spliceable() >= SplicePipe::kBytesMin && may_splice()) {
             fault = co_await splice_answer();
             if (fault != Fault::none) co_return fault;
         }
@@ -152,6 +154,12 @@ Task<Fault> Forwarder::relay_answer() {
         fault = co_await more_of_answer();
         if (fault != Fault::none) co_return fault;
     }
+}
+
+// A cost may have to be read from the bytes.
+bool Forwarder::may_splice() {
+    return client_.can_send_spliced() &&
+           (x_.answer_cost == nullptr || !x_.answer_cost->reads_body());
 }
 
 // Relays all but the end of a long body, through a pipe. Without a pipe it does nothing, and the

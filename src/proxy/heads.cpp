@@ -37,7 +37,9 @@ bool goes_to_upstream(const Exchange& exchange, const Field& field) {
     if (field.id == FieldName::host || field.id == FieldName::x_request_id) return false;
     if (http::is_hop_by_hop(field)) return false;
     if (!exchange.facts.protocol.empty() && http::is_websocket_key(field)) return false;
-    if (field.id == FieldName::expect) return exchange.client->framing().expects_continue;
+    if (field.id == FieldName::expect) {
+        return exchange.client->framing().expects_continue && !exchange.upstream->is_inspected;
+    }
     if (field.id != FieldName::other) return !http::is_forwarding_field(field);
     if (exchange.trace != nullptr && is_trace_field(field.name)) return false;
     return !http::is_forwarding_field(field) && !http::looks_like_framing(field.name) &&
@@ -107,7 +109,7 @@ void end_request_head(Exchange& exchange, std::optional<std::uint64_t> whole_bod
     const http::Framing& framing = exchange.client->framing();
     BodyKind body = framing.body;
     std::optional<std::uint64_t> length;
-    if (body == BodyKind::chunked && whole_body) {
+    if (whole_body && (body == BodyKind::chunked || exchange.upstream->is_rewritten)) {
         body = *whole_body > 0 ? BodyKind::length : BodyKind::none;
         length = whole_body;
     } else if (body == BodyKind::length || had_content_length(request.fields)) {

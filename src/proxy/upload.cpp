@@ -34,14 +34,20 @@ Upload::Upload(WorkerContext& worker, Exchange& exchange, upstream::TransferRate
       client_(*exchange.client),
       answer_sleeper_(client_.sleeper()),
       response_timeout_(response_timeout_of(exchange)),
-      rate_(rate) {}
+      rate_(rate),
+      is_held_(exchange.upstream->is_inspected) {}
+
+// The proxy itself has let a client send a body that it had to read.
+bool Upload::waits_for_continue() const {
+    return client_.framing().expects_continue && !x_.upstream->is_inspected;
+}
 
 // A route's `buffer` is for every body, `request_buffer` for those whose length is known and fits,
 // and for those that have come whole, such as most calls of gRPC.
 // With `Expect: 100-continue` the upstream decides whether it wants the body.
 std::uint64_t Upload::hold_bytes_max() const {
     const http::Framing& framing = client_.framing();
-    if (framing.body == BodyKind::none || framing.expects_continue) return 0;
+    if (framing.body == BodyKind::none || waits_for_continue()) return 0;
     const config::Route& route = *x_.decision.route;
     const std::uint64_t known = x_.config().upstreams[route.upstream].request_buffer;
     const bool is_known = (framing.body == BodyKind::length && client_.body_announced() <= known) ||
@@ -51,6 +57,7 @@ std::uint64_t Upload::hold_bytes_max() const {
 
 // What has come already goes with the head anyway; holding it serves to send it again.
 bool Upload::has_to_hold(bool may_repeat) const {
+    if (x_.upstream->is_inspected) return false;
     if (!may_repeat && client_.has_whole_body()) return false;
     const std::uint64_t bytes = hold_bytes_max();
     return bytes > 0 && (worker_.held_bytes == 0 || worker_.held_bytes + bytes <= kHeldBytesMax);
@@ -101,12 +108,12 @@ Fault Upload::begin() {
     if (fault != Fault::none) return fault;
     // Only if the route holds bodies of this size: else the head would depend on when they came.
     std::optional<std::uint64_t> whole_body;
-    const std::uint64_t held_max =
-        client_.framing().expects_continue ? 0 : x_.decision.route->buffer;
+    const std::uint64_t held_max = waits_for_continue() ? 0 : x_.decision.route->buffer;
     if (held_max > 0 && batch.done && client_.trailers().empty() &&
         batch.content_bytes <= held_max) {
         whole_body = batch.content_bytes;
     }
+    if (x_.upstream->is_rewritten) whole_body = batch.content_bytes;
     write_request_head(x_, x_.upstream->stream.server().authority(), whole_body);
     const IoStatus status = x_.upstream->stream.send(batch, client_.trailers());
     if (!x_.upstream->stream.is_too_large()) x_.relay.reached = Reached::upstream;
@@ -123,7 +130,7 @@ Fault Upload::begin() {
     has_passed_on_ = has_passed_on_ || !client_.is_body_done();
     // The coroutine ends what this write began, then goes on.
     batch_ = std::make_unique<BodyBatch>(batch);
-    may_send_ = !client_.framing().expects_continue || x_.relay.bytes_received > 0;
+    may_send_ = !waits_for_continue() || x_.relay.bytes_received > 0;
     answer_sleeper_.allow_forever();
     spawn_vital(worker_.executor, run(*this));
     return Fault::none;

@@ -13,6 +13,7 @@
 #include "net/transfer.hpp"
 #include "proxy/exchange.hpp"
 #include "proxy/fields.hpp"
+#include "proxy/held_bodies.hpp"
 #include "proxy/metrics.hpp"
 #include "telemetry/activity.hpp"
 
@@ -37,6 +38,7 @@ struct WorkerContext {
     telemetry::Activity activity{};
     std::string client_text{};     // where record() writes the client's address
     std::uint64_t held_bytes = 0;  // bytes for bodies that the proxy reads before it sends them
+    HeldBodies held_bodies{};      // those that are read before their requests are decided
     SplicePipes pipes{};           // for long bodies
 };
 

@@ -160,6 +160,9 @@ void Limiter::give_back(LimitDecision& decision) {
     for (const limit::ChargeItem& item : decision.items) note_freed(item.identifier);
 }
 
+// Filled in by the next commits of this branch.
+void Limiter::correct(LimitDecision&, std::span<const std::int64_t>) {}
+
 void Limiter::leave_line(LimitDecision& decision) {
     if (decision.result != LimitDecision::Result::admitted) return;
     for_each_admission(decision, [&](const Admission& admission) {

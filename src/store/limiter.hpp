@@ -69,6 +69,11 @@ class Limiter {
     // with that status. The rest settle() does, which no longer asks for the status.
     void note_status(LimitDecision& decision, limit::AnswerStatus status);
 
+    // What the request has truly cost, by item of decision.items, in place of what it was charged;
+    // -1: that stays. Less is given back, more is taken, above the quota as well. Once, before
+    // settle(). Does not wait.
+    void correct(LimitDecision& decision, std::span<const std::int64_t> used);
+
     // What was admitted is not to hold after all: gives back all that it took. Does not wait.
     // Requires decision.is_alone.
     void give_back(LimitDecision& decision);

@@ -1,0 +1,90 @@
+#include "ask/policy_cost.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tidegate::ask {
+
+namespace {
+
+using config::PolicyCost;
+
+// Rounded up, but for what only the binary form of a decimal number adds.
+std::int64_t units_of(double amount, double each) {
+    constexpr double kNoise = 1e-6;
+    constexpr double kMost = 4'503'599'627'370'496;  // 2^52
+    const double units = std::ceil(amount * each - kNoise);
+    return static_cast<std::int64_t>(std::clamp(units, 0.0, kMost));
+}
+
+// The answer's own name of the model may say a version that has another price.
+const usage::Rates* rates_of_answer(const config::Config& config, const PolicyCost& cost,
+                                    std::string_view model, const usage::Usage& usage) {
+    const bool has_price =
+        cost.in_money && !usage.model.empty() && config.prices && config.prices->names(usage.model);
+    return rates_of(config, cost, has_price ? std::string_view(usage.model) : model);
+}
+
+std::optional<std::int64_t> units_by_usage(const config::Config& config, const PolicyCost& cost,
+                                           std::string_view model, const AnswerFacts& answer) {
+    if (answer.usage == nullptr) return std::nullopt;
+    if (!cost.usage->is_by_provider()) return units_of(answer.usage->units, cost.each);
+    const usage::Rates* const rates = rates_of_answer(config, cost, model, *answer.usage);
+    if (rates == nullptr) return std::nullopt;
+    return usage::cost_of(answer.usage->tokens, *rates);
+}
+
+std::optional<std::int64_t> known_units(const config::Config& config, const PolicyCost& cost,
+                                        std::string_view model, const AnswerFacts& answer) {
+    using std::chrono::duration;
+    switch (cost.settle) {
+        case PolicyCost::Settle::never:
+            break;
+        case PolicyCost::Settle::usage:
+            return units_by_usage(config, cost, model, answer);
+        case PolicyCost::Settle::header:
+            if (answer.header) return units_of(*answer.header, cost.each);
+            break;
+        case PolicyCost::Settle::time:
+            return units_of(duration<double, std::milli>(answer.time).count(), cost.each);
+        case PolicyCost::Settle::bytes:
+            return units_of(static_cast<double>(answer.bytes), cost.each);
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::string model_of(const Facts& facts) {
+    if (facts.body != nullptr && !facts.body->json.model.empty()) return facts.body->json.model;
+    return usage::model_of_path(facts.head.path);
+}
+
+const usage::Rates* rates_of(const config::Config& config, const PolicyCost& cost,
+                             std::string_view model) {
+    if (!cost.needs_price()) return &cost.weights;
+    return config.prices && !model.empty() ? config.prices->rates_of(model) : nullptr;
+}
+
+std::int64_t reserved_units(const config::Config& config, const PolicyCost& cost,
+                            const Facts& facts, const usage::Rates& rates) {
+    if (!cost.reads_body()) return cost.reserved;
+    const usage::RequestReader& reader = *config.body_reader;
+    const InspectedBody* const body = facts.body;
+    if (body == nullptr || !body->is_whole) return reader.largest(cost.rule).cost(rates);
+    return reader.estimate(cost.rule, body->json, body->bytes).cost(rates);
+}
+
+std::optional<std::int64_t> settled_units(const config::Config& config, const PolicyCost& cost,
+                                          std::int64_t reserved, std::string_view model,
+                                          const AnswerFacts& answer) {
+    constexpr int kErrors = 400;
+    if (answer.end == AnswerFacts::End::not_sent) return 0;
+    if (answer.end == AnswerFacts::End::unanswered) return std::nullopt;
+    const std::optional<std::int64_t> known = known_units(config, cost, model, answer);
+    if (!known) return answer.status >= kErrors ? std::optional<std::int64_t>(0) : std::nullopt;
+    // More may have been spent than was seen.
+    return answer.end == AnswerFacts::End::cut ? std::max(*known, reserved) : *known;
+}
+
+}  // namespace tidegate::ask

@@ -1,0 +1,54 @@
+// What policies with a cost of their own take of a request: what is reserved when it is decided,
+// and what it has cost once its answer has ended. Pure.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ask/decision.hpp"
+#include "config/config.hpp"
+#include "usage/answer.hpp"
+#include "usage/cost.hpp"
+
+namespace tidegate::ask {
+
+// The model that a request is for, by its body, else by its path; empty: it names none.
+std::string model_of(const Facts& facts);
+
+// What a token of `model` costs by this policy. Null: it counts money, and the price list has no
+// price for the model.
+const usage::Rates* rates_of(const config::Config& config, const config::PolicyCost& cost,
+                             std::string_view model);
+
+// The units that a request reserves, with the rates of its model. Of a body that was not read, or
+// is too long to be read, the largest estimate.
+std::int64_t reserved_units(const config::Config& config, const config::PolicyCost& cost,
+                            const Facts& facts, const usage::Rates& rates);
+
+// How the answer to a request ended, and what is known of its cost.
+struct AnswerFacts {
+    enum class End : std::uint8_t {
+        not_sent,    // nothing of the request was sent
+        unanswered,  // some was, and no head of an answer came
+        cut,         // inside the answer: by the upstream, or as the client left
+        whole,
+    };
+    End end = End::not_sent;
+    int status = 0;                       // from `cut` on
+    const usage::Usage* usage = nullptr;  // of a policy that settles by usage; null: unknown
+    std::optional<double> header;         // of one that settles by a field: the field's number
+    std::chrono::nanoseconds time{0};     // from the request to the end of its answer
+    std::uint64_t bytes = 0;              // of the answer's body
+};
+
+// The units that the request has cost, for an item that reserved `reserved`. Nothing: it is not
+// known, and what is reserved stays. `model` is that of the request; the answer's counts if it has
+// a price. Requires a policy that settles.
+std::optional<std::int64_t> settled_units(const config::Config& config,
+                                          const config::PolicyCost& cost, std::int64_t reserved,
+                                          std::string_view model, const AnswerFacts& answer);
+
+}  // namespace tidegate::ask

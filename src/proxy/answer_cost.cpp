@@ -1,0 +1,177 @@
+#include "proxy/answer_cost.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "ask/ruleset.hpp"
+#include "http/field.hpp"
+#include "proxy/exchange.hpp"
+#include "proxy/inspect_body.hpp"
+#include "usage/request.hpp"
+
+namespace tidegate::proxy {
+
+namespace {
+
+using config::PolicyCost;
+using usage::UnknownUsage;
+
+// Calls `visit(cost, item position)` for each item whose policy settles by the answer.
+template <class Visit>
+void for_each_settled(const Exchange& x, Visit visit) {
+    const auto& items = x.decision.charge.items;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+        const auto& policy = *x.config().limit_lists[ask::list_of(items[i])].policy;
+        if (policy.cost != nullptr && policy.cost->settles()) visit(*policy.cost, i);
+    }
+}
+
+// Whether a field signs the body, or names its hash: a change would break it.
+bool is_signed(const http::Fields& fields) {
+    constexpr std::string_view kSigning[] = {"content-digest", "repr-digest",          "digest",
+                                             "content-md5",    "x-amz-content-sha256", "signature"};
+    return std::any_of(fields.begin(), fields.end(), [&](const http::Field& field) {
+        return std::any_of(std::begin(kSigning), std::end(kSigning), [&](std::string_view name) {
+            return http::equal_ignoring_case(field.name, name);
+        });
+    });
+}
+
+// A number of a field, 0 or more; nothing: it is absent, twice there, or something else.
+std::optional<double> number_in(const http::Fields& fields, std::string_view name) {
+    const std::string_view text = http::single_value(fields, name);
+    double number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, fault] = std::from_chars(text.data(), end, number);
+    if (text.empty() || fault != std::errc() || stop != end) return std::nullopt;
+    return std::isfinite(number) && number >= 0 ? std::optional<double>(number) : std::nullopt;
+}
+
+}  // namespace
+
+AnswerCost::AnswerCost(Exchange& x) : began_(steady_now()) {
+    list_sources(x);
+    if (reads_body()) {
+        std::erase_if(x.facts.head.fields, [](const http::Field& field) {
+            return http::equal_ignoring_case(field.name, "accept-encoding");
+        });
+    }
+    rewrite_body(x);
+}
+
+void AnswerCost::list_sources(const Exchange& x) {
+    for_each_settled(x, [&](const PolicyCost& cost, std::size_t) {
+        if (cost.settle == PolicyCost::Settle::usage && reading_of(*cost.usage) == nullptr) {
+            readings_.push_back(std::make_unique<Reading>(*cost.usage));
+        }
+        if (cost.settle == PolicyCost::Settle::header) headers_.push_back({&cost, {}});
+    });
+}
+
+void AnswerCost::rewrite_body(Exchange& x) {
+    UpstreamSide& side = *x.upstream;
+    const ask::InspectedBody* const body = x.facts.body;
+    if (body == nullptr || !body->is_whole || !body->json.is_json) return;
+    bool asks = false;
+    std::optional<std::int64_t> cap;
+    for_each_settled(x, [&](const PolicyCost& cost, std::size_t) {
+        asks = asks || (cost.asks_usage && body->json.streams && !body->json.has_usage_asked);
+        if (cost.writes_cap && cost.reads_body() && !body->json.output_max[cost.rule]) {
+            cap = std::min(cap.value_or(cost.cap), cost.cap);
+        }
+    });
+    if ((!asks && !cap) || is_signed(x.facts.head.fields)) return;
+    if (asks) side.held_body = usage::ask_for_usage(side.held_body, body->json);
+    if (cap) side.held_body = usage::write_output_max(side.held_body, *cap);
+    side.is_rewritten = true;
+    x.inspected->text = side.held_body;
+}
+
+const AnswerCost::Reading* AnswerCost::reading_of(const usage::UsageSource& source) const {
+    const auto found = std::find_if(readings_.begin(), readings_.end(),
+                                    [&](const auto& one) { return &one->source == &source; });
+    return found != readings_.end() ? found->get() : nullptr;
+}
+
+void AnswerCost::begin(const http::ResponseHead& head) {
+    for (HeaderNumber& one : headers_) one.number = number_in(head.fields, one.cost->header);
+    if (readings_.empty()) return;
+    const auto form = usage::AnswerReader::form_of(http::single_value(head.fields, "content-type"));
+    const bool coded = is_coded(head.fields);
+    for (const auto& reading : readings_) {
+        if (form && !coded) {
+            reading->reader.emplace(reading->source, *form);
+        } else {
+            reading->reason = coded ? UnknownUsage::compressed : UnknownUsage::media_type;
+        }
+    }
+}
+
+void AnswerCost::read(const http::BodyBatch& batch) {
+    for (const auto& reading : readings_) {
+        if (!reading->reader) continue;
+        for (const std::string_view piece : batch.view()) reading->reader->read(piece);
+        if (!batch.done) continue;
+        reading->reader->end();
+        reading->reason = reading->reader->reason();
+    }
+}
+
+ask::AnswerFacts AnswerCost::facts_of(const Exchange& x) const {
+    using End = ask::AnswerFacts::End;
+    ask::AnswerFacts facts;
+    switch (x.relay.reached) {
+        case Reached::nothing:
+            facts.end = End::not_sent;
+            break;
+        case Reached::upstream:
+            facts.end = End::unanswered;
+            break;
+        case Reached::answer:
+            facts.end = x.relay.tunnel_end ? End::whole : End::cut;
+            break;
+        case Reached::end:
+            facts.end = End::whole;
+            break;
+    }
+    facts.status = x.relay.upstream_status;
+    facts.time = steady_now() - began_ - x.relay.queue_time;
+    facts.bytes = x.relay.bytes_sent;
+    return facts;
+}
+
+void AnswerCost::settle(ask::Engine& engine, Exchange& x) {
+    constexpr std::int64_t kStays = -1;
+    ask::Decision& decision = x.decision;
+    if (decision.charge.result != store::LimitDecision::Result::admitted) return;
+    std::vector<std::int64_t> used(decision.charge.items.size(), kStays);
+    ask::AnswerFacts facts = facts_of(x);
+    for_each_settled(x, [&](const PolicyCost& cost, std::size_t i) {
+        facts.usage = nullptr;
+        facts.header.reset();
+        if (cost.settle == PolicyCost::Settle::usage) {
+            const Reading& reading = *reading_of(*cost.usage);
+            if (reading.reader && reading.reader->usage()) facts.usage = &*reading.reader->usage();
+        }
+        for (const HeaderNumber& one : headers_) {
+            if (one.cost == &cost) facts.header = one.number;
+        }
+        const auto units = ask::settled_units(x.config(), cost, decision.charge.items[i].own_cost,
+                                              decision.model, facts);
+        if (units) used[i] = *units;
+    });
+    engine.correct(decision, used);
+}
+
+const usage::Usage* AnswerCost::usage() const {
+    for (const auto& reading : readings_) {
+        if (reading->reader && reading->reader->usage()) return &*reading->reader->usage();
+    }
+    return nullptr;
+}
+
+}  // namespace tidegate::proxy

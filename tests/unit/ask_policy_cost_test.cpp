@@ -1,0 +1,144 @@
+#include <memory>
+
+#include <doctest/doctest.h>
+
+#include "ask/policy_cost.hpp"
+
+namespace tidegate::ask::policy_cost_test {
+namespace {
+
+using config::PolicyCost;
+using End = AnswerFacts::End;
+using Settle = PolicyCost::Settle;
+
+PolicyCost by_usage(usage::Provider provider = usage::Provider::automatic) {
+    PolicyCost cost;
+    cost.settle = Settle::usage;
+    cost.usage = std::make_shared<usage::UsageSource>(provider);
+    return cost;
+}
+
+PolicyCost by(Settle settle, double each) {
+    PolicyCost cost;
+    cost.settle = settle;
+    cost.each = each;
+    return cost;
+}
+
+config::Config with_prices() {
+    usage::PriceList prices;
+    prices.add("gpt-x*", {1'250'000, 125'000, 1'250'000, 10'000'000});
+    config::Config config;
+    config.prices = std::make_shared<const usage::PriceList>(std::move(prices));
+    return config;
+}
+
+}  // namespace
+
+TEST_CASE("policy cost: usage counts whole, and the larger of reserve and usage where it was cut") {
+    const config::Config config;
+    const PolicyCost cost = by_usage();
+    const usage::Usage used{.tokens = {100, 0, 0, 20}, .units = 0, .model = {}};
+    AnswerFacts answer{.end = End::whole, .status = 200, .usage = &used, .header = {}};
+    CHECK(settled_units(config, cost, 500, "", answer) == 120);
+    answer.end = End::cut;
+    CHECK(settled_units(config, cost, 500, "", answer) == 500);
+    CHECK(settled_units(config, cost, 50, "", answer) == 120);
+}
+
+TEST_CASE("policy cost: what is unknown stays reserved, and errors without usage cost nothing") {
+    const config::Config config;
+    const PolicyCost cost = by_usage();
+    AnswerFacts answer{.end = End::whole, .status = 200, .header = {}};
+    CHECK_FALSE(settled_units(config, cost, 500, "", answer));
+    answer.end = End::cut;
+    CHECK_FALSE(settled_units(config, cost, 500, "", answer));
+    answer.status = 302;
+    CHECK_FALSE(settled_units(config, cost, 500, "", answer));
+    answer.status = 429;
+    CHECK(settled_units(config, cost, 500, "", answer) == 0);
+    answer.status = 500;
+    answer.end = End::whole;
+    CHECK(settled_units(config, cost, 500, "", answer) == 0);
+    const usage::Usage used{.tokens = {7, 0, 0, 0}, .units = 0, .model = {}};
+    answer.usage = &used;
+    CHECK(settled_units(config, cost, 500, "", answer) == 7);
+}
+
+TEST_CASE("policy cost: a request that was not sent costs nothing; one without an answer, all") {
+    const config::Config config;
+    AnswerFacts answer;
+    answer.time = std::chrono::seconds{3};
+    for (const PolicyCost& cost : {by_usage(), by(Settle::header, 1), by(Settle::time, 1)}) {
+        answer.end = End::not_sent;
+        CHECK(settled_units(config, cost, 500, "", answer) == 0);
+        answer.end = End::unanswered;
+        CHECK_FALSE(settled_units(config, cost, 500, "", answer));
+    }
+}
+
+TEST_CASE("policy cost: a field, the time and the bytes of an answer, rounded up") {
+    const config::Config config;
+    AnswerFacts answer{.end = End::whole,
+                       .status = 200,
+                       .header = 2.5,
+                       .time = std::chrono::microseconds{1'500},
+                       .bytes = 2'049};
+    CHECK(settled_units(config, by(Settle::header, 1), 9, "", answer) == 3);
+    CHECK(settled_units(config, by(Settle::header, 1'000'000), 9, "", answer) == 2'500'000);
+    CHECK(settled_units(config, by(Settle::time, 1), 9, "", answer) == 2);
+    CHECK(settled_units(config, by(Settle::bytes, 1.0 / 1024), 9, "", answer) == 3);
+    answer.header = 0.1;
+    CHECK(settled_units(config, by(Settle::header, 1'000'000), 9, "", answer) == 100'000);
+    answer.header = 1e300;
+    CHECK(settled_units(config, by(Settle::header, 1), 9, "", answer) == std::int64_t{1} << 52);
+}
+
+TEST_CASE(
+    "policy cost: money by the model of the request, or by the answer's if that has a price") {
+    const config::Config config = with_prices();
+    PolicyCost cost = by_usage();
+    cost.in_money = true;
+    CHECK(rates_of(config, cost, "gpt-x-mini") != nullptr);
+    CHECK(rates_of(config, cost, "other") == nullptr);
+    CHECK(rates_of(config, cost, "") == nullptr);
+    usage::Usage used{.tokens = {1'000, 0, 0, 100}, .units = 0, .model = "gpt-x-2026"};
+    AnswerFacts answer{.end = End::whole, .status = 200, .usage = &used, .header = {}};
+    CHECK(settled_units(config, cost, 9, "gpt-x", answer) == 1'250 + 1'000);
+    used.model = "unpriced";
+    CHECK(settled_units(config, cost, 9, "gpt-x", answer) == 1'250 + 1'000);
+    CHECK_FALSE(settled_units(config, cost, 9, "other", answer));
+}
+
+TEST_CASE(
+    "policy cost: the reserve is the estimate of the body, the largest where it is not read") {
+    config::Config config;
+    config.body_reader = std::make_shared<const usage::RequestReader>(
+        std::vector<usage::EstimateRule>{{}}, std::vector<std::string>{});
+    PolicyCost cost = by_usage();
+    Facts facts;
+    CHECK(reserved_units(config, cost, facts, cost.weights) == 1);
+    cost.rule = 0;
+    CHECK(reserved_units(config, cost, facts, cost.weights) == 32'000);
+    InspectedBody body;
+    body.is_whole = true;
+    body.text = R"({"max_tokens":100})";
+    body.bytes = body.text.size();
+    config.body_reader->read(body.text, body.json);
+    facts.body = &body;
+    CHECK(reserved_units(config, cost, facts, cost.weights) == 105);
+    cost.weights.output = 4'000'000;
+    CHECK(reserved_units(config, cost, facts, cost.weights) == 405);
+}
+
+TEST_CASE("policy cost: the body names the model, else the path") {
+    Facts facts;
+    facts.head.path = "/model/claude/converse";
+    CHECK(model_of(facts) == "claude");
+    InspectedBody body;
+    body.json.model = "gpt-x";
+    facts.body = &body;
+    CHECK(model_of(facts) == "gpt-x");
+}
+
+}  // namespace tidegate::ask::policy_cost_test
