@@ -112,6 +112,9 @@ class Engine {
         limiter_.correct(decision.charge, used);
     }
 
+    // Counts what a policy's cost was, in the end.
+    void count_cost(std::size_t slot, std::int64_t units) { metrics_.count_cost(slot, units); }
+
     // Asks the store about decision.charge, which the caller has listed. False: the caller awaits
     // finish_charge().
     bool charge(const Question& question) { return begin_charge(question); }

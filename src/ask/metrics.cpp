@@ -28,6 +28,12 @@ void Metrics::write(telemetry::Exposition& out, telemetry::Threads<Metrics> thre
         add(name.shadow ? shadow_admitted : admitted, &DecisionCounts::admitted);
         add(name.shadow ? shadow_denied : denied, &DecisionCounts::denied);
     }
+    const auto costs = out.family(decltype(costs_)::Entry::info());
+    for (std::size_t slot = 0; slot < limits.size(); ++slot) {
+        const std::uint64_t units = telemetry::sum(
+            threads, [&](const Metrics& one) -> const auto& { return one.costs_[slot]; });
+        if (units > 0) costs.add({limits[slot].policy}, units);
+    }
     telemetry::write_members<EngineCounters>(out, threads);
 }
 

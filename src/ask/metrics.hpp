@@ -52,7 +52,7 @@ struct EngineCounters {
 // What one thread counts. A slot that is not there is not counted.
 class Metrics : public EngineCounters {
   public:
-    explicit Metrics(std::size_t names_max) : decisions_(names_max) {}
+    explicit Metrics(std::size_t names_max) : decisions_(names_max), costs_(names_max) {}
 
     void count_decision(std::size_t slot, bool denied) {
         if (slot >= decisions_.size()) return;
@@ -60,8 +60,16 @@ class Metrics : public EngineCounters {
         (denied ? counts.denied : counts.admitted).add();
     }
 
+    // `slot` is that of a limit of the policy, always the same.
+    void count_cost(std::size_t slot, std::int64_t units) {
+        if (slot < costs_.size()) costs_[slot].add(static_cast<std::uint64_t>(units));
+    }
+
     // For `limits` names; another thread than the one that counts may call it.
-    void grow(std::size_t limits) { decisions_.grow(limits); }
+    void grow(std::size_t limits) {
+        decisions_.grow(limits);
+        costs_.grow(limits);
+    }
     static void write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads,
                       const telemetry::NameList<telemetry::DecisionName>& limits);
     // The decisions for the dashboard, the limits of each policy summed up. `policies` has the
@@ -73,6 +81,11 @@ class Metrics : public EngineCounters {
     telemetry::GrowingTable<
         telemetry::Metric<DecisionCounts, "tidegate_decisions_total", "What each limit answered">>
         decisions_;
+    telemetry::GrowingTable<telemetry::Metric<
+        telemetry::ByName<"policy">, "tidegate_usage_cost_total",
+        "Units that policies with a cost of their own have counted, once the request has ended; of "
+        "money, millionths of a dollar">>
+        costs_;  // by the slot of a limit of the policy
 };
 
 }  // namespace tidegate::ask

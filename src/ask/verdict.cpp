@@ -87,7 +87,7 @@ std::int64_t retry_after_seconds(const store::LimitDecision& charge) {
     std::int64_t seconds = std::max<std::int64_t>(1, seconds_up(retry_after));
     for_each_limit(charge,
                    [&](const limit::ChargeItem& item, std::size_t, const limit::LimitVerdict& one) {
-                       if (one.denied && !item.policy->shadow && one.next_unit != limit::kNever) {
+                       if (one.denied && item.policy->refuses() && one.next_unit != limit::kNever) {
                            seconds = std::max(seconds, seconds_up(one.next_unit));
                        }
                    });

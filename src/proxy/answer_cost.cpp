@@ -11,6 +11,7 @@
 #include "http/field.hpp"
 #include "proxy/exchange.hpp"
 #include "proxy/inspect_body.hpp"
+#include "proxy/worker_context.hpp"
 #include "usage/request.hpp"
 
 namespace tidegate::proxy {
@@ -86,6 +87,7 @@ void AnswerCost::rewrite_body(Exchange& x) {
     });
     if ((!asks && !cap) || is_signed(x.facts.head.fields)) return;
     if (asks) side.held_body = usage::ask_for_usage(side.held_body, body->json);
+    has_asked_ = asks;
     if (cap) side.held_body = usage::write_output_max(side.held_body, *cap);
     side.is_rewritten = true;
     x.inspected->text = side.held_body;
@@ -97,11 +99,16 @@ const AnswerCost::Reading* AnswerCost::reading_of(const usage::UsageSource& sour
     return found != readings_.end() ? found->get() : nullptr;
 }
 
-void AnswerCost::begin(const http::ResponseHead& head) {
+void AnswerCost::begin(const http::ResponseHead& head, const http::Framing& framing) {
     for (HeaderNumber& one : headers_) one.number = number_in(head.fields, one.cost->header);
     if (readings_.empty()) return;
     const auto form = usage::AnswerReader::form_of(http::single_value(head.fields, "content-type"));
     const bool coded = is_coded(head.fields);
+    // A stream whose length is said must keep it.
+    if (has_asked_ && !coded && framing.body != http::BodyKind::length &&
+        form == usage::AnswerReader::Form::server_sent_events) {
+        filter_ = std::make_unique<usage::UsageChunkFilter>();
+    }
     for (const auto& reading : readings_) {
         if (form && !coded) {
             reading->reader.emplace(reading->source, *form);
@@ -111,7 +118,7 @@ void AnswerCost::begin(const http::ResponseHead& head) {
     }
 }
 
-void AnswerCost::read(const http::BodyBatch& batch) {
+const http::BodyBatch& AnswerCost::read(const http::BodyBatch& batch) {
     for (const auto& reading : readings_) {
         if (!reading->reader) continue;
         for (const std::string_view piece : batch.view()) reading->reader->read(piece);
@@ -119,6 +126,15 @@ void AnswerCost::read(const http::BodyBatch& batch) {
         reading->reader->end();
         reading->reason = reading->reader->reason();
     }
+    if (filter_ == nullptr) return batch;
+    filtered_.clear();
+    for (const std::string_view piece : batch.view()) filter_->take(piece, filtered_);
+    if (batch.done) filter_->end(filtered_);
+    passed_ = batch;
+    passed_.pieces[0] = filtered_;
+    passed_.count = filtered_.empty() ? 0 : 1;
+    passed_.content_bytes = filtered_.size();
+    return passed_;
 }
 
 ask::AnswerFacts AnswerCost::facts_of(const Exchange& x) const {
@@ -144,11 +160,12 @@ ask::AnswerFacts AnswerCost::facts_of(const Exchange& x) const {
     return facts;
 }
 
-void AnswerCost::settle(ask::Engine& engine, Exchange& x) {
+void AnswerCost::settle(WorkerContext& worker, Exchange& x) {
     constexpr std::int64_t kStays = -1;
     ask::Decision& decision = x.decision;
     if (decision.charge.result != store::LimitDecision::Result::admitted) return;
     std::vector<std::int64_t> used(decision.charge.items.size(), kStays);
+    const limit::Charge charge = decision.charge.charge();
     ask::AnswerFacts facts = facts_of(x);
     for_each_settled(x, [&](const PolicyCost& cost, std::size_t i) {
         facts.usage = nullptr;
@@ -160,11 +177,46 @@ void AnswerCost::settle(ask::Engine& engine, Exchange& x) {
         for (const HeaderNumber& one : headers_) {
             if (one.cost == &cost) facts.header = one.number;
         }
-        const auto units = ask::settled_units(x.config(), cost, decision.charge.items[i].own_cost,
-                                              decision.model, facts);
-        if (units) used[i] = *units;
+        const limit::ChargeItem& item = decision.charge.items[i];
+        const std::int64_t reserved = charge.cost_of(item);
+        used[i] =
+            ask::settled_units(x.config(), cost, reserved, decision.model, facts).value_or(kStays);
+        if (reserved_ < 0) {
+            reserved_ = reserved;
+            cost_ = used[i];
+        }
+        if (cost.in_money && usd_.empty() && used[i] >= 0) usd_ = usage::dollars_of(used[i]);
+        worker.engine.count_cost(x.generation->slots.decision(ask::list_of(item), 0),
+                                 used[i] >= 0 ? used[i] : reserved);
     });
-    engine.correct(decision, used);
+    worker.engine.correct(decision, used);
+    count(worker, x);
+}
+
+// Each source once, however many policies settle by it.
+void AnswerCost::count(WorkerContext& worker, const Exchange& x) const {
+    const std::size_t route = x.generation->slots.route(x.decision.route_index);
+    if (const usage::Usage* const known = usage()) {
+        worker.metrics.count_usage(route, known->tokens);
+        return;
+    }
+    if (readings_.empty() || x.relay.reached < Reached::answer) return;
+    const bool cut = x.relay.reached != Reached::end && readings_.front()->reader;
+    worker.metrics.count_unknown_usage(route, cut ? UnknownUsage::cut : readings_.front()->reason);
+}
+
+void AnswerCost::describe(const Exchange& x, telemetry::RequestRecord& record) const {
+    record.usage_model = x.decision.model;
+    record.usage_reserved = reserved_;
+    record.usage_cost = cost_;
+    record.usage_usd = usd_;
+    const usage::Usage* const known = usage();
+    if (known == nullptr) return;
+    record.usage_answer_model = known->model;
+    record.usage_input = known->tokens.input;
+    record.usage_cached = known->tokens.cached;
+    record.usage_cache_write = known->tokens.cache_write;
+    record.usage_output = known->tokens.output;
 }
 
 const usage::Usage* AnswerCost::usage() const {

@@ -5,18 +5,21 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "ask/engine.hpp"
 #include "ask/policy_cost.hpp"
 #include "http/framing.hpp"
 #include "http/head.hpp"
 #include "net/deadline.hpp"
+#include "telemetry/request_record.hpp"
 #include "usage/answer.hpp"
+#include "usage/chunk_filter.hpp"
 
 namespace tidegate::proxy {
 
 struct Exchange;
+struct WorkerContext;
 
 // One admitted request of a route whose policies settle costs, from its upload to its record. One
 // thread.
@@ -32,16 +35,18 @@ class AnswerCost {
     // Whether the answer's body has to pass through read().
     bool reads_body() const { return !readings_.empty(); }
 
-    // The head of the final answer.
-    void begin(const http::ResponseHead& head);
-    // A part of its body, without its transfer coding.
-    void read(const http::BodyBatch& batch);
+    // The head of the final answer, and how its body is framed.
+    void begin(const http::ResponseHead& head, const http::Framing& framing);
+    // A part of its body, without its transfer coding. Returns what the client gets of it: the
+    // same, but for the chunk with the usage that the client did not ask for. The bytes live until
+    // the next call.
+    const http::BodyBatch& read(const http::BodyBatch& batch);
 
-    // The request has ended: tells the store what each policy's cost was. Once.
-    void settle(ask::Engine& engine, Exchange& x);
+    // The request has ended: tells the store what each policy's cost was, and counts it. Once.
+    void settle(WorkerContext& worker, Exchange& x);
 
-    // What the answer says that it took, for the record; null: it says nothing.
-    const usage::Usage* usage() const;
+    // Adds to the record what is known after settle(). It views this.
+    void describe(const Exchange& x, telemetry::RequestRecord& record) const;
 
   private:
     // One source that policies of the route read usage from.
@@ -53,6 +58,8 @@ class AnswerCost {
         usage::UnknownUsage reason = usage::UnknownUsage::no_usage;
     };
 
+    const usage::Usage* usage() const;
+    void count(WorkerContext& worker, const Exchange& x) const;
     const Reading* reading_of(const usage::UsageSource& source) const;
     void list_sources(const Exchange& x);
     void rewrite_body(Exchange& x);
@@ -65,7 +72,15 @@ class AnswerCost {
         std::optional<double> number;
     };
     std::vector<HeaderNumber> headers_;
+    bool has_asked_ = false;  // for usage, where the client did not
+    std::unique_ptr<usage::UsageChunkFilter> filter_;
+    std::string filtered_;
+    http::BodyBatch passed_;  // views filtered_
     SteadyTime began_;
+    // Of the first policy that settles.
+    std::int64_t reserved_ = -1;
+    std::int64_t cost_ = -1;  // negative: unknown
+    std::string usd_;         // of the first policy that counts money; empty: unknown
 };
 
 }  // namespace tidegate::proxy

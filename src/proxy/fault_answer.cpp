@@ -7,6 +7,7 @@
 #include "ask/ruleset.hpp"
 #include "ask/verdict.hpp"
 #include "base/timestamp.hpp"
+#include "base/utf8.hpp"
 #include "http/field.hpp"
 #include "http/websocket.hpp"
 #include "identity/authenticator.hpp"
@@ -56,7 +57,7 @@ Violated violated(const Exchange& exchange) {
     Violated found;
     ask::for_each_limit(exchange.decision.charge, [&](const limit::ChargeItem& item, std::size_t i,
                                                       const limit::LimitVerdict& one) {
-        if (!one.denied || item.policy->shadow) return;
+        if (!one.denied || !item.policy->refuses()) return;
         const std::string_view name = exchange.generation->policy_texts.of(item, i).name;
         if (found.names.empty()) {
             found.limit = name;
@@ -78,6 +79,7 @@ std::int64_t retry_after_seconds(const Exchange& exchange) {
                        ? decision.authentication->retry_after.count()
                        : 1;
         case ask::Fault::store_unavailable:
+        case ask::Fault::bodies_full:
         case ask::Fault::upstream_exhausted:
         case ask::Fault::upstream_refused:
             return 1;
@@ -103,6 +105,12 @@ FaultAnswer plain_answer(const Exchange& exchange, Content content) {
     problem.status = fault.status;
     problem.detail =
         exchange.decision.fault_detail.empty() ? fault.detail : exchange.decision.fault_detail;
+    std::string priced;
+    if (exchange.decision.fault == ask::Fault::no_price && !exchange.decision.model.empty()) {
+        priced = "There is no price for the model " + quote(exchange.decision.model) +
+                 ", and its cost is counted in money.";
+        problem.detail = priced;
+    }
     problem.request_id = exchange.facts.request_id;
     if (answer.retry_after > 0) problem.retry_after_seconds = answer.retry_after;
     http::append_problem(problem, answer.body);

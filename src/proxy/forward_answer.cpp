@@ -99,7 +99,6 @@ void Forwarder::note_answered() {
     x_.relay.upstream_time = steady_now() - sent_;
     pool_.count_answer(x_.relay.upstream_time);
     retry_.reset();
-    if (x_.answer_cost != nullptr) x_.answer_cost->begin(stream_.head());
 }
 
 // In flight at its server, with the seat of its connection, a tunnel counts as any other request
@@ -121,6 +120,7 @@ Task<Fault> Forwarder::relay_answer() {
     note_answered();
     if (passes_for_tunnel(x_, stream_.head().status)) co_return Fault::upgrade_ignored;
     stream_.begin_body();
+    if (x_.answer_cost != nullptr) x_.answer_cost->begin(stream_.head(), stream_.framing());
     // The exchange holds no body for a retry either.
     if (!x_.upstream->held_body.empty() && upload_.is_complete()) x_.upstream->forget_held_body();
     // A body that is still coming in could not be distinguished from the next request.
@@ -128,7 +128,7 @@ Task<Fault> Forwarder::relay_answer() {
     for (unsigned portions = 1;; ++portions) {
         const BodyBatch batch = stream_.take_body(trailer_bounds());
         if (batch.bad && x_.relay.status == 0) co_return Fault::upstream_broken;
-        if (x_.answer_cost != nullptr) x_.answer_cost->read(batch);
+        const BodyBatch& passed = x_.answer_cost != nullptr ? x_.answer_cost->read(batch) : batch;
         if (batch.done) {
             x_.relay.reached = Reached::end;
             filter_answer_trailers(x_, stream_.trailers());
@@ -138,10 +138,10 @@ Task<Fault> Forwarder::relay_answer() {
             write_answer_head(x_, stream_.head(), stream_.framing(), worker_.date.line());
             x_.relay.status = stream_.head().status;  // the client sees the answer now
         }
-        const IoStatus status = client_.send(batch, stream_.trailers());
+        const IoStatus status = client_.send(passed, stream_.trailers());
         Fault fault = status == IoStatus::would_block ? co_await send_rest(&batch) : unsent(status);
         if (fault != Fault::none) co_return fault;
-        x_.relay.bytes_sent += batch.content_bytes;
+        x_.relay.bytes_sent += passed.content_bytes;
         stream_.drop_body(batch);
         if (batch.bad) co_return Fault::answer_cut_off;
         if (batch.done) co_return Fault::none;

@@ -63,6 +63,8 @@ void Metrics::write(telemetry::Exposition& out, Threads threads, const RouteName
     using Faults = decltype(faults_);
     Faults::write(out, telemetry::parts_of<Faults>(threads, &Metrics::faults_));
     write_request_seconds(out, threads, routes);
+    write_usage<&RouteCounters::usage>(out, threads, routes);
+    write_usage<&RouteCounters::unknown_usage>(out, threads, routes);
     telemetry::write_members<TrafficCounters>(out, threads);
 }
 
@@ -150,6 +152,33 @@ void Metrics::write_requests(telemetry::Exposition& out, Threads threads,
                                      : status == StatusCounts::kOther  ? "other"
                                                                        : std::to_string(status);
             total.add({route, code, to_string(outcome), to_string(face)}, count);
+        }
+    });
+}
+
+void Metrics::count_usage(std::size_t route_slot, const usage::Tokens& tokens) {
+    auto& counts = counters_of(route_slot).usage;
+    const auto add = [&](TokenKind kind, std::int64_t count) {
+        counts[kind].add(static_cast<std::uint64_t>(count));
+    };
+    add(TokenKind::input, tokens.input);
+    add(TokenKind::cached, tokens.cached);
+    add(TokenKind::cache_write, tokens.cache_write);
+    add(TokenKind::output, tokens.output);
+}
+
+// Only what was counted: most routes have no usage.
+template <auto kMember>
+void Metrics::write_usage(telemetry::Exposition& out, Threads threads, const RouteNames& routes) {
+    using Counts = std::remove_cvref_t<decltype(std::declval<RouteCounters>().*kMember)>;
+    const auto family = out.family(Counts::info());
+    for_each_route(routes, [&](const std::string& route, const auto& counts_of) {
+        for (const auto kind : kEnumerators<typename Counts::Enum>) {
+            const std::uint64_t count = telemetry::sum(
+                threads, [&](const Metrics& one) -> const auto& {
+                    return (counts_of(one).*kMember)[kind];
+                });
+            if (count > 0) family.add({route, to_string(kind)}, count);
         }
     });
 }

@@ -19,6 +19,8 @@
 #include "telemetry/live.hpp"
 #include "telemetry/metric.hpp"
 #include "telemetry/outcome.hpp"
+#include "usage/answer.hpp"
+#include "usage/cost.hpp"
 
 namespace tidegate::proxy {
 
@@ -144,7 +146,32 @@ struct TunnelMetrics {
     static void write(telemetry::Exposition& out, telemetry::Threads<TunnelMetrics> threads);
 };
 
-// What one thread counts of a route. Takes about 1.6 KiB.
+// The kinds of tokens that providers charge apart.
+BOOST_DEFINE_FIXED_ENUM_CLASS(TokenKind, std::uint8_t,
+                              input,        // that no cache had
+                              cached,       // that the provider's cache had
+                              cache_write,  // that the provider wrote to its cache
+                              output)       // with those of reasoning
+
+// Tokens that answers took, as they say.
+struct UsageCounts : telemetry::CounterBy<TokenKind> {
+    using Enum = TokenKind;
+    static constexpr telemetry::MetricType kType = telemetry::MetricType::counter;
+    static std::vector<telemetry::MetricLabel> labels() {
+        return {{.name = "route"}, telemetry::label_of<TokenKind>("kind")};
+    }
+};
+
+// Answers whose usage was looked for and not found, by reason.
+struct UnknownUsageCounts : telemetry::CounterBy<usage::UnknownUsage> {
+    using Enum = usage::UnknownUsage;
+    static constexpr telemetry::MetricType kType = telemetry::MetricType::counter;
+    static std::vector<telemetry::MetricLabel> labels() {
+        return {{.name = "route"}, telemetry::label_of<usage::UnknownUsage>("reason")};
+    }
+};
+
+// What one thread counts of a route. Takes about 1.7 KiB.
 struct RouteCounters {
     telemetry::Metric<StatusCounts, "tidegate_requests_total",
                       "Requests by route, face, status, outcome">
@@ -153,6 +180,12 @@ struct RouteCounters {
         telemetry::ByName<"route", telemetry::FineHistogram<telemetry::kRequestBounds>>,
         "tidegate_request_seconds", "From the first byte of a request to the end of its answer">
         seconds;
+    telemetry::Metric<UsageCounts, "tidegate_usage_total",
+                      "Tokens that answers took, as they say, of routes whose policies count them">
+        usage;
+    telemetry::Metric<UnknownUsageCounts, "tidegate_cost_unknown_total",
+                      "Answers that do not say what they took, by reason: what was reserved stays">
+        unknown_usage;
 };
 
 // What one thread counts of all routes.
@@ -183,13 +216,17 @@ class Metrics : public TrafficCounters {
 
     void count_request(std::size_t route_slot, Face face, int status, telemetry::Outcome outcome,
                        nanoseconds took) {
-        RouteCounters& counts = route_slot < routes_.size() ? routes_[route_slot] : no_route_;
+        RouteCounters& counts = counters_of(route_slot);
         counts.requests.count(face, status, outcome);
         counts.seconds.observe(took);
         answers_[answer_class(status)].add();
         outcomes_[outcome].add();
         if (route_slot >= kRoutesShown && route_slot < routes_.size()) left_routes_[outcome].add();
         seconds_.observe(took);
+    }
+    void count_usage(std::size_t route_slot, const usage::Tokens& tokens);
+    void count_unknown_usage(std::size_t route_slot, usage::UnknownUsage reason) {
+        counters_of(route_slot).unknown_usage[reason].add();
     }
     void count_fault(ask::Fault fault) { faults_[fault].add(); }
 
@@ -216,6 +253,9 @@ class Metrics : public TrafficCounters {
     // The routes that have columns of their own in the dashboard, beside that of no route.
     static constexpr std::size_t kRoutesShown = telemetry::kLiveColumnsMax - 1;
 
+    RouteCounters& counters_of(std::size_t route_slot) {
+        return route_slot < routes_.size() ? routes_[route_slot] : no_route_;
+    }
     static std::size_t answer_class(int status) {
         if (status == 0) return telemetry::kAnswersNone;
         if (status < 100 || status > 599) return telemetry::kAnswersOther;
@@ -232,6 +272,8 @@ class Metrics : public TrafficCounters {
                            const RouteNames& routes);
     static void write_requests(telemetry::Exposition& out, Threads threads,
                                const RouteNames& routes);
+    template <auto kMember>
+    static void write_usage(telemetry::Exposition& out, Threads threads, const RouteNames& routes);
     static void write_request_seconds(telemetry::Exposition& out, Threads threads,
                                       const RouteNames& routes);
 

@@ -72,7 +72,7 @@ Refusers refusers_of(const ask::Ruleset& rules, const store::LimitDecision& deci
     ask::for_each_limit(decision, [&](const limit::ChargeItem& item, std::size_t i,
                                       const limit::LimitVerdict& one) {
         Refuser& refuser = item.policy->shadow ? first.in_shadow : first.enforced;
-        if (!one.denied || refuser.item != nullptr) return;
+        if (!one.denied || item.policy->soft || refuser.item != nullptr) return;
         refuser = {rules.policy_texts.of(item, i).name, &item,
                    ask::units_taken(item.limits()[i], one)};
     });
@@ -89,7 +89,7 @@ void describe_refusal(const Refusers& refusers, const store::LimitDecision& char
     record.limited_identifier = one.item->identifier;
     record.limit_count = one.units.count;
     record.limit_quota = one.units.of;
-    record.cost = charge.cost;
+    record.cost = charge.charge().cost_of(*one.item);
     if (one.item->tier != nullptr) record.tier = one.item->tier->name;
     if (charge.result != store::LimitDecision::Result::limited) return;
     const std::int64_t retry_after = ask::retry_after_seconds(charge);
@@ -192,7 +192,7 @@ void note_denial(const Caller& caller, bool in_shadow, telemetry::Activity::Deni
     bool is_first = true;
     ask::for_each_limit(decision.charge, [&](const limit::ChargeItem& item, std::size_t i,
                                              const limit::LimitVerdict& one) {
-        if (!one.denied || item.policy->shadow != in_shadow) return;
+        if (!one.denied || item.policy->soft || item.policy->shadow != in_shadow) return;
         if (denied.insert(item.identifier)) denials.names.add(item.identifier, caller.now);
         // The limit that the access log names.
         if (!std::exchange(is_first, false) || !denials.last.admits(item.identifier, caller.now)) {
@@ -258,6 +258,7 @@ void record(WorkerContext& worker, const Exchange& exchange) {
         .upstream_time = relay.upstream_time,
         .queue_time = relay.queue_time};
     describe_refusal(refusers_of(generation, charge), charge, known);
+    if (exchange.answer_cost != nullptr) exchange.answer_cost->describe(exchange, known);
     if (is_traced) keep_trace(worker, exchange, known);
     if (generation.access_log != nullptr) generation.access_log->write(worker.thread, known);
 }

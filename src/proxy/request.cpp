@@ -167,7 +167,7 @@ Task<> send_answer(const WorkerContext& worker, Exchange& x, FaultAnswer answer)
 void finish(WorkerContext& worker, std::unique_ptr<Exchange> exchange) {
     Exchange& x = *exchange;
     ask::Decision& decision = x.decision;
-    if (x.answer_cost != nullptr) x.answer_cost->settle(worker.engine, x);
+    if (x.answer_cost != nullptr) x.answer_cost->settle(worker, x);
     if (decision.charge.needs_settling) settle(worker.engine, x);
     if (x.client->is_cut_off() && decision.fault == Fault::client_left) {
         decision.fault = Fault::stopped;

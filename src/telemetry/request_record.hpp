@@ -37,11 +37,22 @@ struct RequestRecord {
     // Of the limit that refused; if none did, of the one in shadow that would have. Empty or
     // negative: there is none, or it is not known.
     std::string_view limited_identifier{};
-    std::string_view tier{};           // whose limits they are
-    std::int64_t limit_count = -1;     // units that were taken
-    std::int64_t limit_quota = -1;     // units that it allows at once
-    std::int64_t cost = -1;            // units that the request asked for
-    std::int64_t retry_after = -1;     // seconds, of a refusal
+    std::string_view tier{};        // whose limits they are
+    std::int64_t limit_count = -1;  // units that were taken
+    std::int64_t limit_quota = -1;  // units that it allows at once
+    std::int64_t cost = -1;         // units that the request asked for
+    std::int64_t retry_after = -1;  // seconds, of a refusal
+    // Where a policy settles what it reserved: of the first such policy, and what the answer says.
+    // Empty or negative: there is none, or it is not known.
+    std::string_view usage_model{};         // that the request is for
+    std::string_view usage_answer_model{};  // that the answer names
+    std::int64_t usage_input = -1;          // tokens
+    std::int64_t usage_cached = -1;
+    std::int64_t usage_cache_write = -1;
+    std::int64_t usage_output = -1;
+    std::int64_t usage_reserved = -1;  // units
+    std::int64_t usage_cost = -1;      // units
+    std::string_view usage_usd{};      // dollars, of the first policy that counts money
     std::string_view store;            // memory | redis | local | remembered | ""
     std::string_view upstream;         // the server as it is configured, or empty
     std::string_view upstream_server;  // the address of that server, which was chosen last
@@ -218,6 +229,60 @@ inline constexpr auto kRequestFields = std::to_array<RequestField>({
      .meaning = "seconds until the limits may admit the request; not there if Tidegate cannot tell",
      .in_text = InText::last,
      .attribute = {SpanName::decide, "tidegate.retry_after"},
+     .is_optional = true},
+    {.name = "usage_model",
+     .member = &RequestRecord::usage_model,
+     .meaning = "the model that the request is for. Only lines of routes whose policies "
+                "[settle costs](llm.md) have the fields `usage_`",
+     .bytes_max = kIdBytesMax,
+     .in_text = InText::last,
+     .attribute = {SpanName::request, "gen_ai.request.model"},
+     .is_optional = true},
+    {.name = "usage_answer_model",
+     .member = &RequestRecord::usage_answer_model,
+     .meaning = "the model that the answer names",
+     .bytes_max = kIdBytesMax,
+     .in_text = InText::last,
+     .attribute = {SpanName::request, "gen_ai.response.model"},
+     .is_optional = true},
+    {.name = "usage_input",
+     .member = &RequestRecord::usage_input,
+     .meaning = "tokens of input that no cache of the provider had; not there if the answer says "
+                "no usage",
+     .in_text = InText::last,
+     .attribute = {SpanName::request, "gen_ai.usage.input_tokens"},
+     .is_optional = true},
+    {.name = "usage_cached",
+     .member = &RequestRecord::usage_cached,
+     .meaning = "tokens of input that the provider's cache had",
+     .in_text = InText::last,
+     .is_optional = true},
+    {.name = "usage_cache_write",
+     .member = &RequestRecord::usage_cache_write,
+     .meaning = "tokens of input that the provider wrote to its cache",
+     .in_text = InText::last,
+     .is_optional = true},
+    {.name = "usage_output",
+     .member = &RequestRecord::usage_output,
+     .meaning = "tokens of output, with those of reasoning",
+     .in_text = InText::last,
+     .attribute = {SpanName::request, "gen_ai.usage.output_tokens"},
+     .is_optional = true},
+    {.name = "usage_reserved",
+     .member = &RequestRecord::usage_reserved,
+     .meaning = "units that the first policy with a cost of its own reserved",
+     .in_text = InText::last,
+     .is_optional = true},
+    {.name = "usage_cost",
+     .member = &RequestRecord::usage_cost,
+     .meaning = "units that it settled; not there if they are not known, and what was reserved "
+                "stays",
+     .in_text = InText::last,
+     .is_optional = true},
+    {.name = "usage_usd",
+     .member = &RequestRecord::usage_usd,
+     .meaning = "dollars that the first policy that counts money settled, with six places",
+     .in_text = InText::last,
      .is_optional = true},
     {.name = "shadow_limited_by",
      .member = &RequestRecord::shadow_limited_by,

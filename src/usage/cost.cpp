@@ -44,6 +44,13 @@ std::int64_t cost_of(const Tokens& tokens, const Rates& rates) {
     return static_cast<std::int64_t>(std::clamp<Wide>(cost, 0, kCostMax));
 }
 
+std::string dollars_of(std::int64_t micros) {
+    constexpr std::int64_t kDollar = 1'000'000;
+    std::string text = std::to_string(micros / kDollar) + '.';
+    const std::string rest = std::to_string(micros % kDollar);
+    return text.append(6 - rest.size(), '0') + rest;
+}
+
 void PriceList::add(std::string pattern, Rates rates) {
     prices_.push_back({std::move(pattern), rates});
 }

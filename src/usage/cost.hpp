@@ -41,6 +41,9 @@ struct Rates {
 // Sums above 2^62 are 2^62.
 std::int64_t cost_of(const Tokens& tokens, const Rates& rates);
 
+// Millionths of a dollar as dollars with six places: `1.250000`. Requires 0 or more.
+std::string dollars_of(std::int64_t micros);
+
 // What models cost.
 class PriceList {
   public:
