@@ -53,7 +53,7 @@ algorithms.g = function(letter)
 
     local function take(limit, record, i, cost, at)
         local _, tat, parts = look(limit, record, i, cost, at)
-        if limit.counts_all then
+        if limit.counts_all or limit.soft then
             -- The bucket fills to twice the burst at most, or stays where it was.
             local most, most_parts = now + 2 * limit.second, 2 * limit.third
             if most_parts >= limit.quota then most, most_parts = most + 1, most_parts - limit.quota end

@@ -3,8 +3,9 @@
 -- the first write.
 --
 -- KEYS, ARGV[1], ARGV[3]  as in read_states.lua
--- ARGV[2]  for each request: cost d, then for each limit of each run that is no window 16 bytes: the
---          time that the cost takes and its parts d d (g, k), the moment and - d d (s, d), the slot (c)
+-- ARGV[2]  for each request: cost d, then for each run: its own cost d, if its flags say that it has one, and
+--          for each limit that is no window 16 bytes: the time that the cost takes and its parts d d (g, k), the
+--          moment and - d d (s, d), the slot (c)
 --
 -- Answers  now d; for each request: which policies admit it I1 (1: the enforced ones, 2: those in
 --          shadow) and, after a denial, when the windows admit it d; then for each state its generation d
@@ -34,17 +35,26 @@ local function tell(run, told)
     end
 end
 
+-- The cost of the states of a run, and where the numbers of its limits begin.
+local function cost_of(run, cost, numbers_at)
+    if not run.has_cost then return cost, numbers_at end
+    return unbytes('<d', requests, numbers_at)
+end
+
 -- Whether an enforced policy denies, whether one in shadow does, whether a schedule does; and where in
 -- ARGV[2] the numbers of the next request begin.
-local function look_at_all(cost, numbers_at)
-    local denied, shadow_denied, by_moment = false, false, false
+local function look_at_all(of_request, numbers_at)
+    local denied, shadow_denied, by_moment, cost = false, false, false
     for _, run in ipairs(runs) do
+        cost, numbers_at = cost_of(run, of_request, numbers_at)
         for k, limit in ipairs(run) do
             local verbs = limit.verbs
             local look = verbs.look
             for i = run.first, run.last do
                 if look(limit, run.states[i][k], i, cost, numbers_at) then
                     -- It admits.
+                elseif run.soft then
+                    -- It counts, and never denies.
                 elseif run.shadow then
                     shadow_denied = true
                 else
@@ -59,12 +69,14 @@ end
 
 -- With `admitting`, takes from the policies that admit the request; else, of the policies that do not,
 -- from the limits with `count: all`.
-local function take_from_all(cost, numbers_at, denied, shadow_denied, admitting)
+local function take_from_all(of_request, numbers_at, denied, shadow_denied, admitting)
+    local cost
     for _, run in ipairs(runs) do
+        cost, numbers_at = cost_of(run, of_request, numbers_at)
         local admits = not denied and not (run.shadow and shadow_denied)
         for k, limit in ipairs(run) do
             local verbs = limit.verbs
-            if admits == admitting and (admits or limit.counts_all) then
+            if cost > 0 and admits == admitting and (admits or limit.counts_all) then
                 local take = verbs.take
                 for i = run.first, run.last do
                     local state = run.states[i]
@@ -77,13 +89,16 @@ local function take_from_all(cost, numbers_at, denied, shadow_denied, admitting)
 end
 
 -- When all windows that deny would admit; and, if a schedule denies, the moments of each schedule.
-local function explain(cost, by_moment, explained)
-    local retry_at = 0
+local function explain(of_request, numbers_at, by_moment, explained)
+    local retry_at, cost = 0
     for _, run in ipairs(runs) do
-        for k, limit in ipairs(run.shadow and {} or run) do
+        cost, numbers_at = cost_of(run, of_request, numbers_at)
+        local tells = not run.shadow and not run.soft
+        for k, limit in ipairs(run) do
             local verbs = limit.verbs
+            numbers_at = numbers_at + verbs.numbers
             local tells_moments = by_moment and verbs.moments and not limit.skipped
-            for i = run.first, run.last do
+            for i = tells and run.first or run.last + 1, run.last do
                 if verbs.retry_at then
                     retry_at = math.max(retry_at, verbs.retry_at(limit, run.states[i][k], cost))
                 elseif tells_moments then
@@ -100,12 +115,12 @@ local verdicts, told, explained, cost_at = {}, {}, {}, 1
 for request = 1, request_count do
     local cost, numbers_at = unbytes('<d', requests, cost_at)
     local denied, shadow_denied, by_moment, next_at = look_at_all(cost, numbers_at)
-    if cost > 0 and (denied or shadow_denied) then
+    if denied or shadow_denied then
         take_from_all(cost, numbers_at, denied, shadow_denied, false)
     end
-    local retry_at = denied and explain(cost, by_moment, explained) or 0
+    local retry_at = denied and explain(cost, numbers_at, by_moment, explained) or 0
     if request == 1 then for _, run in ipairs(runs) do tell(run, told) end end
-    if cost > 0 and not denied then
+    if not denied then
         take_from_all(cost, numbers_at, denied, shadow_denied, true)
     end
     verdicts[request] = struct.pack('<I1d', (denied and 0 or 1) + (shadow_denied and 0 or 2), retry_at)

@@ -3,9 +3,10 @@
 -- KEYS     the states, one for each identifier and policy; then, for each of those in turn, a sorted
 --          set for each limit of its policy that has one (schedule, concurrency)
 -- ARGV[1]  the policies, packed: number of states I1, number of requests I1; then for each run of states
---          under one policy: number of states I1, flags I1 (1: in shadow), layout I4, number of limits
+--          under one policy: number of states I1, flags I1, layout I4, number of limits
 --          I1, for each limit its kind c1, for each limit three numbers I4 d d, for each limit its name
 --          in a state I4 I1 (see state.lua)
+--            flags: 1 in shadow, 2 its states have a cost of their own, 4 soft: counts and never denies
 --            w  sliding_window, fixed_window: quota, width and span, as in window.lua. In the place of
 --               width -1 asks for weeks of UTC, -2 for months: those the script computes. For days,
 --               weeks and months of a time zone the proxy sends when they end
@@ -53,7 +54,10 @@ while #runs == 0 or runs[#runs].last < states do
     local first = #runs == 0 and 1 or runs[#runs].last + 1
     local count, flags, layout, kinds, terms_at = unbytes('<I1I1I4I1c0', policies, policy_at)
     local n, lower = #kinds, string.lower(kinds)
-    local run = {first = first, last = first + count - 1, shadow = flags == 1, states = {}}
+    local run = {
+        first = first, last = first + count - 1, states = {},
+        shadow = flags % 2 == 1, has_cost = flags % 4 > 1, soft = flags > 3,
+    }
     for k = 1, n do
         local quota, second, third = unbytes('<I4dd', policies, terms_at + 20 * (k - 1))
         local kind = string.sub(lower, k, k)
@@ -64,7 +68,7 @@ while #runs == 0 or runs[#runs].last < states do
         end
         local has_set = verbs.has_set
         run[k] = {
-            verbs = verbs, counts_all = string.sub(kinds, k, k) ~= kind,
+            verbs = verbs, counts_all = string.sub(kinds, k, k) ~= kind, soft = run.soft,
             quota = quota, second = second, third = third,
             sets = has_set and {} or none, moments = has_set and {} or none,
         }

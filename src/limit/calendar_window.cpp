@@ -126,7 +126,7 @@ Micros end_of(const PeriodUnits& count, const Now& now) {
 }
 
 Micros PeriodCount::retry(const Limit& limit, const Asked& asked, const WindowStanding& standing) {
-    return asked.charge.cost > asked.share(limit) ? kNever : standing.next_free - asked.now.wall;
+    return asked.cost > asked.share(limit) ? kNever : standing.next_free - asked.now.wall;
 }
 
 LimitCount PeriodCount::count(const Limit& limit, const Asked& asked) const {

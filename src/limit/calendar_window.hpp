@@ -86,11 +86,11 @@ class PeriodCount : public WindowVerbs {
     }
     static void reserve(const Limit&, const Asked&, const WindowStanding&) {}
     void take(const Limit& limit, const Asked& asked, const WindowStanding& standing) {
-        const std::int64_t units = std::min(asked.charge.cost, kQuotaMax - standing.units);
+        const std::int64_t units = std::min(asked.cost, kQuotaMax - standing.units);
         if (units > 0) limit::take(count_, limit, standing, asked.now, units);
     }
     void give_back(const Limit&, const Asked& asked, Micros at) {
-        limit::give_back(count_, at, asked.charge.cost, asked.now);
+        limit::give_back(count_, at, asked.cost, asked.now);
     }
     LimitCount count(const Limit& limit, const Asked& asked) const;
     std::int64_t ends_us(const Now& now) const { return end_of(count_, now).count(); }

@@ -1,6 +1,7 @@
 // What is asked of a store and what it answers.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -48,12 +49,22 @@ struct LeaseId {
 // No two items name the same policy and identifier.
 struct Charge {
     std::span<const ChargeItem> items;
-    std::int64_t cost = 1;  // >= 0; 0 asks without taking
+    std::int64_t cost = 1;  // >= 0; an item that costs 0 is asked without taking
     LeaseId lease{};        // for limits of concurrency
     Micros moment{0};       // for limits of schedule: when it is meant for, since the epoch
 
     std::int64_t cost_of(const ChargeItem& item) const {
         return item.own_cost == ChargeItem::kOfCharge ? cost : item.own_cost;
+    }
+    bool has_own_costs() const {
+        return std::any_of(items.begin(), items.end(), [](const ChargeItem& item) {
+            return item.own_cost != ChargeItem::kOfCharge;
+        });
+    }
+    // False: it asks without taking.
+    bool takes() const {
+        return std::any_of(items.begin(), items.end(),
+                           [&](const ChargeItem& item) { return cost_of(item) > 0; });
     }
 };
 

@@ -57,10 +57,10 @@ class SlotCount : public CommonVerbs {
 
     SlotStanding look(const Limit& limit, const Asked& asked) const;
     static bool passes(const Limit& limit, const Asked& asked, const SlotStanding& slots) {
-        return limit::passes(slots, asked.share(limit), asked.charge.cost);
+        return limit::passes(slots, asked.share(limit), asked.cost);
     }
     static Micros retry(const Limit& limit, const Asked& asked, const SlotStanding&) {
-        return retry_of_slot(asked.share(limit), asked.charge.cost);
+        return retry_of_slot(asked.share(limit), asked.cost);
     }
     static LimitVerdict verdict_of(const Limit& limit, const Asked& asked,
                                    const SlotStanding& slots, std::int64_t taken) {

@@ -112,10 +112,10 @@ class BucketCount : public CommonVerbs {
         return backlog_at(bucket_, {limit, asked.divisor}, asked.now.steady);
     }
     static bool passes(const Limit& limit, const Asked& asked, const ExactTime& backlog) {
-        return limit::passes({limit, asked.divisor}, backlog, asked.charge.cost);
+        return limit::passes({limit, asked.divisor}, backlog, asked.cost);
     }
     static Micros retry(const Limit& limit, const Asked& asked, const ExactTime& backlog) {
-        return retry_after({limit, asked.divisor}, backlog, asked.charge.cost);
+        return retry_after({limit, asked.divisor}, backlog, asked.cost);
     }
     static Micros wait(const Limit& limit, const ExactTime& backlog) {
         return limit.traits().queues ? wait_of(backlog) : Micros{0};
@@ -128,10 +128,10 @@ class BucketCount : public CommonVerbs {
     void take(const Limit& limit, const Asked& asked, const ExactTime&) {
         const Flow flow{limit, asked.divisor};
         // A share of nothing has no rate to count by; it denies everything as it is.
-        if (flow.quota > 0) limit::take(bucket_, flow, asked.now.steady, asked.charge.cost);
+        if (flow.quota > 0) limit::take(bucket_, flow, asked.now.steady, asked.cost);
     }
     void give_back(const Limit& limit, const Asked& asked, Micros at) {
-        limit::give_back(bucket_, {limit, asked.divisor}, at, asked.charge.cost, asked.now.steady);
+        limit::give_back(bucket_, {limit, asked.divisor}, at, asked.cost, asked.now.steady);
     }
     LimitCount count(const Limit& limit, const Asked& asked) const;
     std::int64_t ends_us(const Now&) const { return bucket_.tat_us + (bucket_.parts > 0 ? 1 : 0); }

@@ -282,6 +282,9 @@ struct Policy {
     // Position among all lists of limits of the configuration, those of tiers included: what a
     // table of names or counters is looked up by.
     std::uint32_t index = 0;
+
+    // Whether it refuses requests.
+    bool is_enforced() const { return !shadow && !soft; }
 };
 
 // The name of a limit for everybody but metrics, which have two labels: `POLICY-LIMIT`. In one

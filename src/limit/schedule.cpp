@@ -171,7 +171,7 @@ std::int64_t ScheduleCount::share(const Limit& limit, const Asked& asked) {
 bool ScheduleCount::passes(const Limit& limit, const Asked& asked,
                            const ScheduleStanding& standing) const {
     if (!standing.concerned) return true;
-    const std::int64_t cost = asked.charge.cost;
+    const std::int64_t cost = asked.cost;
     if (cost == 0) return standing.busiest <= share(limit, asked);
     return cost <= share(limit, asked) - standing.busiest &&
            cost <= kMomentsMax - static_cast<std::int64_t>(moments_.size());
@@ -185,7 +185,7 @@ LimitVerdict ScheduleCount::verdict_of(const Limit& limit, const Asked& asked,
 
 void ScheduleCount::reserve(const Limit&, const Asked& asked, const ScheduleStanding& standing) {
     if (!standing.concerned) return;
-    const std::size_t needed = moments_.size() + static_cast<std::size_t>(asked.charge.cost);
+    const std::size_t needed = moments_.size() + static_cast<std::size_t>(asked.cost);
     if (needed > moments_.capacity()) moments_.reserve(std::max(needed, 2 * moments_.size()));
 }
 
@@ -196,7 +196,7 @@ void ScheduleCount::take(const Limit& limit, const Asked& asked, const ScheduleS
     const std::size_t gone = past(moments_, limit, Micros{newest_us_});
     moments_.erase(moments_.begin(), moments_.begin() + static_cast<std::ptrdiff_t>(gone));
     const auto place = std::upper_bound(moments_.begin(), moments_.end(), standing.at.count());
-    moments_.insert(place, static_cast<std::size_t>(asked.charge.cost), standing.at.count());
+    moments_.insert(place, static_cast<std::size_t>(asked.cost), standing.at.count());
     ends_us_ = end_of_moment(limit, Micros{moments_.back()}).count();
 }
 
@@ -205,7 +205,7 @@ void ScheduleCount::give_back(const Limit& limit, const Asked& asked, Micros at)
     if (!concerns_moment(limit, asked.charge.moment, at)) return;
     const std::int64_t moment = std::max(asked.charge.moment, at).count();
     const auto [first, last] = std::equal_range(moments_.begin(), moments_.end(), moment);
-    moments_.erase(first, first + std::min<std::ptrdiff_t>(last - first, asked.charge.cost));
+    moments_.erase(first, first + std::min<std::ptrdiff_t>(last - first, asked.cost));
 }
 
 double ScheduleCount::weight(const Limit& limit, const Asked& asked) const {
@@ -213,7 +213,7 @@ double ScheduleCount::weight(const Limit& limit, const Asked& asked) const {
 }
 
 Micros ScheduleCount::earliest(const Limit& limit, const Asked& asked, Micros from) const {
-    return earliest_fit(moments_, limit, share(limit, asked), from, asked.charge.cost);
+    return earliest_fit(moments_, limit, share(limit, asked), from, asked.cost);
 }
 
 LimitCount ScheduleCount::count(const Limit& limit, const Asked& asked) const {

@@ -50,7 +50,8 @@ struct Asked {
     const Charge& charge;
     Now now;
     std::int64_t divisor = 1;
-    bool stands_in = false;  // for a store whose data is not known here
+    bool stands_in = false;           // for a store whose data is not known here
+    std::int64_t cost = charge.cost;  // of the item that is asked about
 
     std::int64_t share(const Limit& limit) const {
         return divisor == 1 ? limit.quota : limit.quota / divisor;

@@ -403,8 +403,8 @@ template <class Label>
 Micros WindowCount<Label>::retry(const Limit& limit, const Asked& asked,
                                  const WindowStanding& standing) const {
     const std::int64_t share = asked.share(limit);
-    if (asked.charge.cost > share) return kNever;
-    const std::int64_t over = asked.charge.cost - (share - standing.units);
+    if (asked.cost > share) return kNever;
+    const std::int64_t over = asked.cost - (share - standing.units);
     return frees_at(window_, ring(), limit, standing, over) - asked.now.steady;
 }
 

@@ -160,7 +160,7 @@ struct WindowVerbs : CommonVerbs {
     using Unreported = UnreportedPortions;
 
     static bool passes(const Limit& limit, const Asked& asked, const WindowStanding& standing) {
-        return asked.charge.cost <= asked.share(limit) - standing.units;
+        return asked.cost <= asked.share(limit) - standing.units;
     }
 
     static void pack_terms(const Limit& limit, Micros, Packer& out) {
@@ -197,11 +197,11 @@ class WindowCount : public WindowVerbs {
         if (needed > window_.room) grow(limit, needed);
     }
     void take(const Limit& limit, const Asked& asked, const WindowStanding& standing) {
-        const std::int64_t units = std::min(asked.charge.cost, kQuotaMax - standing.units);
+        const std::int64_t units = std::min(asked.cost, kQuotaMax - standing.units);
         if (units > 0) limit::take(window_, ring(), limit, standing, units);
     }
     void give_back(const Limit& limit, const Asked& asked, Micros at) {
-        limit::give_back(window_, ring(), limit, at, asked.charge.cost, asked.now.steady);
+        limit::give_back(window_, ring(), limit, at, asked.cost, asked.now.steady);
     }
     LimitCount count(const Limit& limit, const Asked& asked) const;
     std::int64_t ends_us(const Now&) const { return window_.ends_us; }

@@ -22,6 +22,12 @@ bool is_same_policy(const ChargeItem& left, const ChargeItem& right) {
     return left.policy == right.policy && left.tier == right.tier;
 }
 
+// A mixed command has one cost a charge.
+bool can_be_mixed(const ChargeItem& left, const ChargeItem& right) {
+    return is_same_policy(left, right) && left.own_cost == ChargeItem::kOfCharge &&
+           right.own_cost == ChargeItem::kOfCharge;
+}
+
 bool is_same(const ChargeItem& left, const ChargeItem& right) {
     return is_same_policy(left, right) && left.identifier == right.identifier;
 }
@@ -67,7 +73,8 @@ void Batch::begin(const limit::Charge& charge, limit::Verdict& verdict, std::siz
 
 bool Batch::add(const limit::Charge& charge, limit::Verdict& verdict, std::size_t hash,
                 bool may_mix) {
-    if (!is_mixed_ && hash == hash_ && are_equal(charges_[0], charge, is_same)) {
+    if (!is_mixed_ && hash == hash_ && are_equal(charges_[0], charge, is_same) &&
+        have_same_runs(charges_[0], charge)) {
         if (charges_.size() == kBatchMax) return false;
     } else if (can_be_mixed_with(charge, may_mix)) {
         is_mixed_ = true;
@@ -83,7 +90,7 @@ bool Batch::can_be_mixed_with(const limit::Charge& charge, bool may_mix) const {
     const bool can_begin = may_mix && charges_.size() == 1;
     if (!is_mixed_ && !(can_begin && can_mix(charges_[0]))) return false;
     return charges_.size() < kMixedMax && charge.cost > 0 &&
-           are_equal(charges_[0], charge, is_same_policy);
+           are_equal(charges_[0], charge, can_be_mixed);
 }
 
 void Batch::append_command(std::string_view prefix, std::optional<limit::Micros> clock,

@@ -64,13 +64,13 @@ void append_safe(std::string_view text, std::string& out) {
     }
 }
 
-// The number of items, from the first on, that have one policy and tier. Their limits are sent
-// once.
+// The number of items, from the first on, that have one policy, tier and cost. Their limits are
+// sent once.
 std::size_t run_length(std::span<const ChargeItem> items) {
     constexpr std::size_t kMost = 255;
     std::size_t length = 1;
     while (length < std::min(items.size(), kMost) && items[length].policy == items[0].policy &&
-           items[length].tier == items[0].tier) {
+           items[length].tier == items[0].tier && items[length].own_cost == items[0].own_cost) {
         ++length;
     }
     return length;
@@ -94,13 +94,23 @@ std::uint32_t layout_of(std::span<const Limit> limits) {
     return (hash | 1) << 8 | static_cast<std::uint32_t>(limits.size());
 }
 
+// What read_states.lua is told about a run.
+enum RunFlag : std::uint8_t { kShadow = 1, kOwnCost = 2, kSoft = 4 };
+
+std::uint8_t flags_of(std::span<const ChargeItem> run) {
+    const limit::Policy& policy = *run[0].policy;
+    return static_cast<std::uint8_t>((policy.shadow ? kShadow : 0) |
+                                     (run[0].own_cost != ChargeItem::kOfCharge ? kOwnCost : 0) |
+                                     (policy.soft ? kSoft : 0));
+}
+
 void append_run(std::span<const ChargeItem> run, std::optional<Micros> clock, std::string& out) {
     const std::span<const Limit> limits = run[0].limits();
     assert(!limits.empty() && limits.size() <= limit::kLimitsMax);
     std::array<char, kRunBytes + kLimitBytes * limit::kLimitsMax> bytes;
     limit::Packer packed(bytes.data());
     packed.put(static_cast<std::uint8_t>(run.size()));
-    packed.put(static_cast<std::uint8_t>(run[0].policy->shadow ? 1 : 0));
+    packed.put(flags_of(run));
     packed.put(layout_of(limits));
     packed.put(static_cast<std::uint8_t>(limits.size()));
     for (const Limit& limit : limits) {
@@ -153,20 +163,27 @@ bool may_share_a_state(std::span<const limit::Charge> charges) {
 }
 
 void append_requests(std::span<const limit::Charge> charges, std::string& out) {
+    // A cost above every quota is denied whatever it is; a huge one would not be exact in Lua.
+    const auto append_cost = [&](std::int64_t cost) {
+        append_double(std::min(cost, limit::kQuotaMax + 1), out);
+    };
     std::size_t size = 0;
     for_each_run(charges[0].items, [&](std::span<const ChargeItem> run) {
+        if (run[0].own_cost != ChargeItem::kOfCharge) size += sizeof(double);
         for (const Limit& limit : run[0].limits())
             size += limit.traits().asks_more ? kNumbersBytes : 0;
     });
     append_length('$', (sizeof(double) + size) * charges.size(), out);
     for (const limit::Charge& charge : charges) {
-        // A cost above every quota is denied whatever it is; a huge one would not be exact in Lua.
-        append_double(std::min(charge.cost, limit::kQuotaMax + 1), out);
+        append_cost(charge.cost);
         for_each_run(charge.items, [&](std::span<const ChargeItem> run) {
+            limit::Charge of_run = charge;
+            of_run.cost = charge.cost_of(run[0]);
+            if (run[0].own_cost != ChargeItem::kOfCharge) append_cost(of_run.cost);
             for (const Limit& limit : run[0].limits()) {
                 if (!limit.traits().asks_more) continue;
                 limit::with_kind(limit.state(), [&]<class Kind>(std::type_identity<Kind>) {
-                    Kind::append_request(limit, charge, out);
+                    Kind::append_request(limit, of_run, out);
                 });
             }
         });
@@ -263,22 +280,23 @@ bool tell(const limit::Charge& charge, const Answer& answer, const Answer::Decid
     bool any_denied = false;
     std::size_t position = 0;
     for (const ChargeItem& item : charge.items) {
-        const bool shadow = item.policy->shadow;
-        const bool granted = decided.admitted && (!shadow || decided.shadow_admitted);
+        const bool granted = decided.admitted && (!item.policy->shadow || decided.shadow_admitted);
+        const bool is_enforced = item.policy->is_enforced();
+        const std::int64_t cost = charge.cost_of(item);
         for (const Limit& limit : item.limits()) {
             const limit::StateNumbers& numbers = answer.numbers[position++];
-            const bool counted = limit.count == limit::Count::all && !granted && charge.cost > 0;
+            const bool counted = limit.count == limit::Count::all && !granted && cost > 0;
             const limit::ScriptQuestion question{limit,
                                                  answer.now,
-                                                 charge.cost,
+                                                 cost,
                                                  charge.moment,
-                                                 granted ? charge.cost : 0,
+                                                 granted ? cost : 0,
                                                  counted,
                                                  Micros{decided.windows_admit_at}};
             limit::ScriptAnswer one;
             if (!read_limit(question, numbers, one)) return false;
             verdict.limits.push_back(one.verdict);
-            if (shadow) continue;
+            if (!is_enforced) continue;
             verdict.wait = std::max(verdict.wait, one.wait);
             any_denied = any_denied || one.verdict.denied;
             if (!decided.admitted && !one.passes_now) {
@@ -293,12 +311,14 @@ bool tell(const limit::Charge& charge, const Answer& answer, const Answer::Decid
 
 // The numbers once a request is admitted, for the next one in the same command.
 void take(const limit::Charge& charge, Answer& answer) {
-    if (charge.cost == 0) return;
     std::size_t position = 0;
     for (const ChargeItem& item : charge.items) {
+        const std::int64_t cost = charge.cost_of(item);
         for (const Limit& limit : item.limits()) {
+            limit::StateNumbers& numbers = answer.numbers[position++];
+            if (cost == 0) continue;
             limit::with_kind(limit.state(), [&]<class Kind>(std::type_identity<Kind>) {
-                Kind::take_units(limit, answer.now, charge.cost, answer.numbers[position++]);
+                Kind::take_units(limit, answer.now, cost, numbers);
             });
         }
     }
@@ -306,22 +326,21 @@ void take(const limit::Charge& charge, Answer& answer) {
 
 // The script lists the schedules in the order in which it looks at them: limits of a run, then
 // items.
-std::vector<const Limit*> schedules_asked(const limit::Charge& charge, Micros now) {
-    std::vector<const Limit*> schedules;
-    for (std::size_t begin = 0; begin < charge.items.size();) {
-        const ChargeItem& first = charge.items[begin];
-        std::size_t end = begin;
-        while (end < charge.items.size() && charge.items[end].policy == first.policy &&
-               charge.items[end].tier == first.tier) {
-            ++end;
-        }
+struct AskedSchedule {
+    const Limit* limit;
+    std::int64_t cost;
+};
+
+std::vector<AskedSchedule> schedules_asked(const limit::Charge& charge, Micros now) {
+    std::vector<AskedSchedule> schedules;
+    for_each_run(charge.items, [&](std::span<const ChargeItem> run) {
+        const ChargeItem& first = run[0];
         for (const Limit& limit : first.limits()) {
-            if (!limit.traits().has_moments || first.policy->shadow) continue;
+            if (!limit.traits().has_moments || !first.policy->is_enforced()) continue;
             if (!limit::concerns_moment(limit, charge.moment, now)) continue;
-            schedules.insert(schedules.end(), end - begin, &limit);
+            schedules.insert(schedules.end(), run.size(), {&limit, charge.cost_of(first)});
         }
-        begin = end;
-    }
+    });
     return schedules;
 }
 
@@ -329,25 +348,29 @@ std::vector<const Limit*> schedules_asked(const limit::Charge& charge, Micros no
 bool read_schedules(limit::PackedReader& reader, const limit::Charge& charge, Micros now,
                     Micros& earliest) {
     struct Schedule {
-        const Limit* limit;
+        AskedSchedule asked;
         limit::ListedMoments reply;
     };
     std::vector<Schedule> schedules;
     bool have_all = true;
+    bool any_takes = false;
     Micros moment{0};
-    for (const Limit* limit : schedules_asked(charge, now)) {
-        limit::ListedMoments& reply = schedules.emplace_back(Schedule{limit, {}}).reply;
+    for (const AskedSchedule& asked : schedules_asked(charge, now)) {
+        limit::ListedMoments& reply = schedules.emplace_back(Schedule{asked, {}}).reply;
+        any_takes = any_takes || asked.cost > 0;
         if (!limit::read_moments(reader, reply)) return false;
         have_all = have_all && reply.are_all;
         moment = std::max(moment, reply.asked_for);
     }
-    if (!reader.ok() || !have_all || charge.cost == 0) return reader.ok();
+    if (!reader.ok() || !have_all || !any_takes) return reader.ok();
     for (Micros before{-1}; before != moment && moment != kNever;) {
         before = moment;
         for (const Schedule& schedule : schedules) {
             if (moment == kNever) break;
-            moment = limit::earliest_fit(schedule.reply.moments, *schedule.limit,
-                                         schedule.limit->quota, moment, charge.cost);
+            if (schedule.asked.cost == 0) continue;
+            const Limit& limit = *schedule.asked.limit;
+            moment = limit::earliest_fit(schedule.reply.moments, limit, limit.quota, moment,
+                                         schedule.asked.cost);
         }
     }
     earliest = moment == kNever ? Micros{0} : moment;
@@ -366,7 +389,7 @@ void forget_what_took_nothing(const limit::Charge& charge, const Answer::Decided
     for (std::size_t i = 0; i < charge.items.size(); ++i) {
         const bool shadow = charge.items[i].policy->shadow;
         const bool granted = decided.admitted && (!shadow || decided.shadow_admitted);
-        if (!granted || charge.cost == 0) receipt.generations[i] = 0;
+        if (!granted || charge.cost_of(charge.items[i]) == 0) receipt.generations[i] = 0;
     }
 }
 
@@ -379,6 +402,23 @@ bool can_share_command(const limit::Charge& charge) {
                std::all_of(limits.begin(), limits.end(),
                            [](const Limit& limit) { return limit.only_time_frees(); });
     });
+}
+
+bool have_same_runs(const limit::Charge& a, const limit::Charge& b) {
+    const auto is_own = [](const ChargeItem& item) {
+        return item.own_cost != ChargeItem::kOfCharge;
+    };
+    for (std::size_t i = 0; i < a.items.size(); ++i) {
+        const ChargeItem& in_a = a.items[i];
+        const ChargeItem& in_b = b.items[i];
+        if (is_own(in_a) != is_own(in_b)) return false;
+        if (i == 0 || a.items[i - 1].policy != in_a.policy || a.items[i - 1].tier != in_a.tier) {
+            continue;
+        }
+        const bool same_in_a = a.items[i - 1].own_cost == in_a.own_cost;
+        if (same_in_a != (b.items[i - 1].own_cost == in_b.own_cost)) return false;
+    }
+    return true;
 }
 
 bool can_mix(const limit::Charge& charge) {
@@ -468,6 +508,12 @@ bool read_charge_reply(std::string_view reply, std::span<const limit::Charge> ch
     limit::Receipt& receipt = verdicts[0]->receipt;
     if (!read_answer(reader, charges, receipt.generations, answer)) return false;
     receipt.at = answer.now;
+    // All took from the same states at the same moment.
+    for (std::size_t i = 1; i < charges.size(); ++i) {
+        if (!charges[i].has_own_costs()) continue;
+        verdicts[i]->receipt = receipt;
+        forget_what_took_nothing(charges[i], answer.decided[i], verdicts[i]->receipt);
+    }
     forget_what_took_nothing(charges[0], answer.decided[0], receipt);
     for (std::size_t i = 0; i < charges.size(); ++i) {
         if (!tell(charges[i], answer, answer.decided[i], *verdicts[i])) return false;

@@ -38,6 +38,10 @@ inline constexpr std::size_t kBatchMax = 64;
 // windows, logs and gcra that count admitted requests, and no policy is in shadow.
 bool can_share_command(const limit::Charge& charge);
 
+// Whether two charges of the same items are the same runs in the words of lua/read_states.lua, with
+// costs of their own or without: only then one command may decide both.
+bool have_same_runs(const limit::Charge& a, const limit::Charge& b);
+
 // At most so many charges of different items make one command.
 inline constexpr std::size_t kMixedMax = 32;
 

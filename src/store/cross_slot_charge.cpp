@@ -25,6 +25,10 @@ void clear(CrossSlotVerdict::Part& part) {
     part.answer = CrossSlotVerdict::Answer::none;
 }
 
+bool takes(const CrossSlotVerdict::Part& part, std::int64_t cost) {
+    return limit::Charge{part.items, cost}.takes();
+}
+
 bool has_shadow(const CrossSlotVerdict::Part& part) {
     return std::any_of(part.items.begin(), part.items.end(),
                        [](const ChargeItem& item) { return item.policy->shadow; });
@@ -42,7 +46,7 @@ bool schedule_denied(const CrossSlotVerdict::Part& part) {
     for (const ChargeItem& item : part.items) {
         for (const Limit& limit : item.limits()) {
             const bool denied = part.verdict.limits[next++].denied;
-            if (denied && limit.traits().has_moments && !item.policy->shadow) {
+            if (denied && limit.traits().has_moments && item.policy->is_enforced()) {
                 return true;
             }
         }
@@ -88,10 +92,10 @@ CrossSlotVerdict::Part& CrossSlotVerdict::part_of(std::uint16_t slot, std::size_
     return part;
 }
 
-// Policies in shadow deny nothing, whatever fails.
+// Policies that are not enforced deny nothing, whatever fails.
 bool CrossSlotVerdict::must_deny(bool can_be_local) const {
     const auto denies = [&](const ChargeItem& item) {
-        if (item.policy->shadow) return false;
+        if (!item.policy->is_enforced()) return false;
         const OnStoreFailure decides = item.policy->on_store_failure;
         return decides == OnStoreFailure::deny ||
                (decides == OnStoreFailure::local && !can_be_local);
@@ -161,7 +165,7 @@ bool CrossSlotVerdict::begin_local(bool can_be_local) {
 
 CrossSlotVerdict::GiveBack CrossSlotVerdict::to_give_back(
     const CrossSlotVerdict::Part& part) const {
-    if (part.answer != Answer::admitted || cost_ == 0) return GiveBack::nothing;
+    if (part.answer != Answer::admitted || !takes(part, cost_)) return GiveBack::nothing;
     if (result_ != Result::admitted) return GiveBack::all;
     // A group that denied has taken nothing.
     const bool took_shadow = part.verdict.shadow_admitted && has_shadow(part);
@@ -211,9 +215,10 @@ void CrossSlotVerdict::append_limits(const CrossSlotVerdict::Part& part, std::si
     const bool taken = !shadow || part.verdict.shadow_admitted;
     const bool given_back =
         taken && (back == GiveBack::all || (back == GiveBack::shadow && shadow));
+    const std::int64_t cost = limit::Charge{part.items, cost_}.cost_of(part.items[item]);
     for (const Limit& limit : part.items[item].limits()) {
         LimitVerdict& one = verdict.limits.emplace_back(part.verdict.limits[first++]);
-        if (given_back) limit::add_back(cost_, limit, one);
+        if (given_back) limit::add_back(cost, limit, one);
     }
 }
 
@@ -376,12 +381,12 @@ bool CrossSlotCharge::is_of_client(const Part& part) {
                        [](const ChargeItem& item) { return item.of_client; });
 }
 
-// What counts denied requests has to learn of each, but for policies in shadow, which change no
-// answer.
+// What counts denied requests has to learn of each, but for policies that are not enforced, which
+// change no answer.
 bool CrossSlotCharge::counts_denied() const {
     return std::any_of(decision_.items.begin(), decision_.items.end(), [](const auto& item) {
         const auto limits = item.limits();
-        return !item.policy->shadow &&
+        return item.policy->is_enforced() &&
                std::any_of(limits.begin(), limits.end(), [](const limit::Limit& limit) {
                    return limit.count == limit::Count::all;
                });

@@ -24,8 +24,8 @@ bool may_be_remembered(const limit::Charge& charge, const limit::Verdict& verdic
     for (const limit::ChargeItem& item : charge.items) {
         for (const limit::Limit& limit : item.limits()) {
             const std::size_t at = position++;
-            // What a policy in shadow says does not change the answer.
-            if (item.policy->shadow || limit.only_time_frees()) continue;
+            // What a policy says that is not enforced does not change the answer.
+            if (!item.policy->is_enforced() || limit.only_time_frees()) continue;
             if (!is_full_window(limit, verdict.limits[at], verdict.retry_after)) return false;
         }
     }
@@ -39,21 +39,21 @@ void append_bytes(Number number, std::string& out) {
     out.append(bytes, sizeof bytes);
 }
 
-// Calls `visit(is_shadow, verdict)` for each limit of the charge that `verdict` answers.
+// Calls `visit(policy, verdict)` for each limit of the charge that `verdict` answers.
 template <class Visit>
 void for_each_limit(const limit::Charge& charge, limit::Verdict& verdict, Visit visit) {
     auto one = verdict.limits.begin();
     for (const limit::ChargeItem& item : charge.items) {
         for (std::size_t i = 0; i < item.limits().size() && one != verdict.limits.end(); ++i) {
-            visit(item.policy->shadow, *one++);
+            visit(*item.policy, *one++);
         }
     }
 }
 
 // What a denial still says once `passed` has gone by. A limit without a unit left has none until
 // the next is free; the count of any other may have changed. And a limit that has got a unit may
-// have ceased to deny, while the rest of the denial holds. Policies in shadow say what they said
-// when Redis was asked, but for denials of limits that have got a unit.
+// have ceased to deny, while the rest of the denial holds. Policies that are not enforced say what
+// they said when Redis was asked, but for denials of limits that have got a unit.
 void age(const limit::Charge& charge, Micros passed, limit::Verdict& verdict) {
     if (verdict.retry_after != limit::kNever) {
         verdict.retry_after = std::max(Micros{1}, verdict.retry_after - passed);
@@ -62,19 +62,35 @@ void age(const limit::Charge& charge, Micros passed, limit::Verdict& verdict) {
         return one.next_unit > Micros{0} && one.next_unit <= passed;
     };
     bool any_sure = false;
-    for_each_limit(charge, verdict, [&](bool is_shadow, const limit::LimitVerdict& one) {
-        if (!is_shadow && one.denied && !has_freed(one)) any_sure = true;
+    for_each_limit(charge, verdict, [&](const limit::Policy& policy, limit::LimitVerdict& one) {
+        if (policy.is_enforced() && one.denied && !has_freed(one)) any_sure = true;
     });
     verdict.shadow_admitted = true;
-    for_each_limit(charge, verdict, [&](bool is_shadow, limit::LimitVerdict& one) {
+    for_each_limit(charge, verdict, [&](const limit::Policy& policy, limit::LimitVerdict& one) {
         const bool freed = has_freed(one);
         one.is_current = one.remaining == 0 && !freed;
-        if (freed && (any_sure || is_shadow)) one.denied = false;
-        if (is_shadow && one.denied) verdict.shadow_admitted = false;
+        if (freed && (any_sure || !policy.is_enforced())) one.denied = false;
+        if (policy.shadow && one.denied) verdict.shadow_admitted = false;
         if (one.next_unit != limit::kNever) {
             one.next_unit = std::max(Micros{0}, one.next_unit - passed);
         }
     });
+}
+
+// What each item cost that denied; 0 for one that did not.
+void note_costs(const limit::Charge& charge, const limit::Verdict& verdict,
+                std::vector<std::int64_t>& costs) {
+    costs.clear();
+    if (!charge.has_own_costs()) return;
+    std::size_t position = 0;
+    for (const limit::ChargeItem& item : charge.items) {
+        bool denied = false;
+        for (std::size_t i = 0; i < item.limits().size(); ++i) {
+            denied = denied || verdict.limits[position].denied;
+            ++position;
+        }
+        costs.push_back(denied && item.policy->is_enforced() ? charge.cost_of(item) : 0);
+    }
 }
 
 // Workers add at the same time: the later time stays.
@@ -106,13 +122,14 @@ std::uint64_t DenyCache::name_of(const limit::Charge& charge) {
 
 void DenyCache::remember(const limit::Charge& charge, const limit::Verdict& verdict,
                          SteadyTime sent) {
-    if (options_.entries == 0 || sent <= cleared_ || charge.cost == 0) return;
+    if (options_.entries == 0 || sent <= cleared_ || !charge.takes()) return;
     if (!may_be_remembered(charge, verdict)) return;
     const std::uint64_t hash = name_of(charge);
     Denial& denial = slot_for(hash);
     denial.name = name_;
     denial.hash = hash;
     denial.cost = charge.cost;
+    note_costs(charge, verdict, denial.costs);
     denial.sent = sent;
     denial.until = sent + std::min(verdict.retry_after, options_.max_ttl);
     denial.verdict = verdict;
@@ -133,12 +150,21 @@ DenyCache::Denial& DenyCache::slot_for(std::uint64_t hash) {
     return oldest;
 }
 
+bool DenyCache::costs_less(const limit::Charge& charge, const Denial& denial) {
+    if (denial.costs.empty() && !charge.has_own_costs()) return charge.cost < denial.cost;
+    for (std::size_t i = 0; i < charge.items.size(); ++i) {
+        const std::int64_t denied = denial.costs.empty() ? denial.cost : denial.costs[i];
+        if (charge.cost_of(charge.items[i]) < denied) return true;
+    }
+    return false;
+}
+
 bool DenyCache::recall(const limit::Charge& charge, SteadyTime now, limit::Verdict& verdict) {
     if (positions_.empty()) return false;
     const auto known = positions_.find(name_of(charge));
     if (known == positions_.end()) return false;
     const Denial& denial = ring_[known->second];
-    if (now >= denial.until || charge.cost < denial.cost || denial.name != name_) return false;
+    if (now >= denial.until || denial.name != name_ || costs_less(charge, denial)) return false;
     if (freed_ != nullptr && freed_->any(charge.items, denial.sent)) return false;
     verdict = denial.verdict;
     age(charge, std::chrono::duration_cast<Micros>(now - denial.sent), verdict);

@@ -60,13 +60,14 @@ class DenyCache {
     // Remembers that `charge` was denied when it was sent at `sent`: for as long as nothing but
     // time can change that. What other requests may give back, or what a denial takes, is not
     // remembered (concurrency, leaky_bucket, schedule, `count`), but for `count: all` of a fixed
-    // window that is full. Policies in shadow do not matter: they change no answer.
+    // window that is full. Policies that are not enforced do not matter: they change no answer.
     void remember(const limit::Charge& charge, const limit::Verdict& verdict, SteadyTime sent);
 
     // True, and the denial in `verdict`, if a charge of the same items and limits and of no higher
     // cost was denied and that still holds: no unit was given back to one of its identifiers since.
-    // What others may have changed meanwhile is marked so (LimitVerdict::is_current). Policies in
-    // shadow say what they said when the charge was sent.
+    // Where items have costs of their own, those of the items that denied matter. What others may
+    // have changed meanwhile is marked so (LimitVerdict::is_current). Policies that are not
+    // enforced say what they said when the charge was sent.
     bool recall(const limit::Charge& charge, SteadyTime now, limit::Verdict& verdict);
 
     // After a reload or a reset. What was sent before `now` is not remembered any more either: it
@@ -82,11 +83,14 @@ class DenyCache {
         std::string name;  // the items: lists of limits and identifiers
         std::uint64_t hash = 0;
         std::int64_t cost = 0;
+        // By item, where items had costs of their own: that of an item that denied, else 0.
+        std::vector<std::int64_t> costs;
         SteadyTime sent;
         SteadyTime until;
         limit::Verdict verdict;
     };
 
+    static bool costs_less(const limit::Charge& charge, const Denial& denial);
     std::uint64_t name_of(const limit::Charge& charge);
     Denial& slot_for(std::uint64_t hash);
 

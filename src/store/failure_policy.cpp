@@ -44,10 +44,10 @@ void FailurePolicy::decide(LimitDecision& decision, StoreFailure failure) const 
     for (const limit::ChargeItem& item : decision.items) {
         switch (item.policy->on_store_failure) {
             case OnStoreFailure::deny:
-                denied = denied || !item.policy->shadow;
+                denied = denied || item.policy->is_enforced();
                 break;
             case OnStoreFailure::local:
-                denied = denied || (!can_be_local && !item.policy->shadow);
+                denied = denied || (!can_be_local && item.policy->is_enforced());
                 if (can_be_local) decided.push_back(item);
                 break;
             case OnStoreFailure::local_or_alone:

@@ -112,10 +112,10 @@ void Limiter::look(LimitDecision& decision, Wakeup& sleeper, SteadyTime now) {
 void Limiter::read_look(LimitDecision& decision, const Counts& counts) {
     limit::Verdict& verdict = decision.verdict;
     verdict = {};
-    for (const ItemCounts& item : counts.items) {
-        for (const LimitCount& count : item.limits) {
+    for (std::size_t i = 0; i < counts.items.size(); ++i) {
+        for (const LimitCount& count : counts.items[i].limits) {
             verdict.limits.push_back(verdict_of(count));
-            if (!count.denied) continue;
+            if (!count.denied || decision.items[i].policy->soft) continue;
             verdict.admitted = false;
             // Slots: when one is given up is not known, and the deny cache does not take them.
             const limit::Micros wait = count.denied_for.value_or(std::chrono::seconds{1});

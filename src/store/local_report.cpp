@@ -126,7 +126,6 @@ LocalLedger::~LocalLedger() = default;
 
 std::size_t LocalLedger::take(const limit::Charge& charge, const limit::Verdict& verdict,
                               Micros wall_ahead) {
-    if (charge.cost == 0) return 0;
     const limit::Now now{verdict.receipt.at, verdict.receipt.at + wall_ahead};
     latest_ = std::max(latest_, now.steady);
     std::size_t forgotten = 0;
@@ -137,11 +136,12 @@ std::size_t LocalLedger::take(const limit::Charge& charge, const limit::Verdict&
         const auto is_noted = [&](const Limit& limit) {
             return limit.traits().reports && (granted || limit.count == limit::Count::all);
         };
-        if (std::none_of(limits.begin(), limits.end(), is_noted)) continue;
+        const std::int64_t cost = charge.cost_of(item);
+        if (cost == 0 || std::none_of(limits.begin(), limits.end(), is_noted)) continue;
         LocalTaken& taken = made(item, forgotten);
         const std::size_t before = taken.portions();
         for (std::size_t k = 0; k < limits.size(); ++k) {
-            if (is_noted(limits[k])) taken.take(k, charge.cost, now);
+            if (is_noted(limits[k])) taken.take(k, cost, now);
         }
         portions_ = portions_ + taken.portions() - before;
     }
@@ -150,16 +150,17 @@ std::size_t LocalLedger::take(const limit::Charge& charge, const limit::Verdict&
 
 void LocalLedger::give_back(const limit::Refund& refund, const limit::Now& now) {
     const auto& generations = refund.receipt->generations;
-    if (generations.size() != refund.charge.items.size() || refund.charge.cost == 0) return;
+    if (generations.size() != refund.charge.items.size()) return;
     for (std::size_t i = 0; i < generations.size(); ++i) {
         const ChargeItem& item = refund.charge.items[i];
-        LocalTaken* const taken = generations[i] != 0 ? find(item) : nullptr;
+        const std::int64_t cost = refund.charge.cost_of(item);
+        LocalTaken* const taken = generations[i] != 0 && cost > 0 ? find(item) : nullptr;
         if (taken == nullptr) continue;
         const std::size_t before = taken->portions();
         const auto limits = item.limits();
         for (std::size_t k = 0; k < limits.size(); ++k) {
             if (!limits[k].traits().reports || !refund.concerns(limits[k])) continue;
-            taken->give_back(k, refund.charge.cost, refund.receipt->at, now);
+            taken->give_back(k, cost, refund.receipt->at, now);
         }
         portions_ -= before - taken->portions();
     }

@@ -41,8 +41,10 @@ struct Found {
     bool made = false;       // by this charge
     bool takes = false;      // some limit of it takes units
     bool granted = false;    // they may be given back: its group of policies admitted
+    std::int64_t cost = 0;   // of this item
 
     bool shadow() const { return item->policy->shadow; }
+    bool is_enforced() const { return item->policy->is_enforced(); }
 };
 
 // A limit of an item: its record in the state and how it stands.
@@ -95,13 +97,15 @@ void look(const limit::Asked& asked, Step& step) {
 
 // Looks at every limit of every item, changing nothing: the verdict as far as it hangs on what is
 // counted now.
-void begin_verdict(const limit::Asked& asked, Scratch& work, limit::Verdict& verdict) {
+void begin_verdict(limit::Asked& asked, Scratch& work, limit::Verdict& verdict) {
     verdict.admitted = verdict.shadow_admitted = true;
     verdict.retry_after = verdict.wait = verdict.earliest = limit::Micros{0};
     verdict.limits.clear();
     work.steps.clear();
     for (Found& found : work.found) {
+        asked.cost = found.cost;
         const auto limits = found.item->limits();
+        const limit::Policy& policy = *found.item->policy;
         for (std::size_t i = 0; i < limits.size(); ++i) {
             Step& step = work.steps.emplace_back(Step{&found, &limits[i]});
             if (found.state != nullptr) {
@@ -109,8 +113,8 @@ void begin_verdict(const limit::Asked& asked, Scratch& work, limit::Verdict& ver
                 if (record < found.state->records.size()) step.record = record;
             }
             look(asked, step);
-            bool& admitted = found.shadow() ? verdict.shadow_admitted : verdict.admitted;
-            admitted = admitted && step.passes;
+            bool& admitted = policy.shadow ? verdict.shadow_admitted : verdict.admitted;
+            admitted = admitted && (step.passes || policy.soft);
             verdict.limits.push_back({.denied = !step.passes});
         }
     }
@@ -118,25 +122,26 @@ void begin_verdict(const limit::Asked& asked, Scratch& work, limit::Verdict& ver
 
 // Who takes: all of a group that admits, else those of its limits that count the denied ones too.
 // The shadow group takes nothing where the other denies.
-bool choose_takers(const limit::Charge& charge, const limit::Verdict& verdict, Scratch& work) {
-    if (charge.cost == 0) return false;
+bool choose_takers(const limit::Verdict& verdict, Scratch& work) {
     for (Found& found : work.found) {
-        found.granted = verdict.admitted && (verdict.shadow_admitted || !found.shadow());
+        found.granted =
+            found.cost > 0 && verdict.admitted && (verdict.shadow_admitted || !found.shadow());
     }
     bool any = false;
     for (Step& step : work.steps) {
-        step.takes = step.found->granted || step.limit->count == limit::Count::all;
+        step.takes =
+            step.found->granted || (step.limit->count == limit::Count::all && step.found->cost > 0);
         step.found->takes = step.found->takes || step.takes;
         any = any || step.takes;
     }
     return any;
 }
 
-// The answer does not hang on the shadow group: without room it takes nothing.
-void leave_out_shadow(Scratch& work) {
+// The answer does not hang on policies that are not enforced: without room they take nothing.
+void leave_out_unenforced(Scratch& work) {
     for (Step& step : work.steps) {
         Found& found = *step.found;
-        if (found.shadow()) step.takes = found.takes = found.granted = false;
+        if (!found.is_enforced()) step.takes = found.takes = found.granted = false;
     }
 }
 
@@ -161,9 +166,10 @@ std::size_t add_record(State& state, std::span<const limit::Limit> limits,
 }
 
 // Allocates all that take() needs, before the first unit is taken.
-void make_records(const limit::Asked& asked, Scratch& work) {
+void make_records(limit::Asked& asked, Scratch& work) {
     for (Step& step : work.steps) {
         if (!step.takes) continue;
+        asked.cost = step.found->cost;
         State& state = *step.found->state;
         if (step.record == Step::kNone) {
             step.record = add_record(state, step.found->item->limits(), *step.limit, asked.now);
@@ -173,9 +179,10 @@ void make_records(const limit::Asked& asked, Scratch& work) {
     }
 }
 
-void take(const limit::Asked& asked, Scratch& work) {
+void take(limit::Asked& asked, Scratch& work) {
     for (Step& step : work.steps) {
         if (!step.takes) continue;
+        asked.cost = step.found->cost;
         State& state = *step.found->state;
         Record& record = state.records[step.record];
         record.take(*step.limit, asked, step.standing);
@@ -187,19 +194,20 @@ void take(const limit::Asked& asked, Scratch& work) {
 
 // The moment that a limit stands around which is enforced and about moments; else nothing.
 std::optional<limit::Micros> moment_of(const Step& step) {
-    if (step.found->shadow()) return std::nullopt;
+    if (!step.found->is_enforced()) return std::nullopt;
     return record_of(step).with(
         [&](const auto& kind) { return kind.moment(standing_of(kind, step)); });
 }
 
 // The first moment that all schedules would accept; 0 for none.
-limit::Micros earliest_of_all(const limit::Asked& asked, const Scratch& work) {
+limit::Micros earliest_of_all(limit::Asked& asked, const Scratch& work) {
     limit::Micros moment{0};
     for (const Step& step : work.steps) moment = std::max(moment, moment_of(step).value_or(moment));
     for (limit::Micros before{-1}; before != moment && moment != limit::kNever;) {
         before = moment;
         for (const Step& step : work.steps) {
-            if (moment == limit::kNever || !moment_of(step)) continue;
+            if (moment == limit::kNever || step.found->cost == 0 || !moment_of(step)) continue;
+            asked.cost = step.found->cost;
             moment = record_of(step).with(
                 [&](const auto& kind) { return kind.earliest(*step.limit, asked, moment); });
         }
@@ -209,26 +217,27 @@ limit::Micros earliest_of_all(const limit::Asked& asked, const Scratch& work) {
 
 // When a denied request would pass: the latest of all limits that do not let it pass as they stand
 // now, be it because they deny or because they counted this very denial.
-void tell_retry(const limit::Asked& asked, const Scratch& work, limit::Verdict& verdict) {
+void tell_retry(limit::Asked& asked, const Scratch& work, limit::Verdict& verdict) {
     bool by_moment = false;
     for (const Step& step : work.steps) {
-        if (step.passes || step.found->shadow()) continue;
+        if (step.passes || !step.found->is_enforced()) continue;
+        asked.cost = step.found->cost;
         const limit::Micros retry = record_of(step).with([&](const auto& kind) {
             return kind.retry(*step.limit, asked, standing_of(kind, step));
         });
         verdict.retry_after = std::max(verdict.retry_after, retry);
-        by_moment = by_moment || step.limit->traits().has_moments;
+        // A cost of 0 asks whether there is room, and nothing else.
+        by_moment = by_moment || (step.limit->traits().has_moments && asked.cost > 0);
     }
-    // A cost of 0 asks whether there is room, and nothing else.
-    if (by_moment && asked.charge.cost > 0) verdict.earliest = earliest_of_all(asked, work);
+    if (by_moment) verdict.earliest = earliest_of_all(asked, work);
 }
 
 // What clients see, of a denial with the time to come back.
-void end_verdict(const limit::Asked& asked, const Scratch& work, limit::Verdict& verdict) {
+void end_verdict(limit::Asked& asked, const Scratch& work, limit::Verdict& verdict) {
     if (!verdict.admitted) tell_retry(asked, work, verdict);
     for (std::size_t i = 0; i < work.steps.size(); ++i) {
         const Step& step = work.steps[i];
-        const std::int64_t taken = step.found->granted ? asked.charge.cost : 0;
+        const std::int64_t taken = step.found->granted ? step.found->cost : 0;
         limit::LimitVerdict& its_verdict = verdict.limits[i];
         const bool denied = its_verdict.denied;
         const limit::Micros wait = record_of(step).with([&](const auto& kind) {
@@ -237,7 +246,7 @@ void end_verdict(const limit::Asked& asked, const Scratch& work, limit::Verdict&
             return kind.wait(*step.limit, standing);
         });
         its_verdict.denied = denied;
-        if (taken > 0 && !step.found->shadow()) verdict.wait = std::max(verdict.wait, wait);
+        if (taken > 0 && step.found->is_enforced()) verdict.wait = std::max(verdict.wait, wait);
     }
 }
 
@@ -356,7 +365,7 @@ class MemoryStore::Call {
         }
     }
 
-    const limit::Asked asked;
+    limit::Asked asked;
     Scratch& work;
 
   private:
@@ -386,7 +395,8 @@ const std::vector<Found>& MemoryStore::Impl::locate(const limit::Charge& charge,
         const std::uint64_t hash = hash_text(item.identifier, of_policy, secret[1]);
         found.push_back({.item = &item,
                          .name = {hash, of_policy, policy.name, item.identifier, policy.shadow},
-                         .shard = hash & (shard_count - 1)});
+                         .shard = hash & (shard_count - 1),
+                         .cost = charge.cost_of(item)});
     }
     return found;
 }
@@ -440,12 +450,12 @@ MemoryStore::~MemoryStore() = default;
                                                           const limit::Now& now,
                                                           limit::Verdict& verdict) {
     assert(charge.cost >= 0);
-    const Call call(*impl_, charge, now);
+    Call call(*impl_, charge, now);
     Scratch& work = call.work;
     begin_verdict(call.asked, work, verdict);
-    if (choose_takers(charge, verdict, work)) {
+    if (choose_takers(verdict, work)) {
         if (!impl_->make_states(now, work.found)) {
-            leave_out_shadow(work);
+            leave_out_unenforced(work);
             if (!impl_->make_states(now, work.found)) {
                 if (verdict.admitted) return Outcome::full;
                 // A denial stands, though what it should have counted has no room.
@@ -462,7 +472,7 @@ MemoryStore::~MemoryStore() = default;
 
 void MemoryStore::look(const limit::Charge& charge, const limit::Now& now,
                        limit::Verdict& verdict) {
-    const Call call(*impl_, charge, now);
+    Call call(*impl_, charge, now);
     begin_verdict(call.asked, call.work, verdict);
     end_verdict(call.asked, call.work, verdict);
 }
@@ -470,10 +480,12 @@ void MemoryStore::look(const limit::Charge& charge, const limit::Now& now,
 void MemoryStore::give_back(const limit::Refund& refund, const limit::Now& now) {
     const limit::Charge& charge = refund.charge;
     const auto& generations = refund.receipt->generations;
-    if (charge.cost == 0 || generations.size() != charge.items.size()) return;
+    if (!charge.takes() || generations.size() != charge.items.size()) return;
     Call call(*impl_, charge, now);
     call.for_each_record([&](std::size_t item, const Limit& limit, State& state, Record& record) {
         if (generations[item] != state.generation || !refund.concerns(limit)) return;
+        call.asked.cost = call.work.found[item].cost;
+        if (call.asked.cost == 0) return;
         record.give_back(limit, call.asked, refund.receipt->at);
     });
 }

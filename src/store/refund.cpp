@@ -28,7 +28,7 @@ bool is_refunded(const limit::Refund& refund, const Limit& limit) {
 }
 
 // Calls `visit(item, generation)` for each item of which something is given back. With a generation
-// of 0 nothing was taken there.
+// of 0 nothing was taken there, and an item that costs nothing gets nothing.
 template <class Visit>
 void for_each_concerned(const limit::Refund& refund, Visit visit) {
     const auto& generations = refund.receipt->generations;
@@ -36,7 +36,7 @@ void for_each_concerned(const limit::Refund& refund, Visit visit) {
     for (std::size_t i = 0; i < generations.size(); ++i) {
         const ChargeItem& item = refund.charge.items[i];
         const auto limits = item.limits();
-        if (generations[i] != 0 &&
+        if (generations[i] != 0 && refund.charge.cost_of(item) > 0 &&
             std::any_of(limits.begin(), limits.end(),
                         [&](const Limit& limit) { return is_refunded(refund, limit); })) {
             visit(item, generations[i]);
@@ -102,7 +102,6 @@ bool has_leases(const limit::ChargeItem& item) {
 }  // namespace
 
 std::size_t refund_keys(const limit::Refund& refund) {
-    if (refund.charge.cost == 0) return 0;
     std::size_t keys = 0;
     for_each_concerned(refund, [&](const ChargeItem& item, std::uint64_t) {
         const auto limits = item.limits();
@@ -134,9 +133,11 @@ void append_refund_argument(const limit::Refund& refund, std::string& out) {
         append_double(static_cast<std::int64_t>(generation), packed);
         const std::size_t count_at = packed.size();
         packed += '\0';
+        limit::Refund of_item = refund;
+        of_item.charge.cost = refund.charge.cost_of(item);
         for (const Limit& limit : item.limits()) {
             if (!is_refunded(refund, limit)) continue;
-            append_limit(limit, refund, packed);
+            append_limit(limit, of_item, packed);
             ++packed[count_at];
         }
     });
@@ -220,10 +221,12 @@ void Refunds::release_in_redis(const limit::Charge& charge, Micros hold) const {
 }
 
 void LeaseRenewal::add(LimitDecision& decision) {
-    if (!decision.needs_settling || decision.cost == 0 ||
-        std::none_of(decision.items.begin(), decision.items.end(), has_leases)) {
-        return;
-    }
+    const limit::Charge charge = decision.charge_of(decision.items);
+    const bool holds = decision.needs_settling &&
+                       std::any_of(charge.items.begin(), charge.items.end(), [&](const auto& item) {
+                           return has_leases(item) && charge.cost_of(item) > 0;
+                       });
+    if (!holds) return;
     decision.store_state.renewed = decision.store_state.asked;
     holders_.push_back(decision);
 }

@@ -167,7 +167,7 @@ const redis::Script& windows_script() {
 
 bool is_of_plain_windows(const limit::ChargeItem& item) {
     const auto limits = item.limits();
-    return !item.policy->shadow &&
+    return item.policy->is_enforced() && item.own_cost == limit::ChargeItem::kOfCharge &&
            std::all_of(limits.begin(), limits.end(),
                        [](const Limit& limit) { return limit.has_fast_path(); });
 }
@@ -176,8 +176,8 @@ bool has_fast_path(const limit::Charge& charge) {
     if (charge.cost == 0 || charge.items.empty()) return false;
     const limit::ChargeItem* before = nullptr;
     for (const limit::ChargeItem& item : charge.items) {
-        const bool is_known =
-            before != nullptr && item.policy == before->policy && item.tier == before->tier;
+        const bool is_known = before != nullptr && item.policy == before->policy &&
+                              item.tier == before->tier && item.own_cost == before->own_cost;
         if (!is_known && !is_of_plain_windows(item)) return false;
         before = &item;
     }
