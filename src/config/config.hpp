@@ -322,8 +322,20 @@ struct MomentSource {
 
 // What a refused request gets to read.
 struct AnswerBody {
-    std::string content_type;  // empty: problem details
-    std::string text;          // {retry_after} {limit} {policy} are filled in
+    enum class Form : std::uint8_t {
+        problem,  // problem details
+        text,
+        // As these providers of models say it. Their libraries wait for Retry-After, which such
+        // answers have, whatever `response.headers` says.
+        openai,
+        anthropic,
+    };
+    Form form = Form::problem;
+    // Of `text`; {retry_after} {limit} {policy} are filled in.
+    std::string content_type{};
+    std::string text{};
+
+    bool is_of_provider() const { return form == Form::openai || form == Form::anthropic; }
 };
 
 // `cost` of a policy: what a request takes of its limits, in place of the route's cost. It is

@@ -83,6 +83,7 @@ constexpr auto kReserved = std::to_array<Reserved>({
 });
 
 constexpr auto kReservedBeginnings = std::to_array<Reserved>({
+    {"anthropic-ratelimit-", "Tidegate writes this field itself: see `response.headers`"},
     {"access-control-", "write `response.cors` for it"},
     {"proxy-", kOneHop},
     {"ratelimit", "Tidegate writes this field itself: see `response.headers`"},
@@ -124,7 +125,10 @@ void read_extra_headers(const Value& value, Response& response) {
 
 const Rows& answer_body_keys() {
     static const auto keys =
-        Rows("`problem` or a map: `{content_type: text/plain, text: Slow down}`", "body")
+        Rows(
+            "`problem`, `openai`, `anthropic` or a map: `{content_type: text/plain, text: Slow "
+            "down}`",
+            "body")
             .key("content_type", kind::written(R"({"type":"string","pattern":"/|\\$\\{"})"),
                  {"a content type such as `text/plain`", "required"})
             .required("`content_type: text/plain`")
@@ -139,8 +143,8 @@ const Rows& answer_body_keys() {
 }  // namespace
 
 KeyKind answer_body_kind() {
-    return kind::any(
-        {kind::fixed({"problem"}), kind::map(answer_body_keys()), kind::type("variable")});
+    return kind::any({kind::fixed({"problem", "openai", "anthropic"}),
+                      kind::map(answer_body_keys()), kind::type("variable")});
 }
 
 const Keys<Response>& response_keys() {
@@ -150,10 +154,11 @@ const Keys<Response>& response_keys() {
             .own("headers", kind::one_or_more(kind::word(limit_field_words()), {0, 16}),
                  read_limit_fields,
                  {"fields of answers about limits", "`[ratelimit, retry-after]`",
-                  "`ratelimit`, `retry-after`, `x-ratelimit`"})
+                  "`ratelimit`, `retry-after`, `x-ratelimit`, `openai`, `anthropic`"})
             .own("body", answer_body_kind(), read_body,
-                 {"`problem` (RFC 9457), or `{content_type, text}` with `{retry_after}`, "
-                  "`{limit}`, `{policy}`",
+                 {"`problem` (RFC 9457), `openai` or `anthropic` (as their libraries "
+                  "[read it](#answers-for-libraries-of-models)), or `{content_type, text}` with "
+                  "`{retry_after}`, `{limit}`, `{policy}`",
                   "`problem`", "64 KiB"})
             .key("cors", kind::off_or(kind::map(cors_keys())), {"[CORS](#cors), or `off`", "`off`"})
             .own(
@@ -172,6 +177,9 @@ const Keys<Response>& response_keys() {
 std::optional<AnswerBody> read_answer_body(const Value& value) {
     AnswerBody out;
     if (value.is("problem")) return out;
+    if (value.is("openai")) return AnswerBody{AnswerBody::Form::openai};
+    if (value.is("anthropic")) return AnswerBody{AnswerBody::Form::anthropic};
+    out.form = AnswerBody::Form::text;
     const std::size_t faults_before = value.context().faults.size();
     Section section(value, answer_body_keys());
     if (const auto type = section.need("content_type")) {

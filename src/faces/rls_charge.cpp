@@ -385,7 +385,7 @@ void RlsCharge::finish(RlsAnswer& answer) {
     note_activity();
     if (!items.empty()) {
         std::string lines;
-        response.limit_fields.append(items, lines);
+        response.limit_fields.append(items, x_.facts.began_at, lines);
         add_fields(lines, answer);
     }
     x_.decision.fault = answer.is_over ? ask::Fault::limited : ask::Fault::none;

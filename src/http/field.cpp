@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "base/secrets.hpp"
 #include "base/text.hpp"
@@ -150,7 +151,34 @@ constexpr auto kKnownNames = std::to_array<KnownName>({
     {"ratelimit-remaining", FieldName::ratelimit_remaining},
     {"x-ratelimit-remaining", FieldName::x_ratelimit_remaining},
     {"x-forwarded-client-cert", FieldName::x_forwarded_client_cert},
+    {"x-ratelimit-limit-tokens", FieldName::x_ratelimit_limit_tokens},
+    {"x-ratelimit-reset-tokens", FieldName::x_ratelimit_reset_tokens},
 });
+
+// Those that are longer than kWordsMax: of providers of models.
+constexpr auto kLongNames = std::to_array<std::pair<std::string_view, FieldName>>({
+    {"x-ratelimit-limit-requests", FieldName::x_ratelimit_limit_requests},
+    {"x-ratelimit-remaining-requests", FieldName::x_ratelimit_remaining_requests},
+    {"x-ratelimit-remaining-tokens", FieldName::x_ratelimit_remaining_tokens},
+    {"x-ratelimit-reset-requests", FieldName::x_ratelimit_reset_requests},
+    {"anthropic-ratelimit-requests-limit", FieldName::anthropic_requests_limit},
+    {"anthropic-ratelimit-requests-remaining", FieldName::anthropic_requests_remaining},
+    {"anthropic-ratelimit-requests-reset", FieldName::anthropic_requests_reset},
+    {"anthropic-ratelimit-tokens-limit", FieldName::anthropic_tokens_limit},
+    {"anthropic-ratelimit-tokens-remaining", FieldName::anthropic_tokens_remaining},
+    {"anthropic-ratelimit-tokens-reset", FieldName::anthropic_tokens_reset},
+});
+
+// Requires more than kWordsMax bytes. Most long names have no hyphen where all of ours have one.
+FieldName long_field_name(std::string_view name) {
+    constexpr std::size_t kAfterX = 1;
+    constexpr std::size_t kAfterAnthropic = 9;
+    if (name[kAfterX] != '-' && name[kAfterAnthropic] != '-') return FieldName::other;
+    for (const auto& [known, id] : kLongNames) {
+        if (equal_folded(name, known, [](auto bytes) { return to_lower(bytes); })) return id;
+    }
+    return FieldName::other;
+}
 
 struct NamesOfLength {
     const KnownName* begin = nullptr;
@@ -183,7 +211,8 @@ bool equal_as_variable(std::string_view a, std::string_view b) {
 
 // Called for each field of each message: the length leaves at most five names to compare.
 FieldName field_name(std::string_view name) {
-    if (name.size() < kWordsMin || name.size() > kWordsMax) return FieldName::other;
+    if (name.size() > kWordsMax) return long_field_name(name);
+    if (name.size() < kWordsMin) return FieldName::other;
     const NameWords words = words_of(name);
     const NamesOfLength list = kByLength[name.size()];
     for (const KnownName* known = list.begin; known != list.end; ++known) {

@@ -17,6 +17,12 @@ namespace tidegate::http {
 // Fields that some part of Tidegate acts upon; all others are passed on as `other`.
 enum class FieldName : std::uint8_t {
     other,
+    anthropic_requests_limit,
+    anthropic_requests_remaining,
+    anthropic_requests_reset,
+    anthropic_tokens_limit,
+    anthropic_tokens_remaining,
+    anthropic_tokens_reset,
     connection,
     content_length,
     content_type,
@@ -50,8 +56,14 @@ enum class FieldName : std::uint8_t {
     x_original_method,
     x_original_uri,
     x_ratelimit_limit,
+    x_ratelimit_limit_requests,
+    x_ratelimit_limit_tokens,
     x_ratelimit_remaining,
+    x_ratelimit_remaining_requests,
+    x_ratelimit_remaining_tokens,
     x_ratelimit_reset,
+    x_ratelimit_reset_requests,
+    x_ratelimit_reset_tokens,
     x_real_ip,
     x_request_id,
     named_by_connection,  // whatever its name: Connection says that it is for this hop alone

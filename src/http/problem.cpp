@@ -7,6 +7,7 @@
 
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "http/ratelimit_fields.hpp"
 
 namespace tidegate::http {
 namespace {
@@ -89,6 +90,19 @@ void append_member(std::string_view name, std::string& out) {
     out += "\":";
 }
 
+// In the words of OpenAI, which programs search for the time.
+void append_message(const RateLimitError& error, std::string& out) {
+    std::string message =
+        error.is_quota ? "You exceeded your current quota: limit " : "Rate limit reached: limit ";
+    message.append(error.limit).append(1, '.');
+    if (error.retry_after_seconds > 0) {
+        message += " Please try again in ";
+        append_duration(error.retry_after_seconds, message);
+        message += '.';
+    }
+    append_json_string(message, out);
+}
+
 }  // namespace
 
 std::string_view status_title(int status) {
@@ -137,6 +151,25 @@ void append_problem(const Problem& problem, std::string& out) {
         append_json_string(problem.earliest, out);
     }
     out += '}';
+}
+
+void append_openai_error(const RateLimitError& error, std::string& out) {
+    std::string_view type = error.counts_tokens ? "tokens" : "requests";
+    std::string_view code = "rate_limit_exceeded";
+    if (error.is_quota) type = code = "insufficient_quota";
+    out += R"({"error":{"message":)";
+    append_message(error, out);
+    append_member("type", out);
+    append_json_string(type, out);
+    out += R"(,"param":null,"code":)";
+    append_json_string(code, out);
+    out += "}}";
+}
+
+void append_anthropic_error(const RateLimitError& error, std::string& out) {
+    out += R"({"type":"error","error":{"type":"rate_limit_error","message":)";
+    append_message(error, out);
+    out += "}}";
 }
 
 }  // namespace tidegate::http

@@ -1,4 +1,5 @@
-// Bodies of the answers made here: problem details (RFC 9457). Pure; any thread.
+// Bodies of the answers made here: problem details (RFC 9457), and errors as the libraries of
+// OpenAI and Anthropic read them. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -33,5 +34,21 @@ std::string_view status_title(int status);
 // Appends a JSON object: type, title, status, then what `problem` has of detail, request_id,
 // violated-policies, retry_after and earliest. Allocates nothing when `out` has room.
 void append_problem(const Problem& problem, std::string& out);
+
+// A refusal by a limit, as a provider of models says it.
+struct RateLimitError {
+    std::string_view limit;      // that refused: `tokens-1min`
+    bool counts_tokens = false;  // else requests
+    // Its window is a day or longer: no pause helps that a program makes between two attempts.
+    bool is_quota = false;
+    std::int64_t retry_after_seconds = 0;  // 0: not known
+};
+
+// Appends `{"error":{"message":"...","type":"tokens","param":null,"code":"rate_limit_exceeded"}}`;
+// of a quota, type and code are `insufficient_quota`.
+void append_openai_error(const RateLimitError& error, std::string& out);
+
+// Appends `{"type":"error","error":{"type":"rate_limit_error","message":"..."}}`.
+void append_anthropic_error(const RateLimitError& error, std::string& out);
 
 }  // namespace tidegate::http

@@ -1,11 +1,16 @@
 #include "http/ratelimit_fields.hpp"
 
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "base/timestamp.hpp"
 #include "http/field.hpp"
 
 namespace tidegate::http {
 namespace {
 
 using Kind = RateLimitItem::Kind;
+using Unit = RateLimitItem::Unit;
 
 void append_parameter(std::string_view name, std::int64_t value, std::string& out) {
     out += ';';
@@ -14,10 +19,34 @@ void append_parameter(std::string_view name, std::int64_t value, std::string& ou
     append_integer(value, out);
 }
 
-void append_line(std::string_view name, std::int64_t value, std::string& out) {
+// Dollars, rounded down to three places: a Decimal of a structured field has no more (RFC 9651
+// section 3.3.2).
+void append_dollars(std::int64_t microdollars, std::string& out) {
+    constexpr std::int64_t kPart = 1000;
+    const std::int64_t thousandths =
+        std::min(microdollars / kPart, kStructuredIntegerMax);  // twelve digits before the point
+    append_number(thousandths / kPart, out);
+    std::int64_t rest = thousandths % kPart;
+    if (rest == 0) return;
+    out += '.';
+    for (std::int64_t place = kPart / 10; rest > 0; place /= 10) {
+        out += static_cast<char>('0' + rest / place);
+        rest %= place;
+    }
+}
+
+void append_amount(std::int64_t amount, Unit unit, std::string& out) {
+    if (unit == Unit::microdollars) {
+        append_dollars(amount, out);
+    } else {
+        append_integer(amount, out);
+    }
+}
+
+void append_line(std::string_view name, std::int64_t amount, Unit unit, std::string& out) {
     out += name;
     out += ": ";
-    append_integer(value, out);
+    append_amount(amount, unit, out);
     out += "\r\n";
 }
 
@@ -32,13 +61,66 @@ bool stricter(const RateLimitItem& a, const RateLimitItem& b) {
     return waits_longer(a, b);
 }
 
+// The rate of that unit with the fewest units left, and of two such that whose next one comes
+// later; null: there is none.
+const RateLimitItem* least_left(std::span<const RateLimitItem> items, Unit unit) {
+    const RateLimitItem* found = nullptr;
+    for (const RateLimitItem& item : items) {
+        if (item.kind != Kind::window || item.unit != unit || !item.is_current) continue;
+        if (found == nullptr || item.remaining < found->remaining ||
+            (item.remaining == found->remaining && waits_longer(item, *found))) {
+            found = &item;
+        }
+    }
+    return found;
+}
+
+// The names of one unit's fields.
+struct ProviderFields {
+    Unit unit;
+    std::string_view limit;
+    std::string_view remaining;
+    std::string_view reset;
+};
+
+constexpr std::array<ProviderFields, 2> kOpenaiFields{{
+    {Unit::requests, "x-ratelimit-limit-requests", "x-ratelimit-remaining-requests",
+     "x-ratelimit-reset-requests"},
+    {Unit::tokens, "x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens",
+     "x-ratelimit-reset-tokens"},
+}};
+constexpr std::array<ProviderFields, 2> kAnthropicFields{{
+    {Unit::requests, "anthropic-ratelimit-requests-limit", "anthropic-ratelimit-requests-remaining",
+     "anthropic-ratelimit-requests-reset"},
+    {Unit::tokens, "anthropic-ratelimit-tokens-limit", "anthropic-ratelimit-tokens-remaining",
+     "anthropic-ratelimit-tokens-reset"},
+}};
+
+// `append_reset` appends what the reset is shown as.
+template <class AppendReset>
+void append_provider_fields(const std::array<ProviderFields, 2>& units,
+                            std::span<const RateLimitItem> items, AppendReset append_reset,
+                            std::string& out) {
+    for (const ProviderFields& names : units) {
+        const RateLimitItem* const item = least_left(items, names.unit);
+        if (item == nullptr) continue;
+        append_line(names.limit, item->quota, item->unit, out);
+        append_line(names.remaining, item->remaining, item->unit, out);
+        if (!item->reset_seconds) continue;
+        out.append(names.reset).append(": ");
+        append_reset(*item->reset_seconds);
+        out += "\r\n";
+    }
+}
+
 }  // namespace
 
 RateLimitTexts ratelimit_texts(const RateLimitItem& item) {
     RateLimitTexts texts;
     append_quoted_string(item.name, texts.policy);
     texts.state = texts.policy + ";r=";
-    append_parameter("q", item.quota, texts.policy);
+    texts.policy += ";q=";
+    append_amount(item.quota, item.unit, texts.policy);
     if (item.kind == Kind::in_flight) texts.policy += R"(;qu="concurrent-requests")";
     if (item.window_seconds > 0) append_parameter("w", item.window_seconds, texts.policy);
     return texts;
@@ -69,7 +151,7 @@ void append_ratelimit(std::span<const RateLimitItem> items, std::string& out) {
         } else {
             out += ratelimit_texts(item).state;
         }
-        append_integer(item.remaining, out);
+        append_amount(item.remaining, item.unit, out);
         if (item.kind == Kind::window && item.reset_seconds) {
             append_parameter("t", *item.reset_seconds, out);
         }
@@ -88,9 +170,11 @@ const RateLimitItem* most_restrictive(std::span<const RateLimitItem> items) {
 void append_x_ratelimit_fields(std::span<const RateLimitItem> items, std::string& out) {
     const RateLimitItem* const item = most_restrictive(items);
     if (item == nullptr) return;
-    append_line("X-RateLimit-Limit", item->quota, out);
-    append_line("X-RateLimit-Remaining", item->remaining, out);
-    if (item->reset_seconds) append_line("X-RateLimit-Reset", *item->reset_seconds, out);
+    append_line("X-RateLimit-Limit", item->quota, item->unit, out);
+    append_line("X-RateLimit-Remaining", item->remaining, item->unit, out);
+    if (item->reset_seconds) {
+        append_line("X-RateLimit-Reset", *item->reset_seconds, Unit::requests, out);
+    }
 }
 
 void append_ratelimit_fields(std::span<const RateLimitItem> items, std::string& out) {
@@ -106,6 +190,40 @@ void append_ratelimit_fields(std::span<const RateLimitItem> items, std::string& 
     } else {
         out += "\r\n";
     }
+}
+
+void append_openai_fields(std::span<const RateLimitItem> items, std::string& out) {
+    append_provider_fields(
+        kOpenaiFields, items, [&](std::int64_t seconds) { append_duration(seconds, out); }, out);
+}
+
+void append_anthropic_fields(std::span<const RateLimitItem> items,
+                             std::chrono::system_clock::time_point now, std::string& out) {
+    using std::chrono::seconds;
+    constexpr std::int64_t kLongest = std::int64_t{100} * 366 * 86'400;  // within four digits
+    // A whole second, and never too early.
+    const auto begin = std::chrono::ceil<seconds>(now).time_since_epoch();
+    append_provider_fields(
+        kAnthropicFields, items,
+        [&](std::int64_t wait) {
+            out += format_timestamp(begin + seconds(std::min(wait, kLongest)));
+        },
+        out);
+}
+
+void append_duration(std::int64_t seconds, std::string& out) {
+    constexpr std::int64_t kMinute = 60;
+    constexpr std::int64_t kHour = 3600;
+    if (seconds >= kHour) {
+        append_number(seconds / kHour, out);
+        out += 'h';
+    }
+    if (seconds >= kMinute) {
+        append_number(seconds % kHour / kMinute, out);
+        out += 'm';
+    }
+    append_number(seconds % kMinute, out);
+    out += 's';
 }
 
 }  // namespace tidegate::http

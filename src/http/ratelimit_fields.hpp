@@ -1,12 +1,13 @@
 // The fields by which a client learns its limits: RateLimit-Policy and RateLimit, the structured
-// fields of draft-ietf-httpapi-ratelimit-headers-11, and the older X-RateLimit fields. Pure; any
-// thread.
+// fields of draft-ietf-httpapi-ratelimit-headers-11, the older X-RateLimit fields, and those that
+// libraries of OpenAI and Anthropic read. Pure; any thread.
 //
 // What appends does so to a buffer of the caller, and allocates nothing beyond it for items that
-// bring their texts.
+// bring their texts; Anthropic's moments are the exception.
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -33,6 +34,11 @@ struct RateLimitItem {
         // request, so a client that slows down by it would be misled: it gets the policy only.
         schedule,
     };
+    enum class Unit : std::uint8_t {
+        requests,  // and whatever else a route's cost or a policy's counts
+        tokens,
+        microdollars,  // `quota` and `remaining` are millionths of a dollar; fields show dollars
+    };
     std::string_view name;            // printable ASCII
     std::int64_t quota = 0;           // >= 0
     std::int64_t window_seconds = 0;  // 0: below one second or none; `w` is left out
@@ -45,13 +51,14 @@ struct RateLimitItem {
     const RateLimitTexts* texts = nullptr;
     // False: how much is left is not known. The client gets the policy only.
     bool is_current = true;
+    Unit unit = Unit::requests;
 };
 
 inline bool waits_longer(const RateLimitItem& a, const RateLimitItem& b) {
     return b.reset_seconds && (!a.reset_seconds || *a.reset_seconds > *b.reset_seconds);
 }
 
-// The members of `item` in the two fields, as far as they depend on quota and window.
+// The members of `item` in the two fields, as far as they depend on unit, quota and window.
 RateLimitTexts ratelimit_texts(const RateLimitItem& item);
 
 // Appends the value of RateLimit-Policy: `"default-1s";q=10;w=1, "default-1min";q=120;w=60`.
@@ -76,8 +83,22 @@ void append_x_ratelimit_fields(std::span<const RateLimitItem> items, std::string
 // Requires at least one item.
 void append_ratelimit_fields(std::span<const RateLimitItem> items, std::string& out);
 
+// Appends the fields of OpenAI, `x-ratelimit-limit-requests: 60\r\n` with remaining and reset
+// (`6m0s`, until the next unit; only if that is known), and the same with `tokens`. Of several
+// limits of one unit, that with the fewest units left is shown. Not of money, nor of what has no
+// rate: slots and schedules.
+void append_openai_fields(std::span<const RateLimitItem> items, std::string& out);
+
+// The same as `anthropic-ratelimit-requests-limit: 60\r\n` and so on. The reset is a moment of
+// RFC 3339, from `now` on.
+void append_anthropic_fields(std::span<const RateLimitItem> items,
+                             std::chrono::system_clock::time_point now, std::string& out);
+
+// Appends `6m0s`, `59s`, `24h0m0s`. Requires seconds >= 0.
+void append_duration(std::int64_t seconds, std::string& out);
+
 // The groups of fields that `response.headers` names.
-enum class LimitFields : std::uint8_t { ratelimit, retry_after, x_ratelimit };
+enum class LimitFields : std::uint8_t { ratelimit, retry_after, x_ratelimit, openai, anthropic };
 
 // What Tidegate knows of a group. The reader of the configuration, the answers of every face, the
 // choice of the upstream's fields that make way, and the list of fields that scripts of other
@@ -87,27 +108,52 @@ struct LimitFieldsTraits {
     std::string_view names;  // of the fields, as in Access-Control-Expose-Headers
     bool is_default;
     bool is_always_exposed;  // also while the group is off, as faults have the field, too
+    bool has_retry_after;    // libraries that read the group wait for Retry-After
     // Appends whole lines. Null: only a refusal has the field, and its writer knows the time.
-    void (*append)(std::span<const RateLimitItem> items, std::string& out);
-    std::array<FieldName, 5> replaces;  // in answers of upstreams; `other` stands for none
+    void (*append)(std::span<const RateLimitItem> items, std::chrono::system_clock::time_point now,
+                   std::string& out);
+    std::array<FieldName, 6> replaces;  // in answers of upstreams; `other` stands for none
 };
 
-inline constexpr std::array<LimitFieldsTraits, 3> kLimitFields{{
+inline constexpr std::array<LimitFieldsTraits, 5> kLimitFields{{
     {"ratelimit",
      "RateLimit, RateLimit-Policy",
      true,
      false,
-     append_ratelimit_fields,
+     false,
+     [](auto items, auto, std::string& out) { append_ratelimit_fields(items, out); },
      {FieldName::ratelimit, FieldName::ratelimit_policy, FieldName::ratelimit_limit,
       FieldName::ratelimit_remaining, FieldName::ratelimit_reset}},
-    {"retry-after", "Retry-After", true, true, nullptr, {}},
+    {"retry-after", "Retry-After", true, true, true, nullptr, {}},
     {"x-ratelimit",
      "X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset",
      false,
      false,
-     append_x_ratelimit_fields,
+     false,
+     [](auto items, auto, std::string& out) { append_x_ratelimit_fields(items, out); },
      {FieldName::x_ratelimit_limit, FieldName::x_ratelimit_remaining,
       FieldName::x_ratelimit_reset}},
+    {"openai",
+     "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, "
+     "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens",
+     false,
+     false,
+     true,
+     [](auto items, auto, std::string& out) { append_openai_fields(items, out); },
+     {FieldName::x_ratelimit_limit_requests, FieldName::x_ratelimit_remaining_requests,
+      FieldName::x_ratelimit_reset_requests, FieldName::x_ratelimit_limit_tokens,
+      FieldName::x_ratelimit_remaining_tokens, FieldName::x_ratelimit_reset_tokens}},
+    {"anthropic",
+     "anthropic-ratelimit-requests-limit, anthropic-ratelimit-requests-remaining, "
+     "anthropic-ratelimit-requests-reset, anthropic-ratelimit-tokens-limit, "
+     "anthropic-ratelimit-tokens-remaining, anthropic-ratelimit-tokens-reset",
+     false,
+     false,
+     true,
+     append_anthropic_fields,
+     {FieldName::anthropic_requests_limit, FieldName::anthropic_requests_remaining,
+      FieldName::anthropic_requests_reset, FieldName::anthropic_tokens_limit,
+      FieldName::anthropic_tokens_remaining, FieldName::anthropic_tokens_reset}},
 }};
 
 // The groups that answers have.
@@ -125,15 +171,22 @@ class LimitFieldsChoice {
         return choice;
     }
 
-    constexpr void add(LimitFields group) { bits_ |= bit(group); }
+    // Adds the group, and Retry-After where the group needs it.
+    constexpr void add(LimitFields group) {
+        bits_ |= bit(group);
+        if (kLimitFields[static_cast<std::size_t>(group)].has_retry_after) {
+            bits_ |= bit(LimitFields::retry_after);
+        }
+    }
     constexpr bool has(LimitFields group) const { return (bits_ & bit(group)) != 0; }
 
-    // Appends the lines of all groups. Requires at least one item.
-    void append(std::span<const RateLimitItem> items, std::string& out) const {
+    // Appends the lines of all groups. Requires at least one item, whose times begin at `now`.
+    void append(std::span<const RateLimitItem> items, std::chrono::system_clock::time_point now,
+                std::string& out) const {
         for (std::size_t i = 0; i < kLimitFields.size(); ++i) {
             const auto append_group = kLimitFields[i].append;
             if (append_group != nullptr && has(static_cast<LimitFields>(i))) {
-                append_group(items, out);
+                append_group(items, now, out);
             }
         }
     }

@@ -19,6 +19,7 @@ namespace {
 
 using http::append_field;
 constexpr int kUnauthorized = 401;  // needs a challenge: RFC 9110 section 15.5.2
+constexpr std::string_view kJsonType = "application/json";
 
 // Fills {retry_after}, {limit} and {policy} into the operator's own text.
 std::string filled_in(std::string_view text, std::string_view retry_after, std::string_view limit,
@@ -49,15 +50,24 @@ struct Violated {
     std::vector<std::string_view> names;             // of the limits that refused, each once
     std::string_view limit;                          // the first of them
     const config::PolicySettings* policy = nullptr;  // whose limit that is: the first that refused
+    bool has_quota = false;                          // one of them is a quota
 };
 
 enum class Content : std::uint8_t { problem, none };
+
+// Whether a limit has windows of a day or longer.
+bool is_quota(const limit::Limit& limit) {
+    constexpr limit::Micros kDay = std::chrono::hours{24};
+    const limit::AlgorithmTraits& traits = limit.traits();
+    return limit.duration >= kDay && !traits.has_leases && !traits.has_moments;
+}
 
 Violated violated(const Exchange& exchange) {
     Violated found;
     ask::for_each_limit(exchange.decision.charge, [&](const limit::ChargeItem& item, std::size_t i,
                                                       const limit::LimitVerdict& one) {
         if (!one.denied || !item.policy->refuses()) return;
+        found.has_quota = found.has_quota || is_quota(item.limits()[i]);
         const std::string_view name = exchange.generation->policy_texts.of(item, i).name;
         if (found.names.empty()) {
             found.limit = name;
@@ -118,6 +128,24 @@ FaultAnswer plain_answer(const Exchange& exchange, Content content) {
     return answer;
 }
 
+// The body that libraries of a provider of models read.
+void append_provider_error(config::AnswerBody::Form form, const Violated& limits,
+                           std::int64_t retry_after, std::string& out) {
+    const config::PolicyCost* const cost =
+        limits.policy != nullptr ? limits.policy->cost.get() : nullptr;
+    const http::RateLimitError error{
+        .limit = limits.limit,
+        .counts_tokens = cost != nullptr && cost->settle == config::PolicyCost::Settle::usage,
+        .is_quota = limits.has_quota,
+        .retry_after_seconds = retry_after};
+    if (form == config::AnswerBody::Form::openai) {
+        http::append_openai_error(error, out);
+    } else {
+        http::append_anthropic_error(error, out);
+    }
+    out += '\n';
+}
+
 // The status and the body come from the first policy of the route that refused, if it has its own.
 FaultAnswer limited_answer(const Exchange& exchange, Content content) {
     const config::Response& response = exchange.config().response;
@@ -128,9 +156,16 @@ FaultAnswer limited_answer(const Exchange& exchange, Content content) {
     FaultAnswer answer;
     answer.status = policy != nullptr && policy->status != 0 ? policy->status : response.status;
     const std::int64_t retry_after = ask::retry_after_seconds(exchange.decision.charge);
-    if (response.limit_fields.has(http::LimitFields::retry_after)) answer.retry_after = retry_after;
+    if (response.limit_fields.has(http::LimitFields::retry_after) || body.is_of_provider()) {
+        answer.retry_after = retry_after;
+    }
     if (content == Content::none) return answer;
-    if (!body.content_type.empty()) {
+    if (body.is_of_provider()) {
+        answer.content_type = kJsonType;
+        append_provider_error(body.form, limits, retry_after, answer.body);
+        return answer;
+    }
+    if (body.form == config::AnswerBody::Form::text) {
         answer.content_type = body.content_type;
         answer.body = filled_in(body.text, std::to_string(retry_after), limits.limit,
                                 policy != nullptr ? policy->name : std::string_view());

@@ -186,7 +186,8 @@ void append_forwarded_cors_fields(const Exchange& exchange, const Fields& fields
 
 void append_limit_fields(const Exchange& exchange, std::string& out) {
     const auto& items = exchange.decision.ratelimit;
-    if (!items.empty()) exchange.config().response.limit_fields.append(items, out);
+    if (items.empty()) return;
+    exchange.config().response.limit_fields.append(items, exchange.facts.began_at, out);
 }
 
 const std::string& write_request_head(Exchange& exchange, const std::string& authority,

@@ -268,6 +268,47 @@ TEST_CASE("limits: a refusal has the configured status and body") {
     CHECK_FALSE(refusal.has("RateLimit"));
 }
 
+TEST_CASE("limits: libraries of models get fields and refusals in their provider's form") {
+    const Upstream upstream(
+        ok("ok", "x-ratelimit-remaining-requests: 9\r\nAnthropic-RateLimit-Tokens-Limit: 9\r\n"));
+    const Tidegate openai("response: {headers: openai, body: openai}\n" +
+                          simple(upstream.url(), "1/h"));
+    const auto answer = openai.get();
+    CHECK(answer.count("x-ratelimit-remaining-requests") == 1);
+    CHECK(answer.field("x-ratelimit-limit-requests") == "1");
+    CHECK(answer.field("x-ratelimit-remaining-requests") == "0");
+    CHECK(answer.field("x-ratelimit-reset-requests").find('s') != std::string::npos);
+    CHECK(answer.field("anthropic-ratelimit-tokens-limit") == "9");
+    const auto refusal = openai.get();
+    CHECK(refusal.status() == 429);
+    CHECK(refusal.has("Retry-After"));
+    CHECK(refusal.field("Content-Type") == "application/json");
+    CHECK(refusal.body.find(R"("type":"requests","param":null,"code":"rate_limit_exceeded"}})") !=
+          std::string::npos);
+
+    const Tidegate anthropic(
+        "response: {headers: [anthropic]}\n"
+        "policies: {day: {key: [ip], limits: [1/day], body: anthropic}}\n"
+        "default_policies: [day]\n"
+        "upstreams: {a: {servers: [" +
+        upstream.url() + "]}}\nroutes: [{policies: []}]\n");
+    const auto moment = anthropic.get().field("anthropic-ratelimit-requests-reset");
+    CHECK(moment.size() == std::string_view("2026-11-21T10:00:00Z").size());
+    const auto other = anthropic.get();
+    CHECK(other.has("Retry-After"));
+    CHECK(other.body.starts_with(R"({"type":"error","error":{"type":"rate_limit_error",)"));
+}
+
+TEST_CASE("limits: openai's refusal by a limit of a day says insufficient_quota") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate("response: {headers: [], body: openai}\n" +
+                            simple(upstream.url(), "1/day"));
+    CHECK_FALSE(tidegate.get().has("x-ratelimit-limit-requests"));
+    const auto refusal = tidegate.get();
+    CHECK(refusal.has("Retry-After"));
+    CHECK(refusal.body.find(R"("code":"insufficient_quota"}})") != std::string::npos);
+}
+
 TEST_CASE("limits: without retry-after among the headers there is none, whatever the body says") {
     const Upstream upstream(ok());
     const Tidegate tidegate(

@@ -374,6 +374,34 @@ TEST_CASE("config: busy_poll is a short time, in microseconds if need be, or off
     CHECK(read(kUpstream)->busy_poll.count() == 0);
 }
 
+TEST_CASE("config: answers in the form of providers of models") {
+    using Form = config::AnswerBody::Form;
+    const auto config = read(std::string(kUpstream) + R"(
+response: {headers: [openai, anthropic], body: openai}
+policies:
+  a: {key: [ip], limits: [1/s], body: anthropic}
+  b: {key: [ip], limits: [1/s], body: problem}
+  c: {key: [ip], limits: [1/s]}
+default_policies: [a, b, c]
+)");
+    CHECK(config->response.body.form == Form::openai);
+    CHECK(config->response.body.is_of_provider());
+    CHECK(config->response.limit_fields.has(http::LimitFields::openai));
+    CHECK(config->response.limit_fields.has(http::LimitFields::anthropic));
+    CHECK_FALSE(config->response.limit_fields.has(http::LimitFields::ratelimit));
+    // Their libraries wait for it.
+    CHECK(config->response.limit_fields.has(http::LimitFields::retry_after));
+    const auto body_of = [&](std::string_view name) {
+        for (const auto& policy : config->policies) {
+            if (policy->name == name) return policy->body;
+        }
+        return std::optional<config::AnswerBody>();
+    };
+    CHECK(body_of("a")->form == Form::anthropic);
+    CHECK(body_of("b")->form == Form::problem);
+    CHECK_FALSE(body_of("c"));
+}
+
 TEST_CASE("config: switches, lists and words are read as people mean them") {
     const auto config = read(std::string(kUpstream) + R"(
 listen: [8081, "[::1]:8082", {address: "unix:/run/x.sock", trusted: on}]
@@ -411,6 +439,7 @@ telemetry: {top: off}
     auto only_x_ratelimit = http::LimitFieldsChoice::none();
     only_x_ratelimit.add(http::LimitFields::x_ratelimit);
     CHECK(config->response.limit_fields == only_x_ratelimit);
+    CHECK(config->response.body.form == config::AnswerBody::Form::text);
     CHECK(config->response.body.text == "Wait {retry_after}");
     CHECK(config->limits_on_requests.header_bytes == 8'192);
     CHECK(config->limits_on_requests.body_bytes == 0);

@@ -17,6 +17,12 @@ struct Known {
 };
 
 constexpr Known kAll[] = {
+    {"anthropic-ratelimit-requests-limit", FieldName::anthropic_requests_limit},
+    {"anthropic-ratelimit-requests-remaining", FieldName::anthropic_requests_remaining},
+    {"anthropic-ratelimit-requests-reset", FieldName::anthropic_requests_reset},
+    {"anthropic-ratelimit-tokens-limit", FieldName::anthropic_tokens_limit},
+    {"anthropic-ratelimit-tokens-remaining", FieldName::anthropic_tokens_remaining},
+    {"anthropic-ratelimit-tokens-reset", FieldName::anthropic_tokens_reset},
     {"Connection", FieldName::connection},
     {"Content-Length", FieldName::content_length},
     {"Content-Type", FieldName::content_type},
@@ -50,8 +56,14 @@ constexpr Known kAll[] = {
     {"X-Original-Method", FieldName::x_original_method},
     {"X-Original-URI", FieldName::x_original_uri},
     {"X-RateLimit-Limit", FieldName::x_ratelimit_limit},
+    {"x-ratelimit-limit-requests", FieldName::x_ratelimit_limit_requests},
+    {"x-ratelimit-limit-tokens", FieldName::x_ratelimit_limit_tokens},
     {"X-RateLimit-Remaining", FieldName::x_ratelimit_remaining},
+    {"x-ratelimit-remaining-requests", FieldName::x_ratelimit_remaining_requests},
+    {"x-ratelimit-remaining-tokens", FieldName::x_ratelimit_remaining_tokens},
     {"X-RateLimit-Reset", FieldName::x_ratelimit_reset},
+    {"x-ratelimit-reset-requests", FieldName::x_ratelimit_reset_requests},
+    {"x-ratelimit-reset-tokens", FieldName::x_ratelimit_reset_tokens},
     {"X-Real-IP", FieldName::x_real_ip},
     {"X-Request-Id", FieldName::x_request_id},
 };

@@ -72,5 +72,43 @@ TEST_CASE("problem: every registered status that a policy may answer has its nam
     CHECK(status_title(507) == "Insufficient Storage");
 }
 
+std::string openai(const RateLimitError& error) {
+    std::string out;
+    append_openai_error(error, out);
+    return out;
+}
+
+std::string anthropic(const RateLimitError& error) {
+    std::string out;
+    append_anthropic_error(error, out);
+    return out;
+}
+
+TEST_CASE("problem: openai's error says which unit ran out, and when to try again") {
+    CHECK(
+        openai({.limit = "tokens-1min", .counts_tokens = true, .retry_after_seconds = 20}) ==
+        R"({"error":{"message":"Rate limit reached: limit tokens-1min. Please try again in 20s.",)"
+        R"("type":"tokens","param":null,"code":"rate_limit_exceeded"}})");
+    CHECK(openai({.limit = "a\"b"}) ==
+          R"({"error":{"message":"Rate limit reached: limit a\"b.",)"
+          R"("type":"requests","param":null,"code":"rate_limit_exceeded"}})");
+}
+
+TEST_CASE("problem: openai's error says that a quota of a day or longer is used up") {
+    CHECK(openai({.limit = "budget-1d",
+                  .counts_tokens = true,
+                  .is_quota = true,
+                  .retry_after_seconds = 7200}) ==
+          R"({"error":{"message":"You exceeded your current quota: limit budget-1d. )"
+          R"(Please try again in 2h0m0s.",)"
+          R"("type":"insufficient_quota","param":null,"code":"insufficient_quota"}})");
+}
+
+TEST_CASE("problem: anthropic's error has one type for all limits") {
+    CHECK(anthropic({.limit = "requests-1min", .retry_after_seconds = 61}) ==
+          R"({"type":"error","error":{"type":"rate_limit_error",)"
+          R"("message":"Rate limit reached: limit requests-1min. Please try again in 1m1s."}})");
+}
+
 }  // namespace
 }  // namespace tidegate::http::problem_test

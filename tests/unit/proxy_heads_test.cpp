@@ -316,6 +316,19 @@ TEST_CASE("heads: the proxy's fields about limits replace the upstream's") {
     CHECK(has(Answered(answer).relayed(), "RateLimit: theirs\r\n"));
 }
 
+TEST_CASE("heads: fields of providers of models replace the upstream's where they are chosen") {
+    const std::string answer =
+        "HTTP/1.1 200 OK\r\nx-ratelimit-remaining-tokens: theirs\r\n"
+        "anthropic-ratelimit-tokens-reset: theirs\r\nContent-Length: 0\r\n\r\n";
+    Answered limited(answer, get(), kUpstream + "limits: [10/s]\nresponse: {headers: [openai]}\n");
+    limited.asked.exchange.decision.ratelimit = {{"default-1s", 10, 1, 7, 1}};
+    const auto out = limited.relayed();
+    CHECK(has(out, "x-ratelimit-remaining-requests: 7\r\n"));
+    CHECK_FALSE(has(out, "x-ratelimit-remaining-tokens"));
+    CHECK(has(out, "anthropic-ratelimit-tokens-reset: theirs\r\n"));
+    CHECK_FALSE(has(out, "RateLimit-Policy"));
+}
+
 TEST_CASE("heads: the proxy's fields about limits replace the upstream's in trailers, too") {
     const auto trailers_of = [](const std::string& yaml) {
         Answered answered("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", get(), yaml);
