@@ -270,7 +270,7 @@ class Gateway(Tidegate):
 class Provider:
     def __init__(self, world):
         self.port = free_port()
-        self.process = world.start([sys.executable, HERE / "provider.py", self.port],
+        self.process = world.start([sys.executable, HERE / "provider.py", self.port], stdout=subprocess.DEVNULL,
                                    stderr=open(world.folder / "provider.err", "wb"))
         until(lambda: accepts(self.port), 20, "the provider")
         self.url = f"http://127.0.0.1:{self.port}"

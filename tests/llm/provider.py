@@ -278,6 +278,7 @@ def last_text(value):
 async def main():
     server = await asyncio.start_server(Provider().connection, "127.0.0.1", int(sys.argv[1]), limit=HEAD_MAX,
                                         backlog=4096)
+    print(f"listening on 127.0.0.1:{sys.argv[1]}", flush=True)
     async with server:
         await server.serve_forever()
 

@@ -30,6 +30,7 @@ sys.dont_write_bytecode = True
 import costs  # noqa: E402, F401: each adds its scenarios
 import crowds  # noqa: E402, F401
 import keys  # noqa: E402, F401
+import page  # noqa: E402, F401
 import sdks  # noqa: E402, F401
 from place import SCENARIOS, Clients, Failed, Place, Provider, World  # noqa: E402
 
