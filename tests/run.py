@@ -27,7 +27,7 @@ LOGS = "build/test-logs"
 AT_ONCE = 8
 AT_ONCE_BESIDE_BUILDS = 3
 PART_SECONDS_MAX = 600
-FAULT = re.compile(r"^FAIL |ERROR: |runtime error: |FATAL|Sanitizer|: error:")
+FAULT = re.compile(r"^FAIL |^not ok |ERROR: |runtime error: |FATAL|Sanitizer|: error:")
 COUNT = re.compile(r"^\[doctest\] unskipped test cases .*: (\d+)$", re.MULTILINE)
 UNFORGIVEN = re.compile(r"Sanitizer|runtime error: |SIG[A-Z]+ |ended with -?\d+$|does not end$",
                         re.MULTILINE)
@@ -58,7 +58,7 @@ ON_SYSTEM = (ON_REDIS + ",messages:*,framing:*,smuggling:*,both sides:*,upstream
              "names:*,http2*,listener tls:*,identity*,jwks*,tokens:*,tracing:*,lifecycle:*,start:*,handover:*,"
              "hardening:*,health*,config*,explain:*,grpc*")
 SHELL_SCRIPTS = ("alerts", "apps", "bench", "browser", "build", "certificates", "controllers", "dashboard", "debian13", "deps", "format", "fuzz",
-                 "gateways", "helm", "http2", "image", "measure", "models", "moving", "package", "provider", "reference", "reproduce", "run", "soak", "test", "tidy")
+                 "gateways", "helm", "http2", "image", "llm", "measure", "models", "moving", "package", "provider", "reference", "reproduce", "run", "soak", "test", "tidy")
 
 
 class Report:
@@ -356,6 +356,7 @@ def optimised(report, beside):
             Step("http2", "scripts/http2", counted="^ok "),
             Step("gateways", "scripts/gateways", counted="^ok "),
             Step("browser", "scripts/browser", counted="^ok "),
+            Step("llm", "scripts/llm", counted="^ok "),
             Step("dashboard", "scripts/dashboard", counted="^ok "),
             Step("apps", "scripts/apps")])
     beside.wait()

@@ -39,6 +39,7 @@ PROGRAM = os.path.abspath(os.environ.get("TIDEGATE_PROGRAM", "build/release/tide
 FENCE = re.compile(r"```(yaml|console) (\S+)\s*")
 START_SECONDS = 20
 # These need more of an API than the echo upstream has.
+LIKE_A_MODEL = ("openai-compatible", "anthropic", "bedrock")
 OWN_UPSTREAM = ("streaming", "own-ratelimit-fields", "sidecar", "websocket")
 
 
@@ -163,6 +164,8 @@ class World:
         if self.name in OWN_UPSTREAM:
             where = f"unix:{self.folder}/run/app/app.sock" if "unix:/run/app" in text else str(api)
             self._run("listening", sys.executable, "tests/recipes/upstream.py", where)
+        elif self.name in LIKE_A_MODEL:
+            self._run("listening", sys.executable, "tests/llm/provider.py", str(api))
         else:
             self._run("listening", PROGRAM, "echo", "--listen", f"127.0.0.1:{api}")
         if "127.0.0.1:6379" in text:
@@ -268,7 +271,7 @@ def main():
         return write_page()
     files, commands = read_page()
     setup.extend(commands.pop("setup", []))
-    names = {name[:-5] for name in os.listdir(FOLDER) if name.endswith(".yaml")}
+    names = {name[:-5] for name in os.listdir(FOLDER) if name.endswith(".yaml") and name != "prices.yaml"}
     odd = names.symmetric_difference(commands)
     for name in sorted(odd):
         print(f"FAIL {name}: {PAGE} and {FOLDER} must both have it")
