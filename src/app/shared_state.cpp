@@ -347,6 +347,7 @@ telemetry::MetricNames metric_names(const config::Config& config) {
         const bool is_rule = list.policy->name.starts_with(config::kRlsPolicy);
         if (is_rule && ++rules > kRuleNamesMax) entry.policy = kOtherRules;
         entry.shadow = list.policy->shadow;
+        entry.soft = list.policy->soft;
         for (const limit::Limit& limit : list.limits()) entry.limits.push_back(limit.name);
     }
     return names;

@@ -9,7 +9,7 @@ std::vector<telemetry::MetricLabel> DecisionCounts::labels() {
             {.name = "limit"},
             {.name = "outcome",
              .values = kEnumNames<DecisionOutcome>,
-             .note = "`shadow_` for policies in shadow"}};
+             .note = "`shadow_` for policies in shadow, `soft_` for those with `mode: soft`"}};
 }
 
 void Metrics::write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads,
@@ -25,8 +25,11 @@ void Metrics::write(telemetry::Exposition& out, telemetry::Threads<Metrics> thre
                           }));
         };
         using enum DecisionOutcome;
-        add(name.shadow ? shadow_admitted : admitted, &DecisionCounts::admitted);
-        add(name.shadow ? shadow_denied : denied, &DecisionCounts::denied);
+        add(name.soft     ? soft_admitted
+            : name.shadow ? shadow_admitted
+                          : admitted,
+            &DecisionCounts::admitted);
+        add(name.soft ? soft_over : name.shadow ? shadow_denied : denied, &DecisionCounts::denied);
     }
     const auto costs = out.family(decltype(costs_)::Entry::info());
     for (std::size_t slot = 0; slot < limits.size(); ++slot) {

@@ -18,9 +18,9 @@ BOOST_DEFINE_FIXED_ENUM_CLASS(CostFault, std::uint8_t,
                               unreadable,    // no whole number, or several
                               out_of_range)  // not between `min` and `max`
 
-// What a limit answered. A policy in shadow has outcomes of its own.
+// What a limit answered. A policy in shadow has outcomes of its own, and so has a soft one.
 BOOST_DEFINE_FIXED_ENUM_CLASS(DecisionOutcome, std::uint8_t, admitted, denied, shadow_admitted,
-                              shadow_denied)
+                              shadow_denied, soft_admitted, soft_over)
 
 // What one limit answered, of a policy in shadow or of another.
 struct DecisionCounts {

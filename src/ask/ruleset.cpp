@@ -25,17 +25,26 @@ http::RateLimitItem::Kind kind_of(const limit::Limit& limit) {
     return Kind::window;
 }
 
-PolicyTexts::LimitTexts texts_of(const limit::Policy& policy, const limit::Limit& limit) {
+http::RateLimitItem::Unit unit_of(const config::PolicyCost* cost) {
+    using Unit = http::RateLimitItem::Unit;
+    if (cost == nullptr) return Unit::requests;
+    if (cost->in_money) return Unit::microdollars;
+    return cost->settle == config::PolicyCost::Settle::usage ? Unit::tokens : Unit::requests;
+}
+
+PolicyTexts::LimitTexts texts_of(const config::PolicySettings& policy, const limit::Limit& limit) {
     PolicyTexts::LimitTexts texts{.name = limit::full_name(policy, limit),
                                   .window_seconds = window_seconds(limit),
                                   .kind = kind_of(limit),
+                                  .unit = unit_of(policy.cost.get()),
                                   .members = {},
                                   .json_begin = R"({"policy":)",
                                   .json_quota = R"(","quota":)"};
     texts.members = http::ratelimit_texts({.name = texts.name,
                                            .quota = limit.quota,
                                            .window_seconds = texts.window_seconds,
-                                           .kind = texts.kind});
+                                           .kind = texts.kind,
+                                           .unit = texts.unit});
     append_json_string(policy.name, texts.json_begin);
     texts.json_begin += R"(,"limit":)";
     append_json_string(texts.name, texts.json_begin);

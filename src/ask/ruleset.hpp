@@ -28,6 +28,7 @@ class PolicyTexts {
         std::string name;             // `POLICY-LIMIT`, of no other limit: `default-1s`
         std::int64_t window_seconds;  // 0: below one second, there is none, or it is a month
         http::RateLimitItem::Kind kind;
+        http::RateLimitItem::Unit unit;
         http::RateLimitTexts members;  // of the fields that tell clients of it
         // The check API describes a limit by a JSON object: its text before the identifier and
         // behind it, `{"policy":"default","limit":"default-1s","identifier":"` and

@@ -42,7 +42,8 @@ std::optional<std::int64_t> reset_seconds(const limit::Limit& limit, RateLimitIt
             .reset_seconds = reset_seconds(limit, texts.kind, verdict),
             .kind = texts.kind,
             .texts = &texts.members,
-            .is_current = verdict.is_current};
+            .is_current = verdict.is_current,
+            .unit = texts.unit};
 }
 
 // Where it is not known how much is left, it may be nothing.

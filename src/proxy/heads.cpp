@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "ask/verdict.hpp"
 #include "http/field.hpp"
 #include "http/forwarding_fields.hpp"
 #include "http/framing.hpp"
@@ -42,6 +43,10 @@ bool goes_to_upstream(const Exchange& exchange, const Field& field) {
     }
     if (field.id != FieldName::other) return !http::is_forwarding_field(field);
     if (exchange.trace != nullptr && is_trace_field(field.name)) return false;
+    if (exchange.decision.route->has_soft_policies &&
+        http::equal_as_variable(field.name, "x-tidegate-over")) {
+        return false;
+    }
     return !http::is_forwarding_field(field) && !http::looks_like_framing(field.name) &&
            !http::equal_as_variable(field.name, "x-request-id") &&
            !exchange.config().removed_overrides.include(http::override_of(field.name)) &&
@@ -96,6 +101,21 @@ void append_identity(const Exchange& exchange, std::string& out) {
     out.append(names.client_ip).append(": ");
     exchange.decision.client->append_to(out);
     out += "\r\n";
+}
+
+constexpr std::string_view kOver = "X-Tidegate-Over";
+
+// The names of the soft policies that are over, with commas between them. No client may say so.
+void append_over(const Exchange& exchange, std::string& out) {
+    const limit::Policy* last = nullptr;
+    ask::for_each_limit(exchange.decision.charge, [&](const limit::ChargeItem& item, std::size_t,
+                                                      const limit::LimitVerdict& one) {
+        if (!one.denied || !item.policy->soft || item.policy == last) return;
+        out.append(last == nullptr ? kOver : ",");
+        out.append(last == nullptr ? ": " : " ").append(item.policy->name);
+        last = item.policy;
+    });
+    if (last != nullptr) out += "\r\n";
 }
 
 // Methods that give their content a meaning: a server may refuse one without a length (411), also
@@ -230,6 +250,7 @@ const std::string& write_request_head(Exchange& exchange, const std::string& aut
     append_field("X-Request-Id", exchange.facts.request_id, out);
     if (exchange.trace != nullptr) append_trace_fields(*exchange.trace, out);
     append_identity(exchange, out);
+    if (exchange.decision.route->has_soft_policies) append_over(exchange, out);
     if (exchange.relay.is_upgrade) {
         if (!exchange.upstream->websocket_key.empty()) {
             append_field("Sec-WebSocket-Key", exchange.upstream->websocket_key, out);

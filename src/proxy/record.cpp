@@ -55,6 +55,7 @@ struct Refuser {
 struct Refusers {
     Refuser enforced;
     Refuser in_shadow;
+    Refuser soft;
 
     const Refuser& described() const { return enforced.item != nullptr ? enforced : in_shadow; }
 };
@@ -71,8 +72,10 @@ Refusers refusers_of(const ask::Ruleset& rules, const store::LimitDecision& deci
     }
     ask::for_each_limit(decision, [&](const limit::ChargeItem& item, std::size_t i,
                                       const limit::LimitVerdict& one) {
-        Refuser& refuser = item.policy->shadow ? first.in_shadow : first.enforced;
-        if (!one.denied || item.policy->soft || refuser.item != nullptr) return;
+        Refuser& refuser = item.policy->soft     ? first.soft
+                           : item.policy->shadow ? first.in_shadow
+                                                 : first.enforced;
+        if (!one.denied || refuser.item != nullptr) return;
         refuser = {rules.policy_texts.of(item, i).name, &item,
                    ask::units_taken(item.limits()[i], one)};
     });
@@ -84,6 +87,7 @@ void describe_refusal(const Refusers& refusers, const store::LimitDecision& char
                       telemetry::RequestRecord& record) {
     record.limited_by = refusers.enforced.name;
     record.shadow_limited_by = refusers.in_shadow.name;
+    record.soft_over = refusers.soft.name;
     const Refuser& one = refusers.described();
     if (one.item == nullptr) return;
     record.limited_identifier = one.item->identifier;

@@ -89,7 +89,8 @@ MetricSlots NameRegistry::admit(const MetricNames& wanted) {
     for (const auto& policy : wanted.policies) {
         slots.decisions_begin_.push_back(slots.decisions_.size());
         for (const std::string& limit : policy.limits) {
-            slots.decisions_.push_back(decisions.admit({policy.policy, limit, policy.shadow}));
+            slots.decisions_.push_back(
+                decisions.admit({policy.policy, limit, policy.shadow, policy.soft}));
         }
     }
     slots.decisions_begin_.push_back(slots.decisions_.size());

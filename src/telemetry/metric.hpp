@@ -310,6 +310,7 @@ struct MetricNames {
         std::string policy;
         std::vector<std::string> limits;
         bool shadow = false;  // counted apart: its refusals let requests pass
+        bool soft = false;    // likewise
     };
     std::vector<std::string> routes;
     std::vector<PolicyNames> policies;
@@ -370,6 +371,7 @@ struct DecisionName {
     std::string policy;
     std::string limit;
     bool shadow = false;
+    bool soft = false;
 
     // NOLINTNEXTLINE(modernize-use-nullptr): what the compiler makes of it, not what is written
     auto operator<=>(const DecisionName&) const = default;

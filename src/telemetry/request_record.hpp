@@ -33,7 +33,8 @@ struct RequestRecord {
         verdict;  // admitted | limited | unlimited | local | allowed | unavailable | ""
     std::string_view limited_by{};  // `POLICY-LIMIT` that refused, or empty
     std::string_view
-        shadow_limited_by{};  // the same of policies in shadow, which refuse no request
+        shadow_limited_by{};       // the same of policies in shadow, which refuse no request
+    std::string_view soft_over{};  // the same of soft policies, which refuse no request either
     // Of the limit that refused; if none did, of the one in shadow that would have. Empty or
     // negative: there is none, or it is not known.
     std::string_view limited_identifier{};
@@ -288,6 +289,12 @@ inline constexpr auto kRequestFields = std::to_array<RequestField>({
      .member = &RequestRecord::shadow_limited_by,
      .meaning = "the name of the limit that would have refused, were its policy not in shadow",
      .attribute = {SpanName::decide, "tidegate.shadow_limit"}},
+    {.name = "soft_over",
+     .member = &RequestRecord::soft_over,
+     .meaning = "the name of the limit with `mode: soft` that the request is over",
+     .in_text = InText::last,
+     .attribute = {SpanName::decide, "tidegate.soft_limit"},
+     .is_optional = true},
     {.name = "store",
      .member = &RequestRecord::store,
      .meaning = "what decided: `memory`, `redis`, `local` or `remembered`",
