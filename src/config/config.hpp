@@ -357,11 +357,11 @@ struct PolicyCost {
     Settle settle = Settle::never;
     std::shared_ptr<const usage::UsageSource> usage;  // of `usage`; never null then
     std::string header;                               // of `header`; lower case
-    // Units of one of the header's, of a millisecond, or of a byte; of a usage that members of the
-    // configuration make up, 1.
+    // Units of one of the header's or of the members that the configuration names, which is 1 but
+    // in money, where these state dollars; of a millisecond; of a byte.
     double each = 1;
 
-    // What a token costs; in money, of a model without a price list. In millionths of a unit.
+    // What a token costs, but in money. In millionths of a unit.
     usage::Rates weights;
     // Counts millionths of a dollar, and tokens cost what Config::prices says.
     bool in_money = false;

@@ -118,6 +118,7 @@ Loaded load(std::string_view text, Context context,
     read_root(Value(context, tree, "", top), *config, declared);
     settle_cors(*config, declared);
     settle_overrides(*config, declared);
+    settle_bodies(*config, declared);
     list_limits(*config);
     check_limit_names(*config, declared, context);
     tell_methods_what_counts(*config);

@@ -111,7 +111,10 @@ const Keys<RequestBounds>& request_bounds_keys() {
                          R"({"type":"string","pattern":"^[1-9][0-9]*(k|K|KiB|m|M|MiB|g|G|GiB)?$|\\$\\{"})")})),
                 read_body_rate,
                 {"bytes a second that a body must bring, beyond `timeouts.request_body`", "`240`",
-                 "1 B to 1 GiB, or `off`"});
+                 "1 B to 1 GiB, or `off`"})
+            .size("held_bodies", &RequestBounds::held_bodies, {1'048'576, 1'099'511'627'776},
+                  {"all bodies together that are held [until their requests are "
+                   "decided](#bodies-that-are-inspected); then 503"});
     return keys;
 }
 

@@ -19,21 +19,6 @@ bool can_never_pass(std::int64_t cost, const limit::Limit& limit) {
     return limit.quota != 0 && !limit.traits().has_leases && cost > limit.most_at_once();
 }
 
-bool check_list(const Value& value, std::int64_t cost, const limit::Policy& policy,
-                const std::vector<limit::Limit>& limits) {
-    for (const limit::Limit& limit : limits) {
-        if (!can_never_pass(cost, limit)) continue;
-        const bool burst = limit.most_at_once() != limit.quota;
-        value.fault("a cost of " + std::to_string(cost) + " can never pass the " +
-                    (burst ? "burst" : "quota") + " of " + std::to_string(limit.most_at_once()) +
-                    " in policy " + quote(policy.name) + ": write a cost of at most " +
-                    std::to_string(limit.most_at_once()) + ", or raise the " +
-                    (burst ? "burst" : "quota"));
-        return false;
-    }
-    return true;
-}
-
 void read_cost_field(const Value& value, HeaderCost& cost) {
     cost.field = read_field_name(value).value_or("");
 }
@@ -90,13 +75,32 @@ void read_cost(const Value& value, Route& route) {
     }
 }
 
+bool check_cost_of(const Value& value, std::int64_t cost, const limit::Policy& policy,
+                   const std::vector<limit::Limit>& limits, bool in_money) {
+    const auto shown = [in_money](std::int64_t units) {
+        return in_money ? shown_dollars(units) + " USD" : std::to_string(units);
+    };
+    for (const limit::Limit& limit : limits) {
+        if (!can_never_pass(cost, limit)) continue;
+        const std::string what = limit.most_at_once() != limit.quota ? "burst" : "quota";
+        const std::string most = shown(limit.most_at_once());
+        value.fault("a cost of " + shown(cost) + " can never pass the " + what + " of " + most +
+                    " in policy " + quote(policy.name) + ": write a cost of at most " + most +
+                    ", or raise the " + what);
+        return false;
+    }
+    return true;
+}
+
+// A policy with a cost of its own does not take the route's.
 void check_cost(const Value& value, const Route& route) {
     std::int64_t least = route.cost;
     if (route.header_cost) least = std::max(least, route.header_cost->min);
     for (const PolicySettings* policy : route.policies) {
-        if (!check_list(value, least, *policy, policy->limits)) return;
+        if (policy->cost != nullptr) continue;
+        if (!check_cost_of(value, least, *policy, policy->limits, false)) return;
         for (const limit::Tier& tier : policy->tiers) {
-            if (!check_list(value, least, *policy, tier.limits)) return;
+            if (!check_cost_of(value, least, *policy, tier.limits, false)) return;
         }
     }
 }

@@ -1,25 +1,20 @@
 // `limits`: one limit, and lists of them.
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/text.hpp"
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "config/config.hpp"
-#include "config/files.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
 #include "config/value.hpp"
 #include "http/grpc.hpp"
 #include "limit/limit.hpp"
-#include "limit/time_zone.hpp"
 
 namespace tidegate::config {
 
@@ -49,9 +44,20 @@ std::optional<Micros> read_seconds(const Value& value) {
     return Micros{*micros};
 }
 
-std::optional<std::int64_t> read_quota(const Value& value) {
-    return value.integer({0, limit::kQuotaMax});
+constexpr std::int64_t kDollarsMax = 1'000'000'000;
+
+std::optional<std::int64_t> read_quota(const Value& value, bool in_money = false) {
+    return in_money ? read_dollars(value, kDollarsMax) : value.integer({0, limit::kQuotaMax});
 }
+
+constexpr std::string_view kNoMoney =
+    "remove `unit: usd`: only limits of policies with `cost: {unit: usd}` have it";
+
+// What the policy of a limit has to know of it.
+struct LimitNotes {
+    std::optional<MomentSource> moment;  // of its `at`
+    bool in_money = false;               // `unit: usd`
+};
 
 // Unlike Value::duration(), to the microsecond; make_limit() checks the bounds.
 std::optional<Micros> read_time(const Value& value) {
@@ -183,106 +189,6 @@ void read_moment_of(Section& section, const LimitSpec& spec, std::optional<Momen
     }
 }
 
-// Files beside the zones that name none of a place. What to write instead; empty: it is no such
-// file.
-std::string why_no_zone(std::string_view name) {
-    for (const std::string_view copies : {"posix/", "right/"}) {
-        if (!name.starts_with(copies)) continue;
-        const std::string_view rest = name.substr(copies.size());
-        std::string why = why_no_zone(rest);
-        if (!why.empty()) return why;
-        return "leave out " + quote(copies) + ": write " + quote(rest);
-    }
-    if (name == "localtime") {
-        return "`localtime` is the zone of the machine, and each may have another: write the name "
-               "of the zone that is meant, such as `Europe/Berlin`";
-    }
-    if (name == "posixrules" || name == "Factory") {
-        return quote(name) +
-               " is no zone of a place: write a name of the tz database such as `Europe/Berlin`";
-    }
-    return {};
-}
-
-// The zones below `folder`, for a suggestion. There are some 600; of others that do not fit into
-// the bound, none is suggested.
-std::vector<std::string> time_zones_in(const std::string& folder) {
-    constexpr std::size_t kLookedAtMost = 5'000;
-    namespace fs = std::filesystem;
-    std::vector<std::string> names;
-    std::error_code ec;
-    fs::recursive_directory_iterator file(folder, ec);
-    for (std::size_t looked_at = 0; !ec && file != fs::end(file) && looked_at < kLookedAtMost;
-         file.increment(ec), ++looked_at) {
-        const std::string name = file->path().lexically_relative(folder).string();
-        if (name == "right" || name == "posix") file.disable_recursion_pending();
-        if (limit::is_time_zone_name(name) && why_no_zone(name).empty() &&
-            file->is_regular_file(ec)) {
-            names.push_back(name);
-        }
-    }
-    std::sort(names.begin(), names.end());
-    return names;
-}
-
-// `Europe/Berlin` for `Europe/Berln`, `europe/berlin` and `Berlin`; empty: none is near.
-std::string meant_time_zone(const std::string& name, const std::string& folder) {
-    const std::vector<std::string> names = time_zones_in(folder);
-    const std::string lower = to_lower(name);
-    const auto same = std::find_if(names.begin(), names.end(), [&](const std::string& one) {
-        const std::string known = to_lower(one);
-        return known == lower || known.ends_with('/' + lower);
-    });
-    if (same != names.end()) return *same;
-    const std::string_view near = nearest(name, {names.begin(), names.end()});
-    // A continent is the beginning of many names, none of which is nearer than the others.
-    return name.size() + 3 < near.size() ? std::string() : std::string(near);
-}
-
-// Reads the zone's file: of the folder that TZDIR names, as the C library does, or the system's.
-void read_time_zone(const Value& value, LimitSpec& spec) {
-    const auto name = value.text("the name of a time zone such as `Europe/Berlin`");
-    if (!name) return;
-    spec.time_zone = *name;
-    if (const std::string why = why_no_zone(*name); !why.empty()) {
-        value.fault(why);
-        return;
-    }
-    Context& context = value.context();
-    std::string folder = context.environment("TZDIR").value_or("");
-    if (folder.empty()) folder = "/usr/share/zoneinfo";
-    std::error_code ec;
-    if (!std::filesystem::is_directory(folder, ec)) {
-        value.fault(
-            "there are no time zones: install the package `tzdata`, which makes the folder " +
-            quote(folder));
-        return;
-    }
-    const std::string path = folder + '/' + *name;
-    const bool may_be_one =
-        limit::is_time_zone_name(*name) && std::filesystem::is_regular_file(path, ec);
-    if (!may_be_one) {
-        const std::string meant = meant_time_zone(*name, folder);
-        value.fault("the system has no time zone " + quote(*name) +
-                    (meant.empty() ? ": write a name of the tz database such as `Europe/Berlin`"
-                                   : "; did you mean " + quote(meant) + "?"));
-        return;
-    }
-    const auto file = read_file_text(path, limit::kTimeZoneBytesMax, FileKind::no_device);
-    note_file(path, file ? std::optional<std::string_view>(file->text) : std::nullopt,
-              context.files_read);
-    if (!file) {
-        value.fault("the file " + quote(path) + " cannot be read: " + file.error());
-        return;
-    }
-    auto zone = limit::TimeZone::parse(file->text);
-    if (!zone) {
-        value.fault("the file " + quote(path) + ' ' + zone.error());
-        return;
-    }
-    spec.zone = std::make_shared<const limit::TimeZone>(std::move(*zone));
-}
-
 // The duration of all algorithms but concurrency, and but windows whose anchor says how long they
 // are. For the day of UTC it need not be written.
 void read_duration(Section& section, LimitSpec& spec) {
@@ -350,6 +256,15 @@ auto time_of(std::optional<Micros> LimitSpec::*member) {
     return [member](const Value& time, LimitSpec& spec) { spec.*member = read_time(time); };
 }
 
+// Of units, or of dollars.
+KeyKind quota_kind(std::int64_t min) {
+    KeyKind out = kind::written(
+        R"({"anyOf":[{"type":"number","minimum":0,"maximum":4294967295},{"type":"string","pattern":"^[0-9]+(\\.[0-9]+)?$|\\$\\{"}]})");
+    out.takes = {std::to_string(min), std::to_string(limit::kQuotaMax)};
+    out.refuses = {std::to_string(min - 1), std::to_string(limit::kQuotaMax + 1), "many"};
+    return out;
+}
+
 const Keys<LimitSpec>& limit_keys() {
     static const auto keys =
         Keys<LimitSpec>("a map", "limit")
@@ -361,20 +276,21 @@ const Keys<LimitSpec>& limit_keys() {
                   "name](#names-of-limits)",
                   "its window and kind: `1s`, `1h-fixed`, `1s-gcra`, `concurrency`: [all of "
                   "them](#names-of-limits)"})
-            .own("quota", kind::integer({0, limit::kQuotaMax}),
-                 [](const Value& quota, LimitSpec& spec) {
-                     spec.quota = read_quota(quota).value_or(0);
-                 },
+            .key("quota", quota_kind(0),
                  {"units", "required",
                   "0 to 4,294,967,295; of `sliding_log` 1,000, `schedule` 2,000, `concurrency` "
-                  "100,000"})
+                  "100,000; of `unit: usd` 0 to 1,000,000,000 with six decimals"})
             .required("`quota: 10`")
+            .key("unit", kind::word({"usd"}),
+                 {"`usd`: the quota and the burst are dollars; in a policy with `cost: {unit: "
+                  "usd}`",
+                  "units"})
             .word<Algorithm>("algorithm", &LimitSpec::algorithm, algorithm_names(),
                              {algorithms_text()})
             .word<Anchor>("anchor", &LimitSpec::anchor, anchor_names(),
                           {"where windows begin: `clock`, `first_request`, or with the calendar, "
                            "`utc_day`, `utc_week`, `utc_month`, and with `time_zone` `day`, "
-                           "`week`, `month` (`fixed_window`)"})
+                           "`week`, `month` (`fixed_window`, which the calendar implies)"})
             .own("time_zone", kind::type("text"), read_time_zone,
                  {"whose day, week or month it is: a name of the tz database such as "
                   "[`Europe/Berlin`](limits.md#days-of-a-time-zone)",
@@ -395,11 +311,9 @@ const Keys<LimitSpec>& limit_keys() {
                   "at most 1,000 sub-buckets"})
             .toggle("strict", &LimitSpec::strict,
                     {"[one sub-bucket more](limits.md#sliding_window) (`sliding_window`)"})
-            .own("burst", kind::integer({1, limit::kQuotaMax}),
-                 [](const Value& burst, LimitSpec& spec) {
-                     spec.burst = burst.integer({1, limit::kQuotaMax});
-                 },
-                 {"units at once (`gcra`, `leaky_bucket`)", "the quota"})
+            .key("burst", quota_kind(1),
+                 {"units at once (`gcra`, `leaky_bucket`)", "the quota",
+                  "1 to 4,294,967,295; of `unit: usd` as a quota"})
             .own("max_delay", kind::type("duration"), time_of(&LimitSpec::max_delay),
                  {"how long a request may be held (`leaky_bucket`)", "`5min`", "0 to 5 min"})
             .own("count",
@@ -419,11 +333,29 @@ const Keys<LimitSpec>& limit_keys() {
     return keys;
 }
 
-std::optional<LimitSpec> read_map(const Value& value, std::optional<MomentSource>& moment) {
+// The unit comes first, as amounts are written in it.
+void read_amounts(Section& section, LimitNotes& notes, LimitSpec& spec) {
+    const auto unit = section.find("unit");
+    if (unit) notes.in_money = unit->choice<bool>({{"usd", true}}).value_or(false);
+    if (const auto quota = section.need("quota")) {
+        spec.quota = read_quota(*quota, notes.in_money).value_or(0);
+    }
+    const auto burst = section.find("burst");
+    if (!burst) return;
+    spec.burst = notes.in_money ? read_quota(*burst, true) : burst->integer({1, limit::kQuotaMax});
+}
+
+std::optional<LimitSpec> read_map(const Value& value, LimitNotes& notes) {
     const std::size_t faults_before = value.context().faults.size();
     LimitSpec spec;
-    Section section = limit_keys().read(value, spec);
-    read_moment_of(section, spec, moment);
+    Section section(value, limit_keys());
+    read_amounts(section, notes, spec);
+    limit_keys().read(section, spec);
+    // No other algorithm has windows with the calendar.
+    if (limit::has_period(spec.anchor) && !section.find("algorithm")) {
+        spec.algorithm = Algorithm::fixed_window;
+    }
+    read_moment_of(section, spec, notes.moment);
     read_duration(section, spec);
     if (value.context().faults.size() != faults_before) return std::nullopt;
     return spec;
@@ -449,10 +381,10 @@ KeyKind single_or_limits_kind() {
 
 namespace {
 
-// A rate, a list `[seconds, quota, precision]` or a map. `moment` becomes what its `at` says, if it
-// has one. Nothing: it has a fault, which is reported; limit::make_limit() may find more.
-std::optional<LimitSpec> read_limit_spec(const Value& value, std::optional<MomentSource>& moment) {
-    if (value.is_map()) return read_map(value, moment);
+// A rate, a list `[seconds, quota, precision]` or a map. Nothing: it has a fault, which is
+// reported; limit::make_limit() may find more.
+std::optional<LimitSpec> read_limit_spec(const Value& value, LimitNotes& notes) {
+    if (value.is_map()) return read_map(value, notes);
     if (value.is_sequence()) return read_list(value);
     return read_rate(value);
 }
@@ -479,19 +411,24 @@ std::optional<limit::Limit> made_of(const Value& value, const LimitSpec& spec) {
 }
 
 // One item of `limits`: a rate, a list `[seconds, quota, precision]` or a map.
-std::optional<limit::Limit> read_limit(const Value& value, std::optional<MomentSource>& moment) {
-    const std::optional<LimitSpec> spec = read_limit_spec(value, moment);
+std::optional<limit::Limit> read_limit(const Value& value, LimitNotes& notes) {
+    const std::optional<LimitSpec> spec = read_limit_spec(value, notes);
     if (!spec) return std::nullopt;
     std::optional<limit::Limit> made = made_of(value, *spec);
     if (made && made->quota == 0) value.warn("a quota of 0 denies every request");
     return made;
 }
 
+bool report_money(const Value& value, const LimitNotes& notes) {
+    if (notes.in_money) value.fault(std::string(kNoMoney));
+    return notes.in_money;
+}
+
 // The same where only failures count.
 std::optional<limit::Limit> read_failure_limit(const Value& value) {
-    std::optional<MomentSource> moment;
-    std::optional<LimitSpec> spec = read_limit_spec(value, moment);
-    if (!spec) return std::nullopt;
+    LimitNotes notes;
+    std::optional<LimitSpec> spec = read_limit_spec(value, notes);
+    if (!spec || report_money(value, notes)) return std::nullopt;
     if (!limit::traits_of(spec->algorithm).has(limit::kCount)) {
         value.fault("choose " + limit::algorithms_with(limit::kCount, "or") +
                     ": other algorithms cannot count failures");
@@ -533,9 +470,9 @@ void add_limit(const Value& value, limit::Limit&& made, DistinctLimits& list) {
 
 // The same for preflights.
 std::optional<limit::Limit> read_preflight_limit(const Value& value) {
-    std::optional<MomentSource> moment;
-    const std::optional<LimitSpec> spec = read_limit_spec(value, moment);
-    if (!spec) return std::nullopt;
+    LimitNotes notes;
+    const std::optional<LimitSpec> spec = read_limit_spec(value, notes);
+    if (!spec || report_money(value, notes)) return std::nullopt;
     if (!limit::traits_of(spec->algorithm).has(limit::kCount)) {
         value.fault("choose " + limit::algorithms_with(limit::kCount, "or") +
                     ": other algorithms do not limit preflights");
@@ -588,13 +525,18 @@ Limits read_limits(const Value& value) {
         "the list is empty: remove it, or write `policies: []` on a route for no limit"};
     DistinctLimits list;
     for (const Value& item : value.items(kLimits)) {
-        std::optional<MomentSource> moment;
-        auto made = read_limit(item, moment);
-        if (!made || !agree_on_moment(item, moment, out.moment)) continue;
+        LimitNotes notes;
+        auto made = read_limit(item, notes);
+        if (!made || !agree_on_moment(item, notes.moment, out.moment)) continue;
         add_limit(item, std::move(*made), list);
+        if (notes.in_money) ++out.in_money;
     }
     out.limits = std::move(list.limits);
     return out;
+}
+
+void report_money(const Value& value, const Limits& limits) {
+    if (limits.in_money > 0) value.fault(std::string(kNoMoney));
 }
 
 limit::Limit default_failure_limit() {

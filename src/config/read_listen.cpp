@@ -608,31 +608,51 @@ void read_check(const Value& value, Config& config) {
     }
 }
 
-// Neither a gateway nor a client of the check API says how a request ended.
+namespace {
+
+bool has_limit(const PolicySettings& policy, bool (*is_it)(const limit::Limit&)) {
+    return std::any_of(policy.limits.begin(), policy.limits.end(), is_it) ||
+           std::any_of(policy.tiers.begin(), policy.tiers.end(), [&](const limit::Tier& tier) {
+               return std::any_of(tier.limits.begin(), tier.limits.end(), is_it);
+           });
+}
+
+// Why requests that are asked about at `face` cannot meet the policy. Empty: they can.
+std::string fault_at_face(const PolicySettings& policy, Face face) {
+    const std::string of_face = "a listener has `face: " + std::string(to_string(face)) + "`: ";
+    if (has_limit(policy, [](const limit::Limit& limit) { return limit.settles(); })) {
+        return "has a limit of concurrency, a leaky bucket or `count` by status, and " + of_face +
+               "who asks there does not say when or how a request ends, so Tidegate could give "
+               "nothing back. Use another algorithm, or a Tidegate of its own for this route";
+    }
+    if (needs_body(policy)) {
+        return "has a key or a cost that needs the body of a request, and " + of_face +
+               "Tidegate gets no bodies there. Use another key, a fixed `reserve` in units, or a "
+               "Tidegate of its own for this route";
+    }
+    // Programs that use the check API can settle what they have reserved.
+    if (face != Face::check && policy.cost != nullptr && policy.cost->settles()) {
+        return "has a cost that the answer settles, and " + of_face +
+               "Tidegate sees no answers there. Remove `settle`, or use a Tidegate of its own for "
+               "this route";
+    }
+    return {};
+}
+
+}  // namespace
+
+// Neither a gateway nor a client of the check API says how a request ended, or has its body.
 void check_faces(const Config& config, const Declared& declared, Context& context) {
     constexpr Face kAsked[] = {Face::forward_auth, Face::check, Face::envoy_grpc};
-    const auto* const found_face = std::find_if(std::begin(kAsked), std::end(kAsked),
-                                                [&](Face one) { return config.has_face(one); });
-    if (found_face == std::end(kAsked)) return;
-    const std::string face(to_string(*found_face));
     for (std::size_t i = 0; i < config.routes.size(); ++i) {
         for (const PolicySettings* policy : config.routes[i].policies) {
-            const auto needs_end = [](const limit::Limit& limit) { return limit.settles(); };
-            const bool found =
-                std::any_of(policy->limits.begin(), policy->limits.end(), needs_end) ||
-                std::any_of(policy->tiers.begin(), policy->tiers.end(), [&](const auto& tier) {
-                    return std::any_of(tier.limits.begin(), tier.limits.end(), needs_end);
-                });
-            if (!found) continue;
-            context.faults.push_back(
-                {i < declared.routes.size() ? declared.routes[i] : Place{1, 1},
-                 "the policy " + quote(policy->name) +
-                     " has a limit of concurrency, a leaky bucket or `count` by status, and a "
-                     "listener has `face: " +
-                     face +
-                     "`: who asks there does not say when or how a "
-                     "request ends, so Tidegate could give nothing back. Use another algorithm, "
-                     "or a Tidegate of its own for this route"});
+            std::string fault;
+            for (const Face face : kAsked) {
+                if (fault.empty() && config.has_face(face)) fault = fault_at_face(*policy, face);
+            }
+            if (fault.empty()) continue;
+            context.faults.push_back({i < declared.routes.size() ? declared.routes[i] : Place{1, 1},
+                                      "the policy " + quote(policy->name) + " " + fault});
         }
     }
 }

@@ -1,6 +1,6 @@
-// `policies` and `default_policies`: keys, lists of clients, and what a policy says of them.
+// `policies` and `default_policies`: lists of clients, and what a policy says of them. Its key is
+// read in read_keys.cpp, its limits in read_limits.cpp, its cost in read_policy_costs.cpp.
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -8,304 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
 #include "config/value.hpp"
-#include "http/forwarding_fields.hpp"
-#include "http/framing.hpp"
 #include "identity/identifier.hpp"
 
 namespace tidegate::config {
-
-bool looks_secret(std::string_view name) {
-    constexpr std::array<std::string_view, 9> kTelling{
-        "auth", "cookie", "key", "passw", "secret", "session", "sig", "token", "credential"};
-    const std::string lower = to_lower(std::string(name));
-    return std::any_of(kTelling.begin(), kTelling.end(),
-                       [&](std::string_view part) { return lower.find(part) != lower.npos; });
-}
-
-namespace {
-
-using limit::Key;
-using limit::KeyPart;
-using limit::OnMissing;
-using Kind = KeyPart::Kind;
-
-constexpr std::size_t kChoicesMax = 8;
-constexpr std::size_t kPartsMax = 8;
-constexpr std::size_t kNameBytesMax = 48;  // what identity::append_secret_identifier() takes
-constexpr std::string_view kParts =
-    "`ip`, `user`, `route`, `method`, `host`, `constant:NAME`, `header:NAME`, `query:NAME`, "
-    "`cookie:NAME`, `claim:NAME` or `path:NAME`, joined by `+`; `|` comes before an alternative "
-    "for a missing value";
-
-std::string_view cut(std::string_view& rest, char separator) {
-    const std::size_t end = std::min(rest.find(separator), rest.size());
-    const std::string_view first = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    return first;
-}
-
-// Its value is a credential, whatever it is called.
-bool holds_credential(std::string_view name, const Config& config) {
-    return std::any_of(config.user_methods.begin(), config.user_methods.end(),
-                       [&](const identity::UserMethod& method) {
-                           return !method.how->traits().believes_peers &&
-                                  method.how->place().field() == name;
-                       });
-}
-
-// Fields in which a trusted peer names the user to Tidegate, or Tidegate to the upstream.
-bool names_user(std::string_view name, const Config& config) {
-    const auto same = [&](const std::string& other) {
-        return http::equal_as_variable(name, other);
-    };
-    const ForwardAs& forwarded = config.forward_as;
-    return same(forwarded.user) || same(forwarded.tier) || same(forwarded.client_ip) ||
-           std::any_of(config.user_methods.begin(), config.user_methods.end(),
-                       [&](const identity::UserMethod& method) {
-                           const auto fields = method.how->trusted_fields();
-                           return std::any_of(fields.begin(), fields.end(), same);
-                       });
-}
-
-// Why the field cannot be counted by: the upstream does not get it as it came. Empty: it can.
-std::string fault_of_field(const std::string& name, const Config& config) {
-    const http::Field field{http::field_name(name), name, {}};
-    if (field.id == http::FieldName::host) {
-        return "clients can spell Host in many ways; write the key `host`, which has one spelling";
-    }
-    if (http::is_forwarding_field(field) ||
-        http::equal_as_variable(name, config.client_ip.single_field)) {
-        return "for the client's address, write the key `ip` and set identity.client_ip";
-    }
-    if (names_user(name, config)) {
-        return "this field names the user; write the key `user`";
-    }
-    if (field.id == http::FieldName::x_request_id || http::looks_like_framing(name) ||
-        http::is_hop_by_hop(field)) {
-        return "Tidegate changes or removes this field before the upstream sees it";
-    }
-    return {};
-}
-
-bool is_query_name(std::string_view name) {
-    return std::all_of(name.begin(), name.end(), [](char c) {
-        return c > ' ' && c <= '~' &&
-               std::string_view("\"#%&'+;<=>[]|").find(c) == std::string::npos;
-    });
-}
-
-bool is_capture_name(std::string_view name) {
-    return is_identifier(name) && name.find('.') == name.npos;
-}
-
-class KeyReader {
-  public:
-    KeyReader(const Value& value, Config& config) : value_(value), config_(config) {}
-
-    // Nothing after a fault.
-    std::optional<Key> read(std::string_view text) {
-        Key key;
-        for (std::size_t end = 0; end != text.npos;) {
-            end = text.find('|');
-            const std::string_view written = cut(text, '|');
-            auto choice = read_choice(written);
-            if (!choice) return std::nullopt;
-            if (std::find(key.choices.begin(), key.choices.end(), *choice) != key.choices.end()) {
-                return wrong("`|` lists " + quote(written) + " twice");
-            }
-            key.choices.push_back(std::move(*choice));
-        }
-        if (key.choices.size() > kChoicesMax) {
-            return wrong("more than " + std::to_string(kChoicesMax) + " choices");
-        }
-        return key;
-    }
-
-  private:
-    std::optional<std::vector<KeyPart>> read_choice(std::string_view text) {
-        std::vector<KeyPart> parts;
-        for (std::size_t end = 0; end != text.npos;) {
-            end = text.find('+');
-            const std::string_view written = cut(text, '+');
-            auto part = read_part(written);
-            if (!part) return std::nullopt;
-            if (std::find(parts.begin(), parts.end(), *part) != parts.end()) {
-                return wrong("`+` joins " + quote(written) + " twice");
-            }
-            parts.push_back(std::move(*part));
-        }
-        if (parts.size() > kPartsMax) {
-            return wrong("more than " + std::to_string(kPartsMax) + " parts");
-        }
-        return parts;
-    }
-
-    std::optional<KeyPart> read_part(std::string_view text) {
-        const std::string whole(text);
-        if (text == "ip") return KeyPart{Kind::ip, {}};
-        if (text == "user") return KeyPart{Kind::user, {}};
-        if (text == "route") return KeyPart{Kind::route, {}};
-        if (text == "method") return KeyPart{Kind::method, {}};
-        if (text == "host") return KeyPart{Kind::host, {}};
-        const bool has_name = text.find(':') != text.npos;
-        const std::string_view kind = cut(text, ':');
-        if (has_name && kind == "claim") return read_claim(text);
-        std::string name(text);
-        if (name.size() > kNameBytesMax) {
-            return wrong("a name has at most " + std::to_string(kNameBytesMax) + " bytes");
-        }
-        if (has_name && kind == "constant" && is_identifier(name)) {
-            return KeyPart{Kind::constant, std::move(name)};
-        }
-        if (has_name && kind == "path" && is_capture_name(name)) {
-            return KeyPart{Kind::capture, std::move(name)};
-        }
-        if (has_name && kind == "query" && !name.empty() && is_query_name(name)) {
-            const bool secret = looks_secret(name);
-            return KeyPart{Kind::query, std::move(name), secret};
-        }
-        if (has_name && kind == "header" && is_token(name)) return read_field(std::move(name));
-        if (has_name && kind == "cookie" && is_token(name)) {
-            return KeyPart{Kind::cookie, std::move(name), true};
-        }
-        return wrong("unknown key " + quote(whole) + "; allowed here: " + std::string(kParts));
-    }
-
-    std::optional<KeyPart> read_field(std::string name) {
-        name = to_lower(std::move(name));
-        if (const std::string fault = fault_of_field(name, config_); !fault.empty()) {
-            return wrong("`header:" + name + "` cannot be a key: " + fault);
-        }
-        const bool secret = looks_secret(name) || holds_credential(name, config_);
-        return KeyPart{Kind::header, std::move(name), secret};
-    }
-
-    std::optional<KeyPart> read_claim(std::string_view written) {
-        auto name = identity::parse_claim_name(written);
-        if (!name) return wrong(quote("claim:" + std::string(written)) + ": " + name.error());
-        warn_about_claim_name(value_, *name);
-        auto& known = config_.claims;
-        const auto found = std::find(known.begin(), known.end(), *name);
-        const auto position = static_cast<std::uint16_t>(found - known.begin());
-        if (found == known.end()) {
-            if (known.size() == identity::kCountedClaimsMax) {
-                return wrong("policies count by more than " +
-                             std::to_string(identity::kCountedClaimsMax) + " different claims");
-            }
-            known.push_back(*name);
-        }
-        return KeyPart{Kind::claim, std::move(*name), false, position};
-    }
-
-    std::nullopt_t wrong(const std::string& what) const {
-        value_.fault(what);
-        return std::nullopt;
-    }
-
-    const Value& value_;
-    Config& config_;
-};
-
-bool is_chosen_by_clients(const KeyPart& part) {
-    return part.kind == Kind::header || part.kind == Kind::query || part.kind == Kind::capture ||
-           part.kind == Kind::host || part.kind == Kind::cookie || part.reads_body();
-}
-
-// A client may have tokens with and without a claim, by the scopes that it asks its issuer for.
-bool may_be_left_out(const KeyPart& part) {
-    return is_chosen_by_clients(part) || part.kind == Kind::claim;
-}
-
-// Leaving a field out must not be a way around a limit; having no user is no such way.
-OnMissing default_on_missing(const Key& key) {
-    const bool reject = std::any_of(key.choices.begin(), key.choices.end(), [](const auto& choice) {
-        return choice.size() > 1 || std::any_of(choice.begin(), choice.end(), may_be_left_out);
-    });
-    return reject ? OnMissing::reject : OnMissing::skip;
-}
-
-}  // namespace
-
-std::vector<Key> read_key(const Value& value, const std::optional<OnMissing>& on_missing,
-                          Config& config) {
-    std::vector<Key> keys;
-    constexpr ListRule kKeys{"a list of keys: `[ip, user]`", "keys", 16,
-                             "the list is empty: a policy needs a key, `[ip, user]`"};
-    for (const Value& item : value.one_or_more(kKeys)) {
-        const auto text = item.text("a key such as `ip` or `header:x-tenant+route`");
-        if (!text) continue;
-        auto key = KeyReader(item, config).read(*text);
-        if (!key) continue;
-        const auto same = [&](const Key& other) { return other.choices == key->choices; };
-        if (std::any_of(keys.begin(), keys.end(), same)) {
-            item.fault(quote(*text) + " is listed twice");
-            continue;
-        }
-        key->on_missing = on_missing.value_or(default_on_missing(*key));
-        keys.push_back(std::move(*key));
-    }
-    return keys;
-}
-
-std::optional<Key> read_single_key(const Value& value, Config& config) {
-    const auto text =
-        value.text("one key such as `ip` or `user|ip`; `+` joins several, as in `ip+route`");
-    return text ? KeyReader(value, config).read(*text) : std::nullopt;
-}
-
-std::string missing_capture(std::span<const Key> keys, const Route& route) {
-    for (const Key& key : keys) {
-        for (const auto& choice : key.choices) {
-            for (const KeyPart& part : choice) {
-                if (part.kind != Kind::capture) continue;
-                if (std::find(route.captures.begin(), route.captures.end(), part.name) ==
-                    route.captures.end()) {
-                    return part.name;
-                }
-            }
-        }
-    }
-    return {};
-}
-
-bool counts_by(const limit::Policy& policy, Kind kind) {
-    const auto is_it = [&](const KeyPart& part) { return part.kind == kind; };
-    return std::any_of(policy.key.begin(), policy.key.end(), [&](const Key& key) {
-        return std::any_of(key.choices.begin(), key.choices.end(), [&](const auto& choice) {
-            return std::any_of(choice.begin(), choice.end(), is_it);
-        });
-    });
-}
-
-bool clients_choose_users(const Config& config) {
-    return std::any_of(config.user_methods.begin(), config.user_methods.end(),
-                       [](const auto& method) { return !method.how->traits().authenticates; });
-}
-
-bool counts_only_what_clients_choose(const limit::Policy& policy, const Config& config,
-                                     bool host_is_fixed) {
-    const bool free_users = clients_choose_users(config);
-    const auto is_chosen = [&](const KeyPart& part) {
-        if (part.kind == Kind::host && host_is_fixed) return false;
-        return is_chosen_by_clients(part) || (part.kind == Kind::user && free_users);
-    };
-    const auto is_free = [&](const std::vector<KeyPart>& choice) {
-        const auto named = [&](const KeyPart& part) {
-            return part.kind == Kind::ip || part.kind == Kind::claim ||
-                   (part.kind == Kind::user && !free_users);
-        };
-        return std::any_of(choice.begin(), choice.end(), is_chosen) &&
-               std::none_of(choice.begin(), choice.end(), named);
-    };
-    return std::all_of(policy.key.begin(), policy.key.end(), [&](const Key& key) {
-        return std::any_of(key.choices.begin(), key.choices.end(), is_free);
-    });
-}
 
 // `exempt` and `deny` of a policy: networks, users, tiers, `authenticated` and `anonymous`.
 
@@ -423,7 +132,18 @@ namespace {
 
 constexpr std::size_t kPoliciesMax = 10'000;
 
-void read_tiers(const Value& value, PolicySettings& policy) {
+// How many limits a policy has, tiers included, and how many of these count dollars.
+struct Units {
+    std::size_t limits = 0;
+    std::size_t in_money = 0;
+
+    void add(const Limits& list) {
+        limits += list.limits.size();
+        in_money += list.in_money;
+    }
+};
+
+void read_tiers(const Value& value, PolicySettings& policy, Units& units) {
     constexpr ListRule kTiers{
         "a map of tiers and their limits: `{pro: [200/s], internal: unlimited}`", "tiers", 64};
     for (const auto& [name, list] : value.named(kTiers)) {
@@ -432,6 +152,7 @@ void read_tiers(const Value& value, PolicySettings& policy) {
         if (!list.is("unlimited")) {
             Limits limits = read_limits(list);
             agree_on_moment(list, limits.moment, policy.moment);
+            units.add(limits);
             tier.limits = std::move(limits.limits);
         }
         policy.tiers.push_back(std::move(tier));
@@ -446,23 +167,68 @@ std::optional<limit::OnMissing> read_on_missing(Section& section) {
         {{"skip", OnMissing::skip}, {"shared", OnMissing::shared}, {"reject", OnMissing::reject}});
 }
 
-void read_who_and_what(Section& section, Config& config, PolicySettings& policy) {
+// What a policy does with a request that is over a limit.
+enum class Mode : std::uint8_t { enforce, shadow, soft };
+
+void read_mode(Section& section, PolicySettings& policy) {
+    Mode mode = Mode::enforce;
+    section.choice<Mode>(
+        "mode", mode, {{"enforce", Mode::enforce}, {"shadow", Mode::shadow}, {"soft", Mode::soft}});
+    policy.shadow = mode == Mode::shadow;
+    policy.soft = mode == Mode::soft;
+}
+
+// Warns of what only refusals have, in a policy that refuses no request.
+void warn_if_never_refuses(const std::optional<Value>& value, const PolicySettings& policy) {
+    if (!value || (!policy.shadow && !policy.soft)) return;
+    value->warn(std::string("has no effect: a policy with `mode: ") +
+                (policy.soft ? "soft" : "shadow") + "` refuses no request");
+}
+
+// One amount of 5 must not mean dollars here and millionths of a dollar there.
+void check_units(const Value& limits, const Units& units, const PolicySettings& policy) {
+    const bool in_money = policy.cost != nullptr && policy.cost->in_money;
+    if (!in_money && units.in_money > 0) {
+        limits.fault(
+            "a limit with `unit: usd` needs a policy that counts dollars: add `cost: {unit: usd}`");
+    } else if (in_money && units.in_money < units.limits) {
+        limits.fault(
+            "this policy counts dollars: write each of its limits, and of its tiers, as a map with "
+            "`unit: usd`, such as `{quota: 5, unit: usd, per: 1h}`");
+    }
+}
+
+void read_cost(Section& section, const std::optional<Value>& limits, const Units& units,
+               PolicySettings& policy, Declared& declared) {
+    if (const auto cost = section.find("cost")) {
+        const bool in_money = units.in_money > 0 && units.in_money == units.limits;
+        policy.cost = read_policy_cost(*cost, policy, in_money, declared);
+        if (policy.cost == nullptr) return;
+    }
+    if (limits) check_units(*limits, units, policy);
+}
+
+void read_who_and_what(Section& section, Config& config, PolicySettings& policy,
+                       Declared& declared) {
     const auto key = section.need("key");
-    if (const auto list = section.need("limits")) {
+    const auto list = section.need("limits");
+    Units units;
+    if (list) {
         Limits limits = read_limits(*list);
+        units.add(limits);
         policy.limits = std::move(limits.limits);
         policy.moment = std::move(limits.moment);
     }
-    if (const auto tiers = section.find("tiers")) read_tiers(*tiers, policy);
+    if (const auto tiers = section.find("tiers")) read_tiers(*tiers, policy, units);
+    read_cost(section, list, units, policy, declared);
     if (const auto exempt = section.find("exempt")) read_client_list(*exempt, policy.exempt);
     const auto deny = section.find("deny");
     if (deny) read_client_list(*deny, policy.deny);
     const auto on_missing = read_on_missing(section);
     policy.may_skip = on_missing == limit::OnMissing::skip;
     if (key) policy.key = read_key(*key, on_missing, config);
-    section.choice<bool>("mode", policy.shadow, {{"enforce", false}, {"shadow", true}});
-    if (deny && policy.shadow)
-        deny->warn("has no effect: a policy with `mode: shadow` refuses no request");
+    read_mode(section, policy);
+    warn_if_never_refuses(deny, policy);
 }
 
 // The answer of this policy to a refused request, in place of `response`.
@@ -471,10 +237,8 @@ void read_refusal(Section& section, PolicySettings& policy) {
     if (status) policy.status = static_cast<int>(status->integer({400, 599}).value_or(0));
     const auto body = section.find("body");
     if (body) policy.body = read_answer_body(*body);
-    if (!policy.shadow) return;
-    for (const auto& unused : {status, body}) {
-        if (unused) unused->warn("has no effect: a policy with `mode: shadow` refuses no request");
-    }
+    warn_if_never_refuses(status, policy);
+    warn_if_never_refuses(body, policy);
 }
 
 }  // namespace
@@ -495,18 +259,25 @@ const Rows& policy_keys() {
                  {"`{pro: [200/s], internal: unlimited}`: in place of `limits` for users of that "
                   "tier",
                   "none", "at most 64"})
-            .key(
-                "exempt", kind::one_or_more(kind::type("client"), {0, 10'000}),
-                {"clients that this policy does not count: [members](#exemptions-tiers-and-shadow)",
-                 "none"})
+            .key("exempt", kind::one_or_more(kind::type("client"), {0, 10'000}),
+                 {"clients that this policy does not count: "
+                  "[members](#soft-policies)",
+                  "none"})
             .key("deny", kind::one_or_more(kind::type("client"), {0, 10'000}),
                  {"clients that it refuses with 403", "none"})
             .key("on_missing", kind::word({"skip", "shared", "reject"}),
                  {"what becomes of a request that has no value for a key: `skip`, `shared` or "
                   "`reject`",
                   "[by key](#when-a-key-has-no-value)"})
-            .key("mode", kind::word({"enforce", "shadow"}),
-                 {"`enforce`, or `shadow`: decide, count and log, never refuse", "`enforce`"})
+            .key("cost", kind::map(policy_cost_keys()),
+                 {"what a request takes of this policy's limits, in place of the route's cost: "
+                  "[costs that are known afterwards](#costs-that-are-known-afterwards)",
+                  "the route's"})
+            .key("mode", kind::word({"enforce", "shadow", "soft"}),
+                 {"`enforce`; `shadow`: decide, count and log, never refuse; or `soft`: [count "
+                  "what is over as well, and tell the "
+                  "upstream](#soft-policies)",
+                  "`enforce`"})
             .key("on_store_failure", kind::type("on_store_failure"),
                  {"`local`, `allow` or `deny`", "the global one"})
             .key("status", kind::integer({400, 599}),
@@ -531,14 +302,14 @@ std::size_t add_policy(PolicySettings&& policy, Config& config) {
 }
 
 std::optional<std::size_t> read_policy(const Value& value, const std::string& name, Config& config,
-                                       const Declared& declared) {
+                                       Declared& declared) {
     const std::size_t faults_before = value.context().faults.size();
     PolicySettings policy;
     policy.name = name;
     policy.on_store_failure = declared.on_store_failure;
 
     Section section(value, policy_keys());
-    read_who_and_what(section, config, policy);
+    read_who_and_what(section, config, policy, declared);
     if (const auto failure = section.find("on_store_failure")) {
         policy.on_store_failure = read_on_store_failure(*failure).value_or(policy.on_store_failure);
     }

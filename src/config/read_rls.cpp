@@ -216,7 +216,9 @@ class FileReader {
             value.fault("not beside `unlimited: true`");
             return;
         }
-        for (limit::Limit& one : read_limits(value).limits) {
+        Limits list = read_limits(value);
+        report_money(value, list);
+        for (limit::Limit& one : list.limits) {
             if (one.settles() || one.traits().has_moments) {
                 value.fault(
                     "Envoy does not say how a request ends: use another algorithm than "

@@ -205,6 +205,7 @@ void read_short_limits(const Value& value, Config& config, Declared& declared) {
         return;
     }
     Limits list = read_limits(value);
+    report_money(value, list);
     PolicySettings policy;
     policy.name = name;
     policy.key = {limit::single_key(limit::KeyPart::Kind::ip),
@@ -346,6 +347,7 @@ void read_root(const Value& value, Config& config, Declared& declared) {
     if (const auto bounds = root.find("limits_on_requests")) {
         read_limits_on_requests(*bounds, config);
     }
+    if (const auto prices = root.find("prices")) read_prices(*prices, config, declared);
     read_traffic(root, config, declared);
     if (const auto rls = root.find("rls")) read_rls(*rls, config, declared);
     if (const auto response = root.find("response")) read_response(*response, config, declared);
@@ -431,6 +433,17 @@ const Rows& root_keys() {
                   "none: unlimited"})
             .key("policies", kind::named(kind::map(policy_keys()), {0, 10'000}),
                  {"what is limited, by names"})
+            .key("prices", kind::type("file"),
+                 {"the file with [what models charge](#prices), for policies with `unit: usd`",
+                  "none", "1 MiB"})
+            .idle_unless(
+                [](const Config& config) {
+                    return std::any_of(
+                        config.policies.begin(), config.policies.end(), [](const auto& policy) {
+                            return policy->cost != nullptr && policy->cost->needs_price();
+                        });
+                },
+                "no policy counts tokens with `unit: usd` in its `cost`")
             .key("upstreams", kind::named(kind::map(upstream_keys()), {1, 10'000}),
                  {"servers that requests go to, by names"})
             .idle(forwards_nothing())

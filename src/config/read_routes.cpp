@@ -461,6 +461,7 @@ void read_route(const Value& value, Config& config, Declared& declared, RouteNam
         if (is_empty && !defaults) declared.empty_policies.push_back(policies->place());
         read_route_policies(*policies, config, route, declared);
     }
+    read_inspect_body(section, config, route);
     check_keys(policies.value_or(value), route);
     check_policies(policies.value_or(value), paths.has_value(), route);
     if (const auto cors = section.find("cors")) {
@@ -519,6 +520,11 @@ const Rows& route_keys() {
                   "longer ones and those of unknown length",
                   "`off`", "1 B to 16 MiB, at most the route's `body_bytes`"})
             .idle(forwards_nothing())
+            .key("inspect_body", kind::size(kInspectedBody),
+                 {"how much of a body Tidegate [reads before it decides the "
+                  "request](#bodies-that-are-inspected), where a policy has a key or a cost that "
+                  "needs it",
+                  "`1MiB`", "1 B to 64 MiB, at most the route's `body_bytes`"})
             .key("upgrade", kind::one_or_more(kind::word({"websocket"}), {1, 4}),
                  {"which protocols clients may change to: `[websocket]`, for "
                   "[WebSockets](tunnels.md). On other routes Tidegate drops `Upgrade`",

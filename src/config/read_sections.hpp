@@ -63,6 +63,7 @@ const Keys<Forwarding>& forwarding_keys();
 const Keys<Upstream>& upstream_keys();
 const Keys<UpstreamServer>& server_keys();
 const Rows& policy_keys();
+const Rows& policy_cost_keys();
 KeyKind limits_kind();
 KeyKind single_or_limits_kind();
 const Rows& route_keys();
@@ -134,6 +135,12 @@ struct Declared {
     std::map<std::string, std::shared_ptr<void>> credentials;
     limit::OnStoreFailure on_store_failure = limit::OnStoreFailure::local;
     Place rls;  // `rls`
+    // Of the costs of policies, each once: PolicyCost::rule is a position here, and later one of
+    // Config::body_reader.
+    std::vector<usage::EstimateRule> estimates;
+    // By what `settle` says. Policies that read the same share one, so that it is read once.
+    std::map<std::string, std::shared_ptr<const usage::UsageSource>, std::less<>> usage_sources;
+    bool has_prices = false;  // `prices` is written
 };
 
 // Makes the path of a Unix socket, if that is what `address` is, relative to the configuration's
@@ -215,14 +222,19 @@ std::optional<limit::OnStoreFailure> read_on_store_failure(const Value& value);
 struct Limits {
     std::vector<limit::Limit> limits;
     std::optional<MomentSource> moment;
+    std::size_t in_money = 0;  // how many have `unit: usd`
 };
 // At least one, no two the same.
 Limits read_limits(const Value& value);
+// Reports limits with `unit: usd` where no policy has a cost of its own.
+void report_money(const Value& value, const Limits& limits);
 // Reports a list of numbers, `[60, 7]`, where a list of limits must be. False: it is none.
 bool report_flat_limits(const Value& value);
 // Takes `other` for `moment`, or reports that they differ.
 bool agree_on_moment(const Value& value, const std::optional<MomentSource>& other,
                      std::optional<MomentSource>& moment);
+// `time_zone` of a limit.
+void read_time_zone(const Value& value, limit::LimitSpec& spec);
 // `failed_credentials`: a limit or a list of them, which count answers of 401.
 std::vector<limit::Limit> read_failure_limits(const Value& value);
 // The limit that holds where none is written: 60/min.
@@ -238,6 +250,8 @@ std::vector<limit::Key> read_key(const Value& value,
                                  const std::optional<limit::OnMissing>& on_missing, Config& config);
 // One key, which skips a request that has no value for it. Otherwise as read_key().
 std::optional<limit::Key> read_single_key(const Value& value, Config& config);
+// Whether a value of the key is in a request's body.
+bool reads_body(const limit::Key& key);
 // The first `path:NAME` of `keys` that the path of `route` does not capture; empty: none.
 std::string missing_capture(std::span<const limit::Key> keys, const Route& route);
 // Whether a key of the policy has a part of this kind.
@@ -256,7 +270,7 @@ bool counts_only_what_clients_choose(const limit::Policy& policy, const Config& 
 void read_policies(const Value& value, Config& config, Declared& declared);
 // The policy's position in the Config; nothing when it is broken.
 std::optional<std::size_t> read_policy(const Value& value, const std::string& name, Config& config,
-                                       const Declared& declared);
+                                       Declared& declared);
 // Gives the policy and its tiers their indices. Returns its position in Config::policies.
 std::size_t add_policy(PolicySettings&& policy, Config& config);
 // `default_policies`, at the top or of a route: names, each once.
@@ -298,6 +312,25 @@ void settle_overrides(Config& config, const Declared& declared);
 void read_cost(const Value& value, Route& route);
 // Reports a cost that could never pass one of the route's limits.
 void check_cost(const Value& value, const Route& route);
+// Reports a cost that could never pass one of these limits of a policy. False: there is one.
+bool check_cost_of(const Value& value, std::int64_t cost, const limit::Policy& policy,
+                   const std::vector<limit::Limit>& limits, bool in_money);
+// `cost` of a policy, whose limits have been read. Null: it is broken.
+std::shared_ptr<const PolicyCost> read_policy_cost(const Value& value, const limit::Policy& policy,
+                                                   bool limits_in_money, Declared& declared);
+// Whether the policy needs the bodies of requests, for its key or its cost.
+bool needs_body(const PolicySettings& policy);
+inline constexpr IntegerRange kInspectedBody{1, 67'108'864};
+// `inspect_body` of a route, whose policies have been read.
+void read_inspect_body(Section& section, const Config& config, Route& route);
+// Makes the reader of bodies, and tells the routes whether they need it. After all policies.
+void settle_bodies(Config& config, const Declared& declared);
+// `prices`, and the file that it names. Before the policies.
+void read_prices(const Value& value, Config& config, Declared& declared);
+// An amount of dollars, such as `0.25`, as whole millionths of a dollar.
+std::optional<std::int64_t> read_dollars(const Value& value, std::int64_t dollars_max);
+// The other way round: `0.25`.
+std::string shown_dollars(std::int64_t millionths);
 
 // `users` of `identity`: the file with each user's tier.
 void read_users(const Value& value, Config& config, Declared& declared);

@@ -38,7 +38,7 @@ void warn_about_free_keys(const Config& config, const Declared& declared, Contex
             return counts_only_what_clients_choose(*policy, config, host_is_fixed);
         };
         const auto is_free = [&](const PolicySettings* policy) {
-            return policy->shadow || is_chosen(policy);
+            return policy->shadow || policy->soft || is_chosen(policy);
         };
         const auto free = std::find_if(policies.begin(), policies.end(), is_chosen);
         if (free == policies.end() || !std::all_of(policies.begin(), policies.end(), is_free)) {
@@ -301,7 +301,7 @@ bool exempts(const PolicySettings& policy, const Sender& sender) {
 // Whether the policy counts every request of the sender, or refuses it. Networks, users and tiers
 // that a policy exempts were chosen one by one.
 bool limits_all(const PolicySettings& policy, const Sender& sender) {
-    if (policy.shadow || exempts(policy, sender)) return false;
+    if (policy.shadow || policy.soft || exempts(policy, sender)) return false;
     return !policy.may_skip ||
            std::any_of(policy.key.begin(), policy.key.end(),
                        [&](const Key& key) { return is_always_there(key, sender); });
@@ -315,7 +315,8 @@ const PolicySettings* policy_passed_by(const Route& route, const Sender& sender)
     if (std::any_of(policies.begin(), policies.end(), limits)) return nullptr;
     const auto skips =
         std::find_if(policies.begin(), policies.end(), [&](const PolicySettings* policy) {
-            return policy->may_skip && !policy->shadow && !exempts(*policy, sender);
+            return policy->may_skip && !policy->shadow && !policy->soft &&
+                   !exempts(*policy, sender);
         });
     return skips != policies.end() ? *skips : nullptr;
 }

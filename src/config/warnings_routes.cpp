@@ -35,7 +35,7 @@ void warn_about_shadowed(const Config& config, const Declared& declared, Context
 std::string what_is_lacking(const Route& route, const Route& other) {
     for (const PolicySettings* policy : route.policies) {
         const auto& policies = other.policies;
-        if (policy->shadow ||
+        if (policy->shadow || policy->soft ||
             std::find(policies.begin(), policies.end(), policy) != policies.end()) {
             continue;
         }

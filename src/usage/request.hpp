@@ -23,6 +23,8 @@ struct EstimateRule {
     std::int64_t plus_body = 4;    // bytes of the body a token of input; 0: input is not counted
     std::int64_t fallback = 1000;  // tokens of output of a request that names no maximum
     std::int64_t max = 32'000;     // tokens of input and output together
+
+    bool operator==(const EstimateRule&) const = default;
 };
 
 // Tokens before the request is sent. The input is a fraction: it is rounded with the cost, once.
