@@ -1,6 +1,7 @@
 #include "store/limiter.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <random>
 #include <utility>
 
@@ -38,6 +39,7 @@ Limiter::Limiter(MemoryStore& memory, RedisParts redis, Metrics& metrics)
       local_report_(redis_, redis.local_report, metrics),
       failure_policy_(memory, redis.replicas, local_report_, metrics),
       refunds_(redis_, memory, local_report_),
+      corrections_(redis_, memory, refunds_, local_report_),
       leases_(redis_),
       batches_(redis_, denials_, leases_, failure_policy_, redis.sharing),
       cross_slot_services_{redis_, failure_policy_, refunds_, leases_, denials_, freed_, metrics} {
@@ -160,8 +162,14 @@ void Limiter::give_back(LimitDecision& decision) {
     for (const limit::ChargeItem& item : decision.items) note_freed(item.identifier);
 }
 
-// Filled in by the next commits of this branch.
-void Limiter::correct(LimitDecision&, std::span<const std::int64_t>) {}
+void Limiter::correct(LimitDecision& decision, std::span<const std::int64_t> used) {
+    if (decision.result != LimitDecision::Result::admitted) return;
+    assert(used.size() == decision.items.size());
+    for_each_admission(decision, [&](const Admission& admission) {
+        if (!corrections_.correct(admission, decision, used)) return;
+        for (const limit::ChargeItem& item : admission.charge.items) note_freed(item.identifier);
+    });
+}
 
 void Limiter::leave_line(LimitDecision& decision) {
     if (decision.result != LimitDecision::Result::admitted) return;

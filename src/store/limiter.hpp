@@ -14,6 +14,7 @@
 #include "limit/charge.hpp"
 #include "net/wakeup.hpp"
 #include "store/batch_queue.hpp"
+#include "store/correction.hpp"
 #include "store/cross_slot_charge.hpp"
 #include "store/deny_cache.hpp"
 #include "store/failure_policy.hpp"
@@ -71,7 +72,8 @@ class Limiter {
 
     // What the request has truly cost, by item of decision.items, in place of what it was charged;
     // -1: that stays. Less is given back, more is taken, above the quota as well. Once, before
-    // settle(). Does not wait.
+    // settle(). Does not wait. Requires items with costs of their own, of limits that count
+    // admitted requests and that time alone frees.
     void correct(LimitDecision& decision, std::span<const std::int64_t> used);
 
     // What was admitted is not to hold after all: gives back all that it took. Does not wait.
@@ -99,8 +101,12 @@ class Limiter {
     // Renews the slots that requests hold in Redis. Call about once a second.
     void renew_slots(SteadyTime now) { leases_.renew(now); }
 
-    // Tells Redis, if it is back, what was admitted without it. Call about every 50 ms.
-    void report_local(SteadyTime now) { local_report_.send(now); }
+    // Tells Redis, if it is back, what was admitted and what was corrected without it. Call about
+    // every 50 ms.
+    void report_local(SteadyTime now) {
+        local_report_.send(now);
+        corrections_.send(now);
+    }
 
     // Looks after charges that other threads have. Call about every 50 ms.
     void tend_lent(SteadyTime now) { batches_.tend(now); }
@@ -133,6 +139,7 @@ class Limiter {
     LocalReport local_report_;
     FailurePolicy failure_policy_;
     Refunds refunds_;
+    Corrections corrections_;
     LeaseRenewal leases_;
     BatchQueue batches_;
     CrossSlotCharge::Services cross_slot_services_;

@@ -24,7 +24,7 @@ using limit::Limit;
 using limit::Micros;
 
 constexpr std::size_t kSamples = 8;        // of entries that may be forgotten
-constexpr std::size_t kLookedAtMost = 64;  // by one hand_out()
+constexpr std::size_t kLookedAtMost = 64;  // by one hand_out() that wants fewer
 
 // Copies count in the same way and as much: what is noted of one is true of the other.
 bool is_copy_of(const limit::Policy& copy, const ChargeItem& item) {
@@ -177,7 +177,7 @@ void LocalLedger::forget(std::span<const ChargeItem> items) {
 
 std::vector<LocalTaken> LocalLedger::hand_out(std::size_t most, const Ready& ready) {
     std::vector<LocalTaken> handed;
-    const std::size_t looked_at = std::min(kept_.size(), kLookedAtMost);
+    const std::size_t looked_at = std::min(kept_.size(), std::max(kLookedAtMost, most));
     for (std::size_t looked = 0; looked < looked_at && handed.size() < most; ++looked) {
         if (hand_ >= kept_.size()) hand_ = 0;
         if (ready(*kept_[hand_])) {
@@ -295,7 +295,10 @@ void append_report_command(const LocalTaken& taken, const limit::Now& now, std::
 // One identifier on its way. Deletes itself.
 class LocalReport::Command final : public redis::Request {
   public:
-    Command(LocalReport& report, LocalTaken taken) : report_(report), taken_(std::move(taken)) {}
+    Command(LocalReport& report, LocalLedger& from, LocalTaken taken)
+        : report_(report), from_(from), taken_(std::move(taken)) {}
+
+    bool is_of(const LocalLedger& ledger) const { return &from_ == &ledger; }
 
     void append_command(std::string& out) override {
         has_left_ = true;
@@ -317,7 +320,7 @@ class LocalReport::Command final : public redis::Request {
         } else if (was_refused && ++taken_.refusals == kRefusalsMax) {
             count(LocalReportResult::refused);
         } else if (!is_forgotten_) {
-            report_.keep(std::move(taken_));
+            report_.keep(from_, std::move(taken_));
         }
         end();
     }
@@ -347,6 +350,7 @@ class LocalReport::Command final : public redis::Request {
     }
 
     LocalReport& report_;
+    LocalLedger& from_;
     LocalTaken taken_;
     bool has_left_ = false;  // it may have been carried out
     bool is_forgotten_ = false;
@@ -355,8 +359,11 @@ class LocalReport::Command final : public redis::Request {
 LocalReport::LocalReport(RedisStore redis, const Options& options, Metrics& metrics)
     : redis_(std::move(redis)),
       at_once_(options.at_once),
+      more_at_once_(options.more_at_once),
       metrics_(&metrics),
-      ledger_(options.ledger) {}
+      ledger_(options.ledger),
+      more_(options.ledger),
+      more_left_(options.more_at_once) {}
 
 void LocalReport::took(const limit::Charge& charge, const limit::Verdict& verdict) {
     const limit::Now now = process_now();
@@ -367,21 +374,48 @@ void LocalReport::gave_back(const limit::Refund& refund, const limit::Now& now) 
     if (!ledger_.empty()) ledger_.give_back(refund, now);
 }
 
+void LocalReport::took_more(const limit::Charge& more, bool in_redis) {
+    const limit::Now now = process_now();
+    limit::Verdict all;
+    all.receipt.at = now.steady;
+    all.receipt.generations.assign(more.items.size(), 1);
+    LocalLedger& ledger = in_redis ? more_ : ledger_;
+    count(LocalReportResult::forgotten, ledger.take(more, all, now.wall - now.steady));
+    if (in_redis) send_more();
+}
+
 void LocalReport::forget(std::span<const limit::ChargeItem> items) {
     ledger_.forget(items);
+    more_.forget(items);
     for (Command* const command : in_flight_) command->forget_if_about(items);
 }
 
 void LocalReport::send(SteadyTime now) {
     if (std::exchange(failed_, false)) quiet_until_ = now + kQuiet;
-    if (ledger_.empty() || now < quiet_until_ || in_flight_.size() >= at_once_) return;
-    auto handed = ledger_.hand_out(at_once_ - in_flight_.size(),
-                                   [&](const LocalTaken& taken) { return is_reachable(taken); });
+    more_left_ = now < quiet_until_ ? 0 : more_at_once_;
+    send_more();
+    if (ledger_.empty() || now < quiet_until_) return;
+    const auto under_way = static_cast<std::size_t>(
+        std::count_if(in_flight_.begin(), in_flight_.end(),
+                      [&](const Command* command) { return command->is_of(ledger_); }));
+    if (under_way < at_once_) send_from(ledger_, at_once_ - under_way);
+}
+
+// Until Redis has answered, a failure is not known: more_left_ bounds what is sent meanwhile.
+void LocalReport::send_more() {
+    if (more_left_ == 0 || more_.empty() || failed_) return;
+    const std::size_t before = more_.size();
+    send_from(more_, more_left_);
+    more_left_ -= std::min(more_left_, before - std::min(before, more_.size()));
+}
+
+void LocalReport::send_from(LocalLedger& ledger, std::size_t most) {
+    auto handed = ledger.hand_out(most, [&](const auto& taken) { return is_reachable(taken); });
     for (LocalTaken& taken : handed) {
         if (taken.ends <= process_now().steady) {
             count(LocalReportResult::expired);
         } else {
-            send_one(std::move(taken));
+            send_one(ledger, std::move(taken));
         }
     }
 }
@@ -391,20 +425,20 @@ bool LocalReport::is_reachable(const LocalTaken& taken) const {
     return !redis_.servers.is_away(redis_.slot_of({&item, 1}));
 }
 
-void LocalReport::send_one(LocalTaken taken) {
+void LocalReport::send_one(LocalLedger& from, LocalTaken taken) {
     const limit::ChargeItem item = taken.item();
     const std::uint16_t slot = redis_.slot_of({&item, 1});
-    auto command = std::make_unique<Command>(*this, std::move(taken));
+    auto command = std::make_unique<Command>(*this, from, std::move(taken));
     if (redis_.servers.send(*command, slot)) {
         failed_ = true;
-        keep(command->unsent());
+        keep(from, command->unsent());
         return;
     }
     in_flight_.push_back(command.release());  // deletes itself
 }
 
-void LocalReport::keep(LocalTaken taken) {
-    count(LocalReportResult::forgotten, ledger_.put_back(std::move(taken)));
+void LocalReport::keep(LocalLedger& ledger, LocalTaken taken) {
+    count(LocalReportResult::forgotten, ledger.put_back(std::move(taken)));
 }
 
 void LocalReport::count(LocalReportResult result, std::size_t times) {

@@ -134,6 +134,9 @@ class LocalReport {
     struct Options {
         LocalLedger::Options ledger{};
         std::size_t at_once = 10;  // identifiers that one call of send() reports
+        // Of what requests cost more than they took, while Redis is up: so many identifiers are
+        // reported between two calls of send(), at once if they can be.
+        std::size_t more_at_once = 128;
     };
 
     // The servers are stopped before this is destroyed: what is in flight comes back here.
@@ -143,27 +146,36 @@ class LocalReport {
     void took(const limit::Charge& charge, const limit::Verdict& verdict);
     void gave_back(const limit::Refund& refund, const limit::Now& now);
 
+    // Requests that were admitted have cost `more` than they took. `in_redis`: Redis decided them,
+    // and is told as soon as possible; else it is told with what was admitted without it.
+    void took_more(const limit::Charge& more, bool in_redis);
+
     // Their counts were reset: drops what was not sent yet.
     void forget(std::span<const limit::ChargeItem> items);
 
     // Sends what can be sent now. Call about every 50 ms.
     void send(SteadyTime now);
 
-    bool empty() const { return ledger_.empty() && in_flight_.empty(); }
+    bool empty() const { return ledger_.empty() && more_.empty() && in_flight_.empty(); }
 
   private:
     class Command;
 
     bool is_reachable(const LocalTaken& taken) const;
-    void send_one(LocalTaken taken);
-    void keep(LocalTaken taken);
+    void send_from(LocalLedger& ledger, std::size_t most);
+    void send_more();
+    void send_one(LocalLedger& from, LocalTaken taken);
+    void keep(LocalLedger& ledger, LocalTaken taken);
     void count(LocalReportResult result, std::size_t times = 1);
 
     RedisStore redis_;
     std::size_t at_once_;
+    std::size_t more_at_once_;
     Metrics* metrics_;
     LocalLedger ledger_;
-    std::vector<Command*> in_flight_;  // at most at_once_
+    LocalLedger more_;                 // what requests that Redis decided cost more
+    std::vector<Command*> in_flight_;  // at most at_once_ of ledger_
+    std::size_t more_left_;            // that may be sent until the next send()
     bool failed_ = false;              // something since the last send()
     SteadyTime quiet_until_;
 };

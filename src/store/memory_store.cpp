@@ -202,7 +202,14 @@ std::optional<limit::Micros> moment_of(const Step& step) {
 // The first moment that all schedules would accept; 0 for none.
 limit::Micros earliest_of_all(limit::Asked& asked, const Scratch& work) {
     limit::Micros moment{0};
-    for (const Step& step : work.steps) moment = std::max(moment, moment_of(step).value_or(moment));
+    bool any_takes = false;
+    for (const Step& step : work.steps) {
+        const auto its_moment = moment_of(step);
+        moment = std::max(moment, its_moment.value_or(moment));
+        any_takes = any_takes || (its_moment && step.found->cost > 0);
+    }
+    // A cost of 0 asks whether there is room, and nothing else.
+    if (!any_takes) return limit::Micros{0};
     for (limit::Micros before{-1}; before != moment && moment != limit::kNever;) {
         before = moment;
         for (const Step& step : work.steps) {
@@ -226,8 +233,7 @@ void tell_retry(limit::Asked& asked, const Scratch& work, limit::Verdict& verdic
             return kind.retry(*step.limit, asked, standing_of(kind, step));
         });
         verdict.retry_after = std::max(verdict.retry_after, retry);
-        // A cost of 0 asks whether there is room, and nothing else.
-        by_moment = by_moment || (step.limit->traits().has_moments && asked.cost > 0);
+        by_moment = by_moment || step.limit->traits().has_moments;
     }
     if (by_moment) verdict.earliest = earliest_of_all(asked, work);
 }
@@ -463,10 +469,26 @@ MemoryStore::~MemoryStore() = default;
             }
         }
         make_records(call.asked, work);
-        take(call.asked, work);
+        store::take(call.asked, work);
     }
     end_verdict(call.asked, work, verdict);
     write_receipt(call.asked, work, verdict.receipt);
+    return Outcome::decided;
+}
+
+MemoryStore::Outcome MemoryStore::take(const limit::Charge& charge, const limit::Now& now) {
+    Call call(*impl_, charge, now);
+    Scratch& work = call.work;
+    limit::Verdict verdict;
+    begin_verdict(call.asked, work, verdict);
+    verdict.admitted = verdict.shadow_admitted = true;
+    if (!choose_takers(verdict, work)) return Outcome::decided;
+    for (Step& step : work.steps) {
+        if (step.limit->traits().has_leases) step.takes = false;
+    }
+    if (!impl_->make_states(now, work.found)) return Outcome::full;
+    make_records(call.asked, work);
+    store::take(call.asked, work);
     return Outcome::decided;
 }
 

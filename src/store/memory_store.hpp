@@ -55,6 +55,10 @@ class MemoryStore {
     // same request asked once more.
     Outcome charge(const limit::Charge& charge, const limit::Now& now, limit::Verdict& verdict);
 
+    // Takes the cost of each item, whatever its quota. What holds a slot takes nothing: it has one
+    // already. Any thread.
+    Outcome take(const limit::Charge& charge, const limit::Now& now);
+
     // Decides as charge() does, and takes nothing, whatever the answer.
     void look(const limit::Charge& charge, const limit::Now& now, limit::Verdict& verdict);
 

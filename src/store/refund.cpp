@@ -113,10 +113,9 @@ std::size_t refund_keys(const limit::Refund& refund) {
     return keys;
 }
 
-void append_refund_keys(const limit::Refund& refund, std::string_view prefix, std::string& out) {
-    for_each_concerned(refund, [&](const ChargeItem& item, std::uint64_t) {
-        append_state_key(item, prefix, out);
-    });
+namespace {
+
+void append_refund_sets(const limit::Refund& refund, std::string_view prefix, std::string& out) {
     for_each_concerned(refund, [&](const ChargeItem& item, std::uint64_t) {
         for (const Limit& limit : item.limits()) {
             if (limit.has_set() && is_refunded(refund, limit)) {
@@ -126,20 +125,34 @@ void append_refund_keys(const limit::Refund& refund, std::string_view prefix, st
     });
 }
 
+void pack_state(const limit::Refund& refund, const ChargeItem& item, std::uint64_t generation,
+                std::string& packed) {
+    append_double(static_cast<std::int64_t>(generation), packed);
+    const std::size_t count_at = packed.size();
+    packed += '\0';
+    limit::Refund of_item = refund;
+    of_item.charge.cost = refund.charge.cost_of(item);
+    for (const Limit& limit : item.limits()) {
+        if (!is_refunded(refund, limit)) continue;
+        append_limit(limit, of_item, packed);
+        ++packed[count_at];
+    }
+}
+
+}  // namespace
+
+void append_refund_keys(const limit::Refund& refund, std::string_view prefix, std::string& out) {
+    for_each_concerned(refund, [&](const ChargeItem& item, std::uint64_t) {
+        append_state_key(item, prefix, out);
+    });
+    append_refund_sets(refund, prefix, out);
+}
+
 void append_refund_argument(const limit::Refund& refund, std::string& out) {
     std::string packed(1, '\0');
     for_each_concerned(refund, [&](const ChargeItem& item, std::uint64_t generation) {
         ++packed[0];
-        append_double(static_cast<std::int64_t>(generation), packed);
-        const std::size_t count_at = packed.size();
-        packed += '\0';
-        limit::Refund of_item = refund;
-        of_item.charge.cost = refund.charge.cost_of(item);
-        for (const Limit& limit : item.limits()) {
-            if (!is_refunded(refund, limit)) continue;
-            append_limit(limit, of_item, packed);
-            ++packed[count_at];
-        }
+        pack_state(refund, item, generation, packed);
     });
     append_string(packed, out);
 }
@@ -156,6 +169,39 @@ bool append_refund_command(const limit::Refund& refund, std::string_view prefix,
     append_refund_argument(refund, out);
     append_clock(clock, out);
     return true;
+}
+
+bool make_state_refund(const limit::Refund& refund, std::string_view prefix, StateRefund& made) {
+    assert(refund.charge.items.size() == 1);
+    const std::size_t keys = refund_keys(refund);
+    if (keys == 0) return false;
+    append_state_key(refund.charge.items[0], prefix, made.keys);
+    append_refund_sets(refund, prefix, made.sets);
+    made.set_count = keys - 1;
+    pack_state(refund, refund.charge.items[0], refund.receipt->generations[0], made.packed);
+    return true;
+}
+
+void append_state_refunds(std::span<const StateRefund> refunds, std::optional<Micros> clock,
+                          std::string& out) {
+    assert(!refunds.empty() && refunds.size() <= 255);
+    std::size_t keys = refunds.size();
+    std::size_t bytes = 1;
+    for (const StateRefund& refund : refunds) {
+        keys += refund.set_count;
+        bytes += refund.packed.size();
+    }
+    append_length('*', 4 + keys + (clock ? 1 : 0), out);
+    append_string("EVALSHA", out);
+    append_string(give_back_script().sha1, out);
+    append_number(keys, out);
+    for (const StateRefund& refund : refunds) out += refund.keys;
+    for (const StateRefund& refund : refunds) out += refund.sets;
+    append_length('$', bytes, out);
+    out += static_cast<char>(refunds.size());
+    for (const StateRefund& refund : refunds) out += refund.packed;
+    out += "\r\n";
+    append_clock(clock, out);
 }
 
 std::vector<std::string> release_commands(const limit::Charge& charge, std::string_view prefix) {

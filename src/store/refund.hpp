@@ -31,6 +31,23 @@ std::size_t refund_keys(const limit::Refund& refund);
 void append_refund_keys(const limit::Refund& refund, std::string_view prefix, std::string& out);
 void append_refund_argument(const limit::Refund& refund, std::string& out);
 
+// The part of such a command that is about one state, for a command about several.
+struct StateRefund {
+    std::string keys;  // of the state; RESP
+    std::string sets;  // of its sorted sets; likewise
+    std::size_t set_count = 0;
+    std::string packed;
+    std::uint16_t slot = 0;
+    int refusals = 0;  // by Redis
+};
+
+// `refund` is of one item. False: nothing is given back.
+bool make_state_refund(const limit::Refund& refund, std::string_view prefix, StateRefund& made);
+// Appends the whole command that gives all of them back; some may be of one state.
+// Requires 1 to 255 of one slot.
+void append_state_refunds(std::span<const StateRefund> refunds, std::optional<limit::Micros> clock,
+                          std::string& out);
+
 // A command for each slot that `charge` may hold. Idempotent, so they may be sent again.
 std::vector<std::string> release_commands(const limit::Charge& charge, std::string_view prefix);
 

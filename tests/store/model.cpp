@@ -17,26 +17,30 @@ std::vector<Model::Part> Model::parts_of(const limit::Charge& charge) {
         for (const limit::Limit& limit : item.limits()) {
             auto& counter = counters_[{item.policy->name, std::string(item.identifier), limit.id}];
             if (!counter) counter = make_counter(limit.algorithm);
-            parts.push_back({&limit, counter.get(), i, item.policy->shadow, false, false});
+            parts.push_back({&limit, counter.get(), i, charge, item.policy->shadow,
+                             !item.policy->shadow && !item.policy->soft, false, false});
+            parts.back().charge.cost = charge.cost_of(item);
         }
     }
     return parts;
 }
 
 // The first moment that every enforced schedule would accept: the one asked, or one at which
-// something stops being in the way.
-Micros Model::earliest(const std::vector<Part>& parts, const Question& question) {
+// something stops being in the way. None where no schedule is to take anything.
+Micros Model::earliest(const std::vector<Part>& parts, std::int64_t now) {
     std::vector<const Part*> schedules;
     std::set<std::int64_t> moments;
     std::int64_t from = 0;
+    bool any_takes = false;
     for (const Part& part : parts) {
         const auto* const counter = dynamic_cast<const ScheduleCounter*>(part.counter);
-        if (counter == nullptr || part.shadow ||
-            !ScheduleCounter::concerned(*part.limit, question.charge, question.now)) {
+        if (counter == nullptr || !part.enforced ||
+            !ScheduleCounter::concerned(*part.limit, part.charge, now)) {
             continue;
         }
+        any_takes = any_takes || part.charge.cost > 0;
         schedules.push_back(&part);
-        from = std::max(from, counter->moment_of(question));
+        from = std::max(from, counter->moment_of({part.charge, now}));
         constexpr std::int64_t kDay = 86'400'000'000;
         for (const std::int64_t one : counter->moments()) {
             moments.insert(part.limit->utc_day ? (one / kDay + 1) * kDay
@@ -45,11 +49,12 @@ Micros Model::earliest(const std::vector<Part>& parts, const Question& question)
     }
     moments.insert(from);
     for (const std::int64_t moment : moments) {
-        if (moment < from) continue;
+        if (moment < from || !any_takes) continue;
         const bool fits = std::all_of(schedules.begin(), schedules.end(), [&](const Part* part) {
             const auto& counter = dynamic_cast<const ScheduleCounter&>(*part->counter);
-            return counter.most_around(*part->limit, moment) + question.charge.cost <=
-                   part->limit->quota;
+            return part->charge.cost == 0 ||
+                   counter.most_around(*part->limit, moment) + part->charge.cost <=
+                       part->limit->quota;
         });
         if (fits) return Micros{moment};
     }
@@ -57,49 +62,55 @@ Micros Model::earliest(const std::vector<Part>& parts, const Question& question)
 }
 
 limit::Verdict Model::charge(const limit::Charge& charge, Micros now) {
-    const Question question{charge, now.count(), slots_expire_};
+    const auto question = [&](const Part& part) {
+        return Question{part.charge, now.count(), slots_expire_};
+    };
     limit::Verdict verdict;
     std::vector<Part> parts = parts_of(charge);
     for (Part& part : parts) {
-        part.passes = part.counter->passes(*part.limit, question);
-        bool& admitted = part.shadow ? verdict.shadow_admitted : verdict.admitted;
-        admitted = admitted && part.passes;
+        part.passes = part.counter->passes(*part.limit, question(part));
+        if (part.shadow) verdict.shadow_admitted = verdict.shadow_admitted && part.passes;
+        if (part.enforced) verdict.admitted = verdict.admitted && part.passes;
     }
     const auto granted = [&](const Part& part) {
-        return charge.cost > 0 && verdict.admitted && (!part.shadow || verdict.shadow_admitted);
+        return part.charge.cost > 0 && verdict.admitted &&
+               (!part.shadow || verdict.shadow_admitted);
     };
     verdict.receipt = {now, std::vector<std::uint64_t>(charge.items.size(), 0)};
     for (Part& part : parts) {
         if (granted(part)) verdict.receipt.generations[part.item] = 1;
         const bool takes =
-            granted(part) || (charge.cost > 0 && part.limit->count == limit::Count::all);
+            granted(part) || (part.charge.cost > 0 && part.limit->count == limit::Count::all);
         if (!takes) continue;
-        if (!part.shadow) {
-            const Micros wait{part.counter->wait(*part.limit, question)};
+        if (part.enforced) {
+            const Micros wait{part.counter->wait(*part.limit, question(part))};
             if (granted(part)) verdict.wait = std::max(verdict.wait, wait);
         }
-        part.counter->take(*part.limit, question);
+        part.counter->take(*part.limit, question(part));
     }
     bool by_schedule = false;
     for (const Part& part : parts) {
-        verdict.limits.push_back(part.counter->verdict_of(*part.limit, question));
+        verdict.limits.push_back(part.counter->verdict_of(*part.limit, question(part)));
         verdict.limits.back().denied = !part.passes;
-        if (verdict.admitted || part.shadow || part.counter->passes(*part.limit, question)) {
+        if (verdict.admitted || !part.enforced ||
+            part.counter->passes(*part.limit, question(part))) {
             continue;
         }
-        const Micros retry{part.counter->retry(*part.limit, question)};
+        const Micros retry{part.counter->retry(*part.limit, question(part))};
         verdict.retry_after = std::max(verdict.retry_after, retry);
         by_schedule = by_schedule || part.limit->algorithm == limit::Algorithm::schedule;
     }
-    if (by_schedule && charge.cost > 0) verdict.earliest = earliest(parts, question);
+    if (by_schedule) verdict.earliest = earliest(parts, now.count());
     return verdict;
 }
 
 void Model::give_back(const limit::Refund& refund, Micros now) {
-    if (refund.charge.cost == 0) return;
     for (const Part& part : parts_of(refund.charge)) {
-        if (refund.receipt->generations[part.item] == 0 || !refund.concerns(*part.limit)) continue;
-        part.counter->give_back(*part.limit, {refund.charge, now.count()},
+        if (part.charge.cost == 0 || refund.receipt->generations[part.item] == 0 ||
+            !refund.concerns(*part.limit)) {
+            continue;
+        }
+        part.counter->give_back(*part.limit, {part.charge, now.count()},
                                 refund.receipt->at.count());
     }
 }

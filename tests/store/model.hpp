@@ -52,13 +52,15 @@ class Model {
         const limit::Limit* limit;
         Counter* counter;
         std::size_t item;
+        limit::Charge charge;  // at the cost of the item
         bool shadow;
+        bool enforced;
         bool passes;
         bool takes;
     };
     std::vector<Part> parts_of(const limit::Charge& charge);
     bool slots_expire_;
-    static limit::Micros earliest(const std::vector<Part>& parts, const Question& question);
+    static limit::Micros earliest(const std::vector<Part>& parts, std::int64_t now);
 
     std::map<std::tuple<std::string, std::string, std::uint32_t>, std::unique_ptr<Counter>>
         counters_;

@@ -134,10 +134,10 @@ using Name = std::tuple<std::string, std::string, std::uint32_t>;
 
 template <class Visit>
 void for_each_limit(const Step& step, Visit visit) {
-    for (const limit::ChargeItem& item : step.items) {
+    for (std::size_t i = 0; i < step.items.size(); ++i) {
+        const limit::ChargeItem& item = step.items[i];
         for (const Limit& limit : item.limits()) {
-            visit(Name{item.policy->name, std::string(item.identifier), limit.id}, limit,
-                  item.policy->shadow);
+            visit(Name{item.policy->name, std::string(item.identifier), limit.id}, limit, i);
         }
     }
 }
@@ -154,18 +154,24 @@ std::map<Name, Admissions> admissions_of(const Trace& trace,
         if (step.kind == Step::Kind::refund && verdicts[step.of_step].admitted) {
             const Step& given = trace.steps()[step.of_step];
             const limit::Refund refund{given.charge(), nullptr, step.of, step.status};
-            for_each_limit(given, [&](const Name& name, const Limit& limit, bool) {
+            for_each_limit(given, [&](const Name& name, const Limit& limit, std::size_t item) {
                 if (!refund.concerns(limit)) return;
                 for (Admission& one : admissions[name]) {
-                    if (one.step == step.of_step) one.units = 0;
+                    if (one.step == step.of_step) one.units -= step.given_to(given, item);
                 }
             });
         }
-        if (step.kind != Step::Kind::charge || !verdicts[i].admitted || step.cost == 0) continue;
-        for_each_limit(step, [&](const Name& name, const Limit& limit, bool shadow) {
-            if ((shadow && !verdicts[i].shadow_admitted) || !concerned(limit, step)) return;
+        if (step.kind != Step::Kind::charge || !verdicts[i].admitted) continue;
+        for_each_limit(step, [&](const Name& name, const Limit& limit, std::size_t item) {
+            const limit::Policy& policy = *step.items[item].policy;
+            const std::int64_t cost = step.charge().cost_of(step.items[item]);
+            // A soft policy admits what is above its quota.
+            if (cost == 0 || policy.soft || (policy.shadow && !verdicts[i].shadow_admitted) ||
+                !concerned(limit, step)) {
+                return;
+            }
             admissions[name].push_back(
-                {i, step.now.count(), std::max(step.moment, step.now).count(), step.cost, &limit});
+                {i, step.now.count(), std::max(step.moment, step.now).count(), cost, &limit});
         });
     }
     return admissions;
@@ -182,22 +188,24 @@ bool slots_are_safe(const Trace& trace, const std::vector<limit::Verdict>& verdi
             const Step& of = trace.steps()[step.of_step];
             const limit::Verdict& verdict = verdicts[step.of_step];
             // A charge that took nothing is not given back: another step may hold the lease.
-            const bool gives_back =
-                step.of == limit::Refund::Of::all && verdict.admitted && of.cost > 0;
-            for_each_limit(of, [&](const Name& name, const Limit&, bool shadow) {
-                const bool taken = gives_back && (!shadow || verdict.shadow_admitted);
+            const bool gives_back = step.of == limit::Refund::Of::all && verdict.admitted;
+            for_each_limit(of, [&](const Name& name, const Limit&, std::size_t item) {
+                const bool taken = gives_back && step.given_to(of, item) > 0 &&
+                                   (!of.items[item].policy->shadow || verdict.shadow_admitted);
                 if (step.kind == Step::Kind::release || taken) held[name].erase(of.lease);
             });
-        } else if (verdicts[i].admitted && step.cost > 0) {
-            for_each_limit(step, [&](const Name& name, const Limit& limit, bool shadow) {
+        } else if (verdicts[i].admitted) {
+            for_each_limit(step, [&](const Name& name, const Limit& limit, std::size_t item) {
+                const limit::Policy& policy = *step.items[item].policy;
                 if (limit.algorithm != Algorithm::concurrency) return;
-                if (shadow && !verdicts[i].shadow_admitted) return;
+                if (step.charge().cost_of(step.items[item]) == 0) return;
+                if (policy.shadow && !verdicts[i].shadow_admitted) return;
                 std::erase_if(held[name], [&](const auto& one) {
                     return slots_expire && one.second + limit::kLease <= step.now;
                 });
                 const bool taken = held[name].insert_or_assign(step.lease, step.now).second;
-                safe =
-                    safe && (!taken || static_cast<std::int64_t>(held[name].size()) <= limit.quota);
+                safe = safe && (!taken || policy.soft ||
+                                static_cast<std::int64_t>(held[name].size()) <= limit.quota);
             });
         }
         if (!safe) return false;

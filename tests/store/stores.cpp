@@ -92,6 +92,8 @@ void RedisSubject::give_back(const limit::Refund& refund, Micros now) {
     if (refund.of == limit::Refund::Of::all) {
         std::vector<limit::ChargeItem> taken;
         for (std::size_t i = 0; i < refund.charge.items.size(); ++i) {
+            const limit::ChargeItem& item = refund.charge.items[i];
+            if (refund.charge.cost_of(item) == 0) continue;
             if (refund.receipt->generations[i] != 0) taken.push_back(refund.charge.items[i]);
         }
         release({taken, refund.charge.cost, refund.charge.lease}, now);

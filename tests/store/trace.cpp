@@ -197,6 +197,7 @@ void Trace::add_policy(std::int64_t index) {
     one->index = lists_++;
     if (limits_ == Limits::all) {
         one->shadow = one_in(4);
+        one->soft = !one->shadow && one_in(5);
         while (one_in(3)) add_tier(*one);
     }
     policies_.push_back(std::move(one));
@@ -268,8 +269,22 @@ void Trace::add_charge() {
     step.moment = now_ + Micros{between(-scale.count(), 3 * scale.count())};
     if (one_in(3)) step.moment -= step.moment % scale;
     if (one_in(3)) step.moment = now_ + scale * between(-1, 3);
+    if (limits_ == Limits::all && one_in(3)) set_own_costs(step);
     charges_.push_back(steps_.size());
     steps_.push_back(std::move(step));
+}
+
+// Mostly one for each policy.
+void Trace::set_own_costs(Step& step) {
+    const limit::Policy* policy = nullptr;
+    std::int64_t cost = limit::ChargeItem::kOfCharge;
+    for (limit::ChargeItem& item : step.items) {
+        if (item.policy != policy || one_in(6)) {
+            cost = one_in(4) ? limit::ChargeItem::kOfCharge : between(0, one_in(3) ? 50 : 5);
+        }
+        policy = item.policy;
+        item.own_cost = cost;
+    }
 }
 
 void Trace::add_refund_or_release() {
@@ -286,6 +301,11 @@ void Trace::add_refund_or_release() {
         step.kind = Step::Kind::refund;
         step.of = one_in(2) ? Of::status : one_in(2) ? Of::place : Of::all;
         step.status = one_in(3) ? 401 : 200;
+        const Step& of = steps_[step.of_step];
+        for (std::size_t i = 0; step.of == Of::all && one_in(2) && i < of.items.size(); ++i) {
+            step.costs.resize(of.items.size());
+            step.costs[i] = between(0, of.charge().cost_of(of.items[i]));
+        }
         charges_.erase(charges_.begin() + static_cast<std::ptrdiff_t>(position));
     }
     steps_.push_back(std::move(step));
@@ -304,9 +324,14 @@ std::vector<limit::Verdict> play(const Trace& trace, Subject& subject) {
                 break;
             case Step::Kind::refund:
                 if (verdicts[step.of_step].admitted) {
+                    std::vector<limit::ChargeItem> items = of_step.items;
+                    for (std::size_t i = 0; i < items.size() && !step.costs.empty(); ++i) {
+                        items[i].own_cost = step.costs[i];
+                    }
+                    limit::Charge given = of_step.charge();
+                    given.items = items;
                     subject.give_back(
-                        {of_step.charge(), &verdicts[step.of_step].receipt, step.of, step.status},
-                        step.now);
+                        {given, &verdicts[step.of_step].receipt, step.of, step.status}, step.now);
                 }
                 break;
         }

@@ -21,12 +21,18 @@ struct Step {
     std::int64_t cost = 1;
     limit::LeaseId lease{};
     Micros moment{0};
-    // A refund or a release: of which step, and of how many units.
+    // A refund or a release: of which step. Of a refund: what each item gets back, at most what it
+    // cost; none: all.
     std::size_t of_step = 0;
+    std::vector<std::int64_t> costs{};
     limit::Refund::Of of = limit::Refund::Of::all;
     int status = 0;
 
     limit::Charge charge() const { return {items, cost, lease, moment}; }
+    // What a refund gives back to that item of the step that it is of.
+    std::int64_t given_to(const Step& of, std::size_t item) const {
+        return costs.empty() ? of.charge().cost_of(of.items[item]) : costs[item];
+    }
 };
 
 enum class Clock : std::uint8_t { steady, stepping };
@@ -62,6 +68,7 @@ class Trace {
     void pass_time();
     Micros next_time(const limit::Limit& near);
     void add_charge();
+    void set_own_costs(Step& step);
     void add_refund_or_release();
     const limit::Limit& some_limit();
 
