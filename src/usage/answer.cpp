@@ -220,6 +220,10 @@ std::vector<double> weights_of(const std::vector<UsageSource::Member>& members) 
     return weights;
 }
 
+bool contains(std::string_view text, std::string_view part) {
+    return ::memmem(text.data(), text.size(), part.data(), part.size()) != nullptr;
+}
+
 // Whether `mark` is in `event` with another value than null behind it. OpenAI's events of a stream
 // whose client asked for usage all have `"usage":null` but the last.
 bool has_value(std::string_view event, std::string_view mark) {
@@ -321,7 +325,8 @@ void AnswerReader::read_event(const EventPart& part) {
 }
 
 bool AnswerReader::may_have_usage(std::string_view event) const {
-    if (source_.marks_.empty()) return true;
+    // A letter of a name may be written as an escape.
+    if (source_.marks_.empty() || contains(event, "\\u00")) return true;
     return std::any_of(source_.marks_.begin(), source_.marks_.end(),
                        [&](const std::string& mark) { return has_value(event, mark); });
 }

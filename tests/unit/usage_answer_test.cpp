@@ -76,6 +76,14 @@ TEST_CASE("usage: openai's stream says it in its last event, and null in the oth
         {5, 0, 0, 7});
 }
 
+TEST_CASE("usage: a name with escapes is that name, in one piece and in many") {
+    check_tokens(
+        Provider::openai, Form::server_sent_events,
+        event(
+            R"({"model":"m-1","us\u0061ge":{"prompt_tokens":5,"completion_\u0074okens":7},"choices":[]})"),
+        {5, 0, 0, 7});
+}
+
 TEST_CASE("usage: of events of openai with choices and usage the last counts") {
     check_tokens(
         Provider::openai, Form::server_sent_events,
