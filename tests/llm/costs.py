@@ -318,6 +318,25 @@ def _(place):
     need(gateway.metric("tidegate_decisions_total", outcome="soft_over") == 2, "soft_over in the metrics")
 
 
+@scenario("mode: soft names each policy that is over, and leaves the others to refuse", node=False)
+def _(place):
+    one = "cost: {reserve: 1, settle: auto}, mode: soft"
+    gateway = place.gateway(
+        f"policies:\n  small: {{key: [user], limits: {limits(10)}, {one}}}\n"
+        f"  large: {{key: [user], limits: {limits(30)}, {one}}}\n"
+        f"  requests: {{key: [user], limits: {limits(4)}}}\n"
+        "routes: [{match: {path: \"/**\"}, upstream: models, policies: [small, large, requests]}]\n")
+    seen = []
+    for _ in range(4):
+        same("status", gateway.chat(trial="input=10; output=10").status, 200)
+        seen.append(field_of(place.provider.last(), "x-tidegate-over"))
+    # 0, 20, 40 and 60 are counted before.
+    same("the fields", seen, [[], ["small"], ["small, large"], ["small, large"]])
+    same("the fifth", gateway.chat().status, 429)
+    for policy in ("small", "large"):
+        gateway.settles_to(80, policy=policy)
+
+
 @scenario("explain --body says what would be reserved", node=False)
 def _(place):
     gateway = place.gateway(tokens())

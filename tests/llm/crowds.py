@@ -3,6 +3,8 @@
 import asyncio
 import collections
 import json
+import os
+import re
 import signal
 import subprocess
 import threading
@@ -168,6 +170,26 @@ def _(place):
     need(wait_for(lambda: gateway.counted() == 405, 15), gateway.counted(), "counted, 405 is right")
     time.sleep(1)
     same("counted later", gateway.counted(), 405)
+
+
+@scenario("a hand-over to a new process between reserve and settle changes nothing", node=False)
+def _(place):
+    redis = place.redis()
+    gateway = place.gateway(tokens(ONES), more=f"store: {{redis: {{url: \"redis://127.0.0.1:{redis.port}/0\"}}}}\n")
+    thread = threading.Thread(target=gateway.ask, args=(CHAT, BODY), kwargs={"trial": "hold=hand-over; output=20"})
+    thread.start()
+    place.provider.seen(1)
+    gateway.settles_to(RESERVED, what="while it runs")
+    gateway.process.send_signal(signal.SIGUSR2)
+    taken = until(lambda: re.search(r"process (\d+) has taken over", gateway.errors()), 60, "the hand-over")
+    try:
+        place.provider.release("hand-over")
+        thread.join()
+        gateway.settles_to(23)
+        same("a request to the new process", gateway.ask(CHAT, BODY, trial="output=20").status, 200)
+        gateway.settles_to(46)
+    finally:
+        os.kill(int(taken[1]), signal.SIGKILL)
 
 
 def counted_or_none(gateway):
