@@ -435,11 +435,12 @@ struct Route {
     // `inspect_body`: bodies up to this size are read before the request is decided, where a policy
     // needs them (reads_body); a policy's estimate of a longer one is its largest.
     std::size_t inspected_bytes = 1'048'576;
-    bool reads_body = false;         // a policy has a cost or a key that needs the body
-    bool needs_whole_body = false;   // a key needs it: a longer one is refused with 413
-    bool settles_costs = false;      // a policy's cost is settled by the answer
-    bool has_soft_policies = false;  // the upstream is told which of them are over
-    bool takes_websockets = false;   // `upgrade: [websocket]`; else Upgrade is dropped
+    bool reads_body = false;          // a policy has a cost or a key that needs the body
+    bool needs_whole_body = false;    // a key needs it: a longer one is refused with 413
+    bool refuses_coded_body = false;  // a policy has to read it: a compressed one is refused
+    bool settles_costs = false;       // a policy's cost is settled by the answer
+    bool has_soft_policies = false;   // the upstream is told which of them are over
+    bool takes_websockets = false;    // `upgrade: [websocket]`; else Upgrade is dropped
     TunnelBounds tunnel;
     const Cors* cors = nullptr;  // null: off. Points into Config::cors
 };

@@ -519,7 +519,12 @@ void settle_bodies(Config& config, const Declared& declared) {
                       config.limits_on_requests.held_bodies}));
         for (const PolicySettings* policy : route.policies) {
             route.reads_body = route.reads_body || needs_body(*policy);
-            route.needs_whole_body = route.needs_whole_body || counts_by_body(*policy);
+            // A policy in shadow refuses no request.
+            route.needs_whole_body =
+                route.needs_whole_body || (counts_by_body(*policy) && !policy->shadow);
+            route.refuses_coded_body =
+                route.refuses_coded_body || (needs_body(*policy) && !policy->shadow);
+            route.has_soft_policies = route.has_soft_policies || policy->soft;
             route.settles_costs =
                 route.settles_costs || (policy->cost != nullptr && policy->cost->settles());
         }

@@ -159,14 +159,17 @@ Task<> decide_with_body(WorkerContext& worker, Exchange& x, const ask::Question&
     ask::InspectedBody& body = *x.inspected;
     body.reset();
     const bool has_body = !x.client->is_body_done();
-    if (has_body && is_coded(x.facts.head.fields)) co_return decision.refuse(Fault::coded_body);
+    const bool is_readable = !has_body || !is_coded(x.facts.head.fields);
+    if (!is_readable && decision.route->refuses_coded_body) {
+        co_return decision.refuse(Fault::coded_body);
+    }
     // A client without room under the limits of its address need not send the body.
     if (has_body && !x.client->has_whole_body()) {
         co_await worker.engine.look_at_address(question);
         if (!decision.goes_on()) co_return;
     }
     body.is_whole = !has_body;
-    if (has_body) {
+    if (has_body && is_readable) {
         const Fault fault = co_await hold_body(worker, x, body);
         if (fault != Fault::none) co_return decision.refuse(fault);
     }
