@@ -20,7 +20,7 @@
 #include "proxy/exchange.hpp"
 #include "proxy/worker_context.hpp"
 #include "store/cross_slot_charge.hpp"
-#include "store/settlement.hpp"
+#include "store/reservation.hpp"
 
 namespace tidegate::faces {
 

@@ -70,7 +70,7 @@ ReservedItems items_to_give_back(const Reservation::Part& part, std::int64_t cos
 ReservedItems items_to_take(const Reservation::Part& part, const config::Config& config);
 
 // Which reservations that this process counts by itself have been settled, and with which cost, so
-// that each is corrected once. Redis remembers those that it counts (store/settlement.hpp).
+// that each is corrected once. Redis remembers those that it counts (settle_in_redis()).
 
 // The workers of the process share it. Any thread.
 class SettledIds {
