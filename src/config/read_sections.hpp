@@ -314,6 +314,8 @@ void check_limit_names(const Config& config, const Declared& declared, Context& 
 
 // What is legal but hardly meant.
 void warn_about(const Config& config, const Declared& declared, Context& context);
+// The same, for policies that distinguish users, tiers and anonymous clients.
+void warn_about_clients(const Config& config, const Declared& declared, Context& context);
 // The same, for routes.
 void warn_about_routes(const Config& config, const Declared& declared, Context& context);
 // What an upstream's own settings cannot do. `section`: of the upstream, which has no fault.
