@@ -42,7 +42,7 @@ struct OriginPattern {
 // that begins with the text in quotes: "has a path: ...".
 Result<OriginPattern, std::string> parse_origin_pattern(std::string_view text);
 
-// What `response.cors.origins` lists.
+// Holds the list `response.cors.origins`.
 struct OriginList {
     bool any = false;     // `*`
     bool opaque = false;  // `null`: sandboxed frames, local files, redirects

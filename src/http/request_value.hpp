@@ -1,5 +1,5 @@
-// What a request states beyond the grammar of its head, as the servers behind Tidegate may read it:
-// its method and the values of its fields and parameters. Pure; any thread.
+// Reads what a request states beyond the grammar of its head as the servers behind Tidegate may
+// read it: its method and the values of its fields and parameters. Pure; any thread.
 #pragma once
 
 #include <algorithm>
@@ -31,8 +31,8 @@ inline constexpr auto kMethodOverrides = std::to_array<std::string_view>(
 inline constexpr auto kTargetOverrides =
     std::to_array<std::string_view>({"x-original-url", "x-rewrite-url"});
 
-// What a field of this name overrides for a server that turns fields into variables, and so takes
-// `X_HTTP_Method` for one of these, too. Of a name that may be one: others use override_of().
+// Returns what a field of this name overrides for a server that turns fields into variables, and so
+// takes `X_HTTP_Method` for one of these, too. Requires a name that override_of() passes on.
 RequestOverride find_override(std::string_view name);
 // The same for any name.
 inline RequestOverride override_of(std::string_view name) {
