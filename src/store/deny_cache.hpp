@@ -1,4 +1,4 @@
-// What a worker remembers of denials by Redis, and what makes it forget them.
+// A worker remembers denials by Redis here, and forgets them when units are given back.
 #pragma once
 
 #include <array>
@@ -63,10 +63,10 @@ class DenyCache {
     // window that is full. Policies in shadow do not matter: they change no answer.
     void remember(const limit::Charge& charge, const limit::Verdict& verdict, SteadyTime sent);
 
-    // True, and the denial in `verdict`, if a charge of the same items and limits and of no higher
-    // cost was denied and that still holds: no unit was given back to one of its identifiers since.
-    // What others may have changed meanwhile is marked so (LimitVerdict::is_current). Policies in
-    // shadow say what they said when the charge was sent.
+    // Returns true, and the denial in `verdict`, if a charge of the same items and limits and of no
+    // higher cost was denied and that still holds: no unit was given back to one of its identifiers
+    // since. Verdicts that others may have changed meanwhile are marked so
+    // (LimitVerdict::is_current). Policies in shadow say what they said when the charge was sent.
     bool recall(const limit::Charge& charge, SteadyTime now, limit::Verdict& verdict);
 
     // After a reload or a reset. What was sent before `now` is not remembered any more either: it

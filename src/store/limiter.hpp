@@ -69,7 +69,7 @@ class Limiter {
     // with that status. The rest settle() does, which no longer asks for the status.
     void note_status(LimitDecision& decision, limit::AnswerStatus status);
 
-    // What was admitted is not to hold after all: gives back all that it took. Does not wait.
+    // Gives back all that an admitted decision took, as if it had never been made. Does not wait.
     // Requires decision.is_alone.
     void give_back(LimitDecision& decision);
 
