@@ -59,7 +59,6 @@ class ServiceNotifier {
 std::optional<std::chrono::microseconds> watchdog_interval(config::Environment environment,
                                                            pid_t pid);
 
-// Holds the state that an event loop reports of itself.
 struct LoopState {
     std::uint64_t turns = 0;  // grows while the loop turns
     bool has_left = false;    // drained: it turns no more, as it should

@@ -317,14 +317,12 @@ void check_limit_names(const Config& config, const Declared& declared, Context& 
 void warn_about(const Config& config, const Declared& declared, Context& context);
 // Warns about policies that distinguish users, tiers and anonymous clients.
 void warn_about_clients(const Config& config, const Declared& declared, Context& context);
-// Warns about routes.
 void warn_about_routes(const Config& config, const Declared& declared, Context& context);
 // Warns about settings of one upstream that have no effect. `section`: of the upstream, which has
 // no fault.
 void warn_about_balancing(Section& section, const Upstream& upstream);
 // Warns about the weight of an only server; `server`: a URL or a map.
 void warn_about_lone_weight(const Value& server);
-// Warns about upstreams and the routes that go to them.
 void warn_about_upstreams(const Config& config, const Declared& declared, Context& context);
 // Where the policy is written: in `policies`, or in a route.
 Place place_of(const limit::Policy& policy, const Config& config, const Declared& declared);

@@ -89,7 +89,6 @@ class ClientSession : public Session<ClientSession, ClientStream> {
 
     ClientSession(const ClientSettings& settings, StreamPool<ClientStream>& pool, Time now);
 
-    // Takes bytes that the server has sent.
     void receive(std::string_view bytes, Time now, ClientEventList& events);
 
     // Requests. After the end of a stream these do nothing.

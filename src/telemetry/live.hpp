@@ -129,7 +129,6 @@ struct LiveGauges {
     std::vector<Servers> upstreams;  // in the order of the configuration
 };
 
-// Says what the process did in the time of the sample.
 struct LiveSample : LiveCounts {
     std::int64_t time_ms = 0;  // Unix time of its end; higher than that of every earlier one
     std::int64_t took_ms = 0;
