@@ -75,7 +75,8 @@ struct ActivityRequest {
 struct AdminSources {
     std::function<std::string()> metrics;  // the Prometheus text format
     std::function<ReadinessAnswer()> ready;
-    // What opens more than the open paths; empty: local peers need none, and no other has access.
+    // Returns the token that opens more than the open paths; empty: local peers need none, and no
+    // other has access.
     std::function<std::string_view()> token;
     std::function<Task<ReloadReport>()> reload;
     std::function<Task<ReloadReport>()> rollback{};

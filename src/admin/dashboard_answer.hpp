@@ -42,7 +42,7 @@ struct LiveView {
 // the query says something else.
 AdminAnswer answer_to_live(std::string_view target, const LiveView& view);
 
-// What the thread of that number has copied for an answer.
+// Holds what the thread of that number has copied for an answer.
 struct ThreadActivity {
     std::size_t thread = 0;
     telemetry::ActivityCopy copy;

@@ -11,9 +11,9 @@
 
 #include "admin/inspect_answer.hpp"
 #include "ask/identifiers.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
-#include "config/error_message.hpp"
 #include "config/value.hpp"
 #include "faces/envoy_calls.hpp"
 #include "rls/rules.hpp"
@@ -23,7 +23,6 @@ namespace tidegate::admin {
 namespace {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
-using config::ErrorMessage;
 using AllMeant = std::vector<Meant>;
 
 constexpr std::string_view kDescriptor = "descriptor:";

@@ -22,7 +22,7 @@ namespace tidegate::admin {
 
 inline constexpr std::size_t kIdentifierTextMax = 1'024;
 
-// What an identifier that someone asks for is counted under.
+// Holds what a query for an identifier means: the name under which it is counted.
 struct Meant {
     std::string identifier;  // canonical; safe to print, and nothing in it is secret
     // Of a descriptor of `rls`: all that count it. Empty: items_of() knows.
@@ -39,9 +39,9 @@ std::vector<limit::ChargeItem> items_of(const Meant& meant, const config::Config
 
 // Whether `text` is about a descriptor of Envoy's rate limit service.
 bool is_descriptor(std::string_view text);
-// What a descriptor means: `descriptor:DOMAIN/KEY=VALUE/KEY=VALUE`, with `%2F`, `%3D` and `%25` for
-// signs that stand for themselves, or as the access log has it, then of any domain. Or why no limit
-// counts it, with what the files of `rls` have instead.
+// Finds what a descriptor means: `descriptor:DOMAIN/KEY=VALUE/KEY=VALUE`, with `%2F`, `%3D` and
+// `%25` for signs that stand for themselves, or as the access log has it, then of any domain. Or
+// why no limit counts it, with what the files of `rls` have instead.
 Result<std::vector<Meant>, std::string> descriptors_meant(std::string_view text,
                                                           const config::Config& config);
 
@@ -69,7 +69,8 @@ std::vector<limit::ChargeItem> items_of(std::string_view identifier, const confi
 // Empty: none, or it is no user's. The view goes into `config`.
 std::string_view known_tier(std::string_view identifier, const config::Config& config);
 
-// What is counted for one identifier. The items point into a configuration, and to the identifier.
+// Holds what is counted for one identifier. The items point into a configuration, and to the
+// identifier.
 struct Inspected {
     std::string_view identifier;
     std::string_view known_tier;  // see known_tier()

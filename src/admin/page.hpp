@@ -22,7 +22,7 @@ struct PageFile {
 // The file at the path of a request, which is without its query; null: there is none.
 const PageFile* page_file(std::string_view path);
 
-// What the listener sends with each of them as Content-Security-Policy: scripts, styles and
+// The listener sends this Content-Security-Policy with each of them: scripts, styles and
 // connections of its own only, no frames, nothing of another host.
 inline constexpr std::string_view kPagePolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "

@@ -1,4 +1,4 @@
-// What the admin listener asks workers and stores for. Main thread.
+// Asks workers and stores for what the admin listener shows. Main thread.
 #pragma once
 
 #include <chrono>

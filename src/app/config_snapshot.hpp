@@ -25,9 +25,9 @@
 
 namespace tidegate::app {
 
-// What a listener speaks TLS with. The main thread makes it once for all workers, and each worker
-// makes a TlsServer of its own of it. Immutable, but for the keys, which lock for themselves; any
-// thread.
+// Holds the TLS settings and keys of a listener. The main thread makes it once for all workers, and
+// each worker makes a TlsServer of its own of it. Immutable, but for the keys, which lock for
+// themselves; any thread.
 struct ListenerTls {
     config::Address address;     // as the configuration has it
     TlsServerSettings settings;  // that the credentials were made of
@@ -56,7 +56,8 @@ const ListenerTls* find_listener_tls(const std::vector<ListenerTls>& all,
 struct ConfigSnapshot {
     std::uint64_t number = 1;  // 1 at the start, and one more each time one is put in force
     std::shared_ptr<const config::Config> config;
-    // What the workers learn of credentials. Methods are other ones under another configuration.
+    // The workers note here what they learn of credentials. Each configuration has its own methods,
+    // so it has a cache of its own.
     std::shared_ptr<identity::SharedCredentialCache> remembered =
         std::make_shared<identity::SharedCredentialCache>();
     telemetry::MetricSlots slots;
@@ -68,7 +69,7 @@ struct ConfigSnapshot {
     std::shared_ptr<telemetry::TraceQueue> traces;     // null: requests are not traced
 };
 
-// What the labels of metrics are under `config`.
+// Returns the labels of metrics under `config`.
 telemetry::MetricNames metric_names(const config::Config& config);
 
 // Destroys configurations on a thread of its own: one with 100,000 keys or 10,000 routes takes

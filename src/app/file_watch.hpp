@@ -59,7 +59,7 @@ std::vector<std::string> folders_of(const std::vector<std::string>& paths);
 
 class Reloader;
 
-// What the file that a path leads to looks like, links followed. All zero: there is none.
+// Identifies the file that a path leads to, links followed, and its state. All zero: there is none.
 struct FileStamp {
     std::string path;
     std::uint64_t device = 0;

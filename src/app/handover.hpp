@@ -45,7 +45,7 @@ std::pair<Descriptor, Descriptor> make_handover_sockets();
 class HandoverChannel {
   public:
     static constexpr std::size_t kTextBytesMax = 65'536;
-    // What one message may carry: less than what Linux allows (SCM_MAX_FD, 253).
+    // One message may carry this many descriptors: fewer than Linux allows (SCM_MAX_FD, 253).
     static constexpr std::size_t kDescriptorsMax = 200;
 
     // `socket` is an end of a pair of make_handover_sockets().
@@ -69,9 +69,9 @@ class HandoverChannel {
     bool is_closed_ = false;
 };
 
-// What a process and the one that takes its place say to each other: an object of JSON each, of
-// which a reader of another version leaves aside what it does not know. The text of
-// a note is made and read without I/O.
+// A process and the one that takes its place send each other notes: an object of JSON each, of
+// which a reader of another version leaves aside what it does not know. The text of a note is made
+// and read without I/O.
 //
 //   former -> new   hello, listener..., admin, offered
 //   new -> former   started: it has read its configuration
@@ -146,7 +146,7 @@ void leave_parent(config::Environment environment);
 // The process whose place this one takes.
 class Predecessor {
   public:
-    // What the former process leaves to this one, each as it comes.
+    // These take what the former process leaves to this one, each as it comes.
     struct TakeOverHandlers {
         std::function<void(const std::string& address, const MadeTicketKeys&)> ticket_keys;
         std::function<void(std::string_view bytes)> counts;
@@ -205,8 +205,8 @@ class Successor {
     // `address`, as the configuration has it.
     void offer(HandoverStep step, const std::string& address, std::span<const int> descriptors);
     void hand_over_ticket_keys(const std::string& address, MadeTicketKeys keys);
-    // What `write` writes, as a file in memory for hand_over_counts(); none: the system has no
-    // memory for it. Any thread.
+    // Puts what `write` writes into a file in memory for hand_over_counts(); none: the system has
+    // no memory for it. Any thread.
     static Descriptor save_counts(const Write& write);
     void hand_over_counts(const Descriptor& saved);
 

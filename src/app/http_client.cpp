@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 
 #include "base/process.hpp"
+#include "base/result.hpp"
 #include "base/units.hpp"
-#include "config/error_message.hpp"
 #include "http/head.hpp"
 #include "net/message_reader.hpp"
 #include "net/name_lookup.hpp"
@@ -25,7 +25,6 @@ namespace tidegate::app {
 
 namespace {
 
-using config::ErrorMessage;
 using Endpoints = std::vector<StreamProtocol::endpoint>;
 using Fault = HttpAnswer::Fault;
 

@@ -34,7 +34,7 @@ struct HttpCall {
 };
 
 struct HttpAnswer {
-    // What has failed, in the order of the steps.
+    // Names the step that failed, in the order of the steps.
     enum class Fault : std::uint8_t { none, look_up, connect, handshake, send, read, too_long };
 
     Fault fault = Fault::none;

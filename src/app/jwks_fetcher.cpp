@@ -12,8 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "base/result.hpp"
 #include "config/address.hpp"
-#include "config/error_message.hpp"
 #include "identity/jwk.hpp"
 #include "identity/key_source.hpp"
 #include "net/deadline.hpp"
@@ -52,7 +52,6 @@ void FetchSchedule::failed(SteadyTime now, double jitter) {
 
 namespace {
 
-using config::ErrorMessage;
 using config::HttpsUrl;
 using Fetched = Result<HttpsBody, std::string>;
 using UrlOrFault = Result<HttpsUrl, std::string>;
@@ -160,13 +159,13 @@ bool is_in_the_clear(const KeyLocation& location) {
 Task<Keys> keys_of(Executor executor, const FetchedPlace& place, const HttpsBounds& bounds) {
     try {
         const auto answer = co_await fetch_key_set(executor, place.latest.location(), bounds);
-        if (!answer) co_return config::ErrorMessage{answer.error()};
+        if (!answer) co_return ErrorMessage{answer.error()};
         Keys keys = JwkSet::parse(answer->text, JwkSet::Origin::fetched);
         if (keys && (*keys)->size() == 0)
-            co_return config::ErrorMessage{"it has no key that Tidegate can use"};
+            co_return ErrorMessage{"it has no key that Tidegate can use"};
         co_return keys;
     } catch (const std::exception& error) {
-        co_return config::ErrorMessage{error.what()};
+        co_return ErrorMessage{error.what()};
     }
 }
 

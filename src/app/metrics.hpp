@@ -41,7 +41,7 @@ BOOST_DEFINE_FIXED_ENUM_CLASS(
     rejected,     // it took the batch, but said of so many spans that it did not take them
     stopped)      // the process, or the configuration with this collector, came to its end
 
-// What the reference says of them; Markdown.
+// The reference explains them with these words, in Markdown.
 inline constexpr EnumTexts<SpanDrop> kSpanDropNotes(
     {{SpanDrop::queue_full, "spans came faster than the collector took them"},
      {SpanDrop::unreachable, "no connection, a handshake of TLS that fails, or no answer in 2 s"},
@@ -49,13 +49,13 @@ inline constexpr EnumTexts<SpanDrop> kSpanDropNotes(
      {SpanDrop::rejected, "it took the batch without these"},
      {SpanDrop::stopped, "no time was left when Tidegate stopped"}});
 
-// What has become of the spans of traced requests.
+// Counts what became of the spans of traced requests.
 struct TracedSpans {
     std::uint64_t exported = 0;
     std::array<std::uint64_t, kEnumerators<SpanDrop>.size()> dropped{};  // by SpanDrop
 };
 
-// What the system says of this process in /proc/self/stat; proc(5) has its fields.
+// Holds what the system says of this process in /proc/self/stat; proc(5) describes its fields.
 struct ProcessStat {
     double cpu_seconds = 0;  // of all threads, in user and system mode
     std::uint64_t threads = 0;
@@ -72,8 +72,8 @@ class ThreadClock {
   public:
     // Called once, on the thread itself.
     void begin();
-    // What the thread has used so far; unset before begin(), and once the thread has ended. Any
-    // thread.
+    // Returns the CPU time that the thread has used so far; unset before begin(), and once the
+    // thread has ended. Any thread.
     std::optional<std::chrono::nanoseconds> used() const;
 
   private:
@@ -85,7 +85,7 @@ class ThreadClock {
 // the open files. Called when Prometheus asks, never for a request.
 void write_process_metrics(telemetry::Exposition& out,
                            std::chrono::system_clock::time_point started);
-// What each thread used; `clocks` are of the threads 0, 1, ...
+// Writes the CPU time that each thread used; `clocks` are of the threads 0, 1, ...
 void write_thread_metrics(telemetry::Exposition& out, telemetry::Threads<ThreadClock> clocks);
 
 BOOST_DEFINE_FIXED_ENUM_CLASS(ReloadResult, std::uint8_t, ok, refused)
@@ -150,7 +150,7 @@ struct Gauges {
     std::optional<TracedSpans> traced_spans{};  // unset: nothing was traced since the start
 };
 
-// What one worker counts; each room has its own. Workers share no cache line.
+// Holds the counters of one worker; each room has its own. Workers share no cache line.
 struct alignas(64) WorkerMetrics {
     explicit WorkerMetrics(std::size_t names_max)
         : ask(names_max), upstream(names_max), proxy(names_max) {}
@@ -208,8 +208,8 @@ class MetricsRegistry {
     std::vector<std::unique_ptr<WorkerMetrics>> workers_;
 };
 
-// What is said of every metric there is, in the order of /metrics: also of those that a
-// configuration may leave without a sample.
+// Describes every metric there is, in the order of /metrics: also those that a configuration may
+// leave without a sample.
 std::vector<telemetry::MetricInfo> all_metrics();
 
 }  // namespace tidegate::app

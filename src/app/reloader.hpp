@@ -79,7 +79,7 @@ class UpstreamGroups {
     UpstreamGroups(Executor executor, std::size_t workers)
         : executor_(std::move(executor)), workers_(workers) {}
 
-    // What the upstreams of a configuration speak TLS with, by their positions. Null: the upstream
+    // Holds the TLS clients of a configuration's upstreams, by their positions. Null: the upstream
     // does not speak TLS, or is in use with the same settings.
     using Tls = std::vector<std::shared_ptr<const TlsClient>>;
 
@@ -174,10 +174,11 @@ class Reloader {
 
     const ConfigSnapshot& snapshot() const { return *current_; }
     const config::Config& config() const { return *current_->config; }
-    // What `/api/config` shows.
+    // Returns what `/api/config` shows.
     admin::ConfigInForce in_force() const;
-    // What the last reload has read, or the start, whether it was put in force or refused. After a
-    // rollback without the certificates, keys and authorities that only that reload named.
+    // Returns the files that the last reload has read, or the start, whether the configuration was
+    // put in force or refused. After a rollback without the certificates, keys and authorities that
+    // only that reload named.
     const std::vector<config::FileRead>& files_read() const { return files_read_; }
     AccessLogs& access_logs() { return access_logs_; }
     const Groups& upstreams() const { return upstreams_.in_use(); }
@@ -194,7 +195,7 @@ class Reloader {
         ConfigPtr config;  // not the pointer that requests hold, of which `former_` knows
         std::vector<config::FileRead> files;
         std::chrono::system_clock::time_point read_at;
-        // What was in force last while this was: `config`, or what a renewal has read for it.
+        // Is `config`, or what the last renewal of certificates has read for it.
         CertifiedConfig certified;
     };
 

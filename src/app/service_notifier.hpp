@@ -1,4 +1,4 @@
-// What the service manager hears of this process. Main thread.
+// Tells the service manager about this process. Main thread.
 #pragma once
 
 #include <sys/types.h>
@@ -59,7 +59,6 @@ class ServiceNotifier {
 std::optional<std::chrono::microseconds> watchdog_interval(config::Environment environment,
                                                            pid_t pid);
 
-// What a loop says of itself.
 struct LoopState {
     std::uint64_t turns = 0;  // grows while the loop turns
     bool has_left = false;    // drained: it turns no more, as it should

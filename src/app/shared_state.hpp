@@ -1,5 +1,5 @@
-// What the workers of one process share, whatever the configuration. Immutable, or safe from any
-// thread.
+// Holds the objects that the workers of one process share, whatever the configuration. Immutable,
+// or safe from any thread.
 #pragma once
 
 #include <atomic>
@@ -55,7 +55,7 @@ std::size_t client_connections_max(std::size_t workers, const config::Config& co
 // script it has, so unused scripts make each decision slower.
 std::vector<const redis::Script*> preloaded_scripts(const config::Config& config);
 
-// What the configuration says of the number of proxies.
+// Returns what the configuration says of the number of proxies.
 store::ReplicaSettings replica_settings(const config::Config& config);
 
 // The number of proxies that Redis last counted, kept for the next start: the file `replicas` in
@@ -113,7 +113,7 @@ struct SharedState {
     void store_changed(bool up, std::string_view reason);
 };
 
-// What connections to Redis are made with; null when they are not encrypted. Throws
+// Makes the TLS client for connections to Redis; null when they are not encrypted. Throws
 // std::runtime_error when the machine has no memory, or OpenSSL takes against what was good when
 // the configuration was read.
 std::shared_ptr<TlsClient> make_redis_tls(const config::Config& config);
@@ -121,7 +121,7 @@ std::shared_ptr<TlsClient> make_redis_tls(const config::Config& config);
 std::shared_ptr<TlsClient> make_sentinel_tls(const config::Config& config);
 
 store::MemoryStore::Options memory_options(const config::Config& config);
-// What has a share of the in-process store.
+// Returns the names of the policies, of which each has a share of the in-process store.
 std::vector<std::string_view> policy_names(const config::Config& config);
 
 // How many threads to run: the configured number, else a core each, as affinity and the cgroup's

@@ -122,7 +122,7 @@ class Worker {
     void add_listener(const ListenerGroup& group, int descriptor, const ConfigSnapshot& snapshot);
     // Takes over what a reload may change of a listener.
     static void refresh(Listener& listener, const config::Config& config);
-    // What `listener` needs of `snapshot`; nothing: it has it.
+    // Makes what `listener` needs of `snapshot`; nothing: the listener has it.
     static NextTls make_tls(const Listener& listener, const ConfigSnapshot& snapshot);
     static void use_tls(Listener& listener, NextTls&& next);
     // Calls `visit` with what the connections of each face share.

@@ -51,7 +51,7 @@ BOOST_DEFINE_FIXED_ENUM_CLASS(ServerFailure, std::uint8_t,
                               timeout,  // no answer in time
                               broken)   // an answer that is none, or that was cut off
 
-// What a call changed, for the log and the counters.
+// Tells the log and the counters what a call changed.
 struct HealthChange {
     enum class Kind : std::uint8_t { none, ejected, became_healthy, became_unhealthy };
     Kind kind = Kind::none;                   // of the server that the call was about

@@ -26,7 +26,7 @@ inline constexpr std::chrono::seconds kAvoided{1};
 // long each time, up to this: there may be no server at all.
 inline constexpr std::chrono::seconds kAvoidedMax{30};
 
-// What health checks found.
+// Holds the result of a server's health checks.
 enum class CheckVerdict : std::uint8_t { unknown, healthy, unhealthy };
 
 // In which order servers are chosen: a server of one rank only if there is none of a lower rank.

@@ -53,8 +53,8 @@ struct IpNetwork {
 // the prefix must be zero.
 std::optional<IpNetwork> parse_network(std::string_view text);
 
-// What to write instead of a network that parse_network() refuses for its prefix or the bits beyond
-// it: "write `10.0.0.0/8`". Empty: `text` has no address, or no number as its prefix.
+// Says what to write instead of a network that parse_network() refuses for its prefix or the bits
+// beyond it: "write `10.0.0.0/8`". Empty: `text` has no address, or no number as its prefix.
 std::string advice_about_network(std::string_view text);
 
 // The first `prefix` bits of an address, the rest zero. As it is if it has no more bits than that.

@@ -57,8 +57,8 @@ struct JsonNode {
     std::size_t size = 0;      // of an object or array: how many children
 };
 
-// What a text says, for calls that are read often: one array of values instead of a map for each
-// object. Valid as long as the text and the tree.
+// Holds the values of a JSON text, for calls that are read often: one array of values instead of a
+// map for each object. Valid as long as the text and the tree.
 class JsonTree {
   public:
     const JsonNode& root() const { return root_; }

@@ -1,4 +1,4 @@
-// What holds for the process as a whole: its version, and the signals of its threads.
+// The process as a whole has one version, and blocks or takes signals for all its threads.
 #pragma once
 
 #include <pthread.h>

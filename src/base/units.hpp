@@ -12,7 +12,7 @@
 
 namespace tidegate {
 
-// What parse_size() gives for `unlimited`.
+// parse_size() returns this for `unlimited`.
 inline constexpr std::uint64_t kUnlimitedBytes = std::numeric_limits<std::uint64_t>::max();
 
 // So many units in such a time.

@@ -15,13 +15,13 @@
 #include "app/http_client.hpp"
 #include "base/doc.hpp"
 #include "base/json.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_file.hpp"
 #include "config/address.hpp"
 #include "config/config.hpp"
-#include "config/error_message.hpp"
 #include "config/files.hpp"
 #include "net/asio.hpp"
 
@@ -102,7 +102,7 @@ namespace {
 
 constexpr const char* kDefaultAdmin = "127.0.0.1:9901";
 
-config::ErrorMessage faulty_token_file(const std::string& file, std::string_view reason) {
+ErrorMessage faulty_token_file(const std::string& file, std::string_view reason) {
     return {fmt::format("tidegate: --token-file: {}: {}", quote(file), reason)};
 }
 

@@ -29,7 +29,8 @@ namespace tidegate::cli {
 // Runs what the command line asks for. Returns the exit code. May throw std::exception.
 int run_command_line(int argc, const char* const* argv);
 
-// What the commands end with, for scripts. Some have further codes, which their `--help` says.
+// The commands end with these codes, for scripts. Some have further codes, which their `--help`
+// says.
 namespace exit_code {
 
 inline constexpr int kDone = 0;
@@ -67,11 +68,11 @@ int print(const Doc& doc, bool as_json);
 // Writes a line to the error output. Returns the code.
 int complain(int code, std::string_view what);
 
-// What is wrong with `text` as an address to listen on; "" if nothing is, as CLI11 wants it.
+// Says what is wrong with `text` as an address to listen on; "" if nothing is, as CLI11 wants it.
 std::string objection_to_address(const std::string& text);
 
-// What `keys new` prints. A type of its own, as Result<std::string, std::string> would be
-// ambiguous.
+// Holds the line that `keys new` prints. A type of its own, as Result<std::string, std::string>
+// would be ambiguous.
 struct KeyLine {
     std::string text;
 };
@@ -103,7 +104,7 @@ std::string metrics_json(std::span<const telemetry::MetricInfo> metrics);
 // The commands and options as data, taken from the parser that reads the command line, so that
 // completions and the manual page cannot differ from it: cli/command_list.cpp, pure.
 
-// What a value of the command line is, for completions.
+// Describes a value of the command line, for completions.
 struct ValueKind {
     std::string name;                  // `FILE`, `ADDRESS`; empty: the option takes no value
     std::vector<std::string> choices;  // all that it may be; empty: anything

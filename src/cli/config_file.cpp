@@ -18,11 +18,11 @@
 #include "admin/questions.hpp"
 #include "app/certificate_list.hpp"
 #include "base/doc.hpp"
+#include "base/result.hpp"
 #include "base/timestamp.hpp"
 #include "base/utf8.hpp"
 #include "cli/commands.hpp"
 #include "config/config.hpp"
-#include "config/error_message.hpp"
 
 namespace tidegate::cli {
 
@@ -55,14 +55,13 @@ bool has_default_file() {
 Result<ConfigFile, std::string> find_config_file(const ConfigArguments& arguments,
                                                  std::string_view command) {
     if (!arguments.option.empty() && !arguments.argument.empty()) {
-        return config::ErrorMessage{fmt::format("two configurations are named, {} and {}: keep one",
-                                                quote(arguments.option),
-                                                quote(arguments.argument))};
+        return ErrorMessage{fmt::format("two configurations are named, {} and {}: keep one",
+                                        quote(arguments.option), quote(arguments.argument))};
     }
     if (!arguments.option.empty()) return ConfigFile{arguments.option};
     if (!arguments.argument.empty()) return ConfigFile{arguments.argument};
     if (has_default_file()) return ConfigFile{kDefaultFile};
-    return config::ErrorMessage{
+    return ErrorMessage{
         fmt::format("there is no configuration: name one, `tidegate {} -c FILE`, or write {} in "
                     "this folder. `tidegate quickstart` needs none: it is a demonstration",
                     command, kDefaultFile)};

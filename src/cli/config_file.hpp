@@ -61,7 +61,7 @@ std::string summary(const config::Loaded& loaded);
 void add_certificates(std::span<const app::ListedCertificate> certificates,
                       std::chrono::system_clock::time_point now, Doc& doc);
 
-// What `check` says behind report(): certificates and the summary. For programs all of
+// Returns what `check` prints behind report(): certificates and the summary. For programs all of
 // it:
 // {"ok":true,"routes":3,"policies":2,"upstreams":1,"hash":"0123456789abcdef","certificates":[...],"errors":[...],
 // "warnings":[{"file":"t.yaml","line":7,"column":12,"message":"..."}]}. Without the counts and

@@ -25,7 +25,6 @@ inline constexpr const char* kEchoAddress = "127.0.0.1:9000";
 inline constexpr std::chrono::seconds kEchoDelayMax{60};
 inline constexpr std::uint64_t kEchoBytesMax = std::uint64_t{1} << 30;
 
-// What a request asks for in its query.
 struct EchoOptions {
     int status = 200;                    // `status=404`: 200..599
     std::chrono::microseconds delay{0};  // `delay=100ms`: before the answer begins

@@ -51,7 +51,7 @@ struct ExplainQuestion {
     std::optional<ClientCertificate> certificate{};
 };
 
-// What a method of identity.user came to.
+// Says what a method of identity.user found.
 BOOST_DEFINE_FIXED_ENUM_CLASS(MethodOutcome, std::uint8_t,
                               absent,       // the request does not use it
                               disbelieved,  // only trusted peers may

@@ -11,12 +11,13 @@
 #include <fmt/format.h>
 
 #include "app/jwks_fetcher.hpp"
+#include "base/doc.hpp"
+#include "base/result.hpp"
 #include "base/utf8.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_file.hpp"
 #include "cli/explain.hpp"
 #include "config/address.hpp"
-#include "config/error_message.hpp"
 #include "config/files.hpp"
 #include "net/asio.hpp"
 #include "tls/certificate.hpp"
@@ -108,18 +109,17 @@ ChosenListener choose_listener(const ExplainArguments& arguments, const config::
         for (const std::size_t one : all) {
             if (config.listen[one].address == wanted) return std::optional(one);
         }
-        return config::ErrorMessage{fmt::format("no listener of {}{} is at {}; there {} {}",
-                                                arguments.file, with_face, wanted.to_string(),
-                                                all.size() == 1 ? "is" : "are",
-                                                all.empty() ? "none" : addresses_of(config, all))};
+        return ErrorMessage{fmt::format("no listener of {}{} is at {}; there {} {}", arguments.file,
+                                        with_face, wanted.to_string(),
+                                        all.size() == 1 ? "is" : "are",
+                                        all.empty() ? "none" : addresses_of(config, all))};
     }
     if (face == to_string(Face::proxy)) return std::optional<std::size_t>();
     if (all.empty()) {
-        return config::ErrorMessage{
-            fmt::format("no listener of {} has `face: {}`", arguments.file, face)};
+        return ErrorMessage{fmt::format("no listener of {} has `face: {}`", arguments.file, face)};
     }
     if (all.size() == 1) return std::optional(all.front());
-    return config::ErrorMessage{
+    return ErrorMessage{
         fmt::format("several listeners of {} have `face: {}`; choose one with --listen: {}",
                     arguments.file, face, addresses_of(config, all))};
 }
@@ -187,9 +187,9 @@ int run_explain_call(const ExplainArguments& arguments, const config::Loaded& lo
 // The first certificate of a file is the client's, as in its handshake.
 Result<ClientCertificate, std::string> read_certificate(const std::string& path) {
     const auto file = config::read_named_file(path);
-    if (!file) return config::ErrorMessage{fmt::format("{}: {}", quote(path), file.error())};
+    if (!file) return ErrorMessage{fmt::format("{}: {}", quote(path), file.error())};
     const auto chain = parse_certificates(file->text);
-    if (!chain) return config::ErrorMessage{fmt::format("{} {}", quote(path), chain.error())};
+    if (!chain) return ErrorMessage{fmt::format("{} {}", quote(path), chain.error())};
     return read_client_certificate(*chain->front());
 }
 

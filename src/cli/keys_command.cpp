@@ -11,10 +11,10 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "cli/commands.hpp"
-#include "config/error_message.hpp"
 #include "identity/digest.hpp"
 #include "identity/identifier.hpp"
 
@@ -65,11 +65,10 @@ std::string yaml_text(std::string_view text) {
 Result<KeyLine, std::string> key_line(std::string_view key, std::string_view user,
                                       std::string_view tier) {
     if (!identity::is_safe_user(user)) {
-        return config::ErrorMessage{quote(user) +
-                                    " is no user: " + std::string(identity::kSafeUserRule)};
+        return ErrorMessage{quote(user) + " is no user: " + std::string(identity::kSafeUserRule)};
     }
     if (!tier.empty() && !identity::is_tier_name(tier)) {
-        return config::ErrorMessage{
+        return ErrorMessage{
             quote(tier) +
             " is no tier: its name has letters, digits, `-`, `_` and `.`, 64 at most"};
     }

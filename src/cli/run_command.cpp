@@ -16,13 +16,13 @@
 #include <fmt/format.h>
 
 #include "app/run.hpp"
+#include "base/result.hpp"
 #include "base/utf8.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_file.hpp"
 #include "cli/echo.hpp"
 #include "config/address.hpp"
 #include "config/config.hpp"
-#include "config/error_message.hpp"
 #include "config/files.hpp"
 #include "tls/certificate.hpp"
 
@@ -31,7 +31,6 @@ namespace tidegate::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using config::ErrorMessage;
 
 constexpr mode_t kOwnerOnly = 0600;
 constexpr mode_t kForAll = 0644;

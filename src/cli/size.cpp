@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "base/result.hpp"
 #include "base/shared_enums.hpp"
 #include "base/utf8.hpp"
-#include "config/error_message.hpp"
 #include "config/value.hpp"
 #include "limit/algorithm.hpp"
 
@@ -304,7 +304,7 @@ Result<const config::Route*, std::string> choose_route(const Config& config,
                                                        const SizeCosts& costs) {
     if (config.routes.empty()) {
         const bool is_rls = config.rls != nullptr;
-        return config::ErrorMessage{fmt::format(
+        return ErrorMessage{fmt::format(
             "{} has no `routes`: {}. Write a route with the policies that such a call meets, for "
             "this command alone",
             config.source.file,
@@ -327,10 +327,10 @@ Result<const config::Route*, std::string> choose_route(const Config& config,
     }
     if (question.route.empty()) return dearest;
     const std::string_view meant = config::nearest(question.route, names);
-    return config::ErrorMessage{
-        fmt::format("{} has no route {}; {}", config.source.file, quote(question.route),
-                    meant.empty() ? "its routes are " + config::one_of(names)
-                                  : "did you mean " + quote(meant) + "?")};
+    return ErrorMessage{fmt::format("{} has no route {}; {}", config.source.file,
+                                    quote(question.route),
+                                    meant.empty() ? "its routes are " + config::one_of(names)
+                                                  : "did you mean " + quote(meant) + "?")};
 }
 
 void size_listeners(Sizing& sizing) {
@@ -568,7 +568,7 @@ bool Estimate::has_answer() const {
 Result<Estimate, std::string> estimate_size(const Config& config, const SizeQuestion& question,
                                             const SizeCosts& costs) {
     const auto route = choose_route(config, question, costs);
-    if (!route) return config::ErrorMessage{route.error()};
+    if (!route) return ErrorMessage{route.error()};
     Sizing sizing{config, question, costs, *route, charges_of(**route)};
     sizing.made.route = (*route)->name;
     sizing.made.routes = config.routes.size();

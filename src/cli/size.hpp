@@ -1,6 +1,6 @@
-// What a configuration needs at a rate of requests: cores, memory, open files, Redis, network. The
-// figures of a request were measured (scripts/bench --size); what they make together is arithmetic.
-// Pure.
+// Computes what a configuration needs at a rate of requests: cores, memory, open files, Redis,
+// network. The figures of a request were measured (scripts/bench --size); what they make together
+// is arithmetic. Pure.
 #pragma once
 
 #include <chrono>
@@ -46,7 +46,7 @@ struct SizeCosts {
     RedisCosts asks{};          // and of one in Redis, whose command it shares
     RedisCosts asks_alone{};    // with a command of its own
     RedisCosts asks_cluster{};  // of each node that it asks
-    // What a thread that sleeps between events pays for being woken; at full load it never sleeps.
+    // A thread that sleeps between events pays this for being woken; at full load it never sleeps.
     double wake = 0;        // of a request that asks no Redis
     double wake_redis = 0;  // of one that does
 
@@ -165,7 +165,7 @@ Result<Estimate, std::string> estimate_size(const config::Config& config,
                                             const SizeQuestion& question,
                                             const SizeCosts& costs = kSizeCosts);
 
-// What `size` prints. Its exit code is 1 where there is no answer.
+// Returns what `size` prints. Its exit code is 1 where there is no answer.
 Doc doc_of(const Estimate& estimate, const SizeQuestion& question);
 
 // `200k`, `1.5M`, `3000`: a number of things from 1 to `max`. An error is a sentence.

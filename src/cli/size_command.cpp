@@ -8,12 +8,12 @@
 #include <fmt/format.h>
 
 #include "base/doc.hpp"
+#include "base/result.hpp"
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_file.hpp"
 #include "cli/size.hpp"
-#include "config/error_message.hpp"
 
 namespace tidegate::cli {
 
@@ -130,13 +130,13 @@ Result<double, std::string> parse_count(std::string_view text, double max) {
     if (factor > 1) digits.remove_suffix(1);
     const auto number = parse_fixed(digits, kDigits);
     if (!number) {
-        return config::ErrorMessage{
+        return ErrorMessage{
             fmt::format("{} is not a number such as `3000`, `200k` or `1.5M`", quote(text))};
     }
     const double value = static_cast<double>(*number) / kScale * factor;
-    if (value < 1) return config::ErrorMessage{fmt::format("{} is below 1", quote(text))};
+    if (value < 1) return ErrorMessage{fmt::format("{} is below 1", quote(text))};
     if (value > max) {
-        return config::ErrorMessage{fmt::format("{} is above {:.0f}", quote(text), max)};
+        return ErrorMessage{fmt::format("{} is above {:.0f}", quote(text), max)};
     }
     return value;
 }

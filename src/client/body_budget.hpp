@@ -61,9 +61,9 @@ class BodyBudget {
 
     // Clients without an address share one account.
     AccountPtr account_of(const std::optional<IpAddress>& address);
-    // What `holder` holds, and will hold, counts there from now on.
+    // From now on the bytes of `holder`, also those that it has already, count in `account`.
     void use(Holder& holder, AccountPtr account);
-    // It holds nothing any more, and is in no account.
+    // Takes the bytes of `holder` out of its account; the holder has no account then.
     void leave(Holder& holder);
 
     // The next three require an account.

@@ -22,8 +22,8 @@
 
 namespace tidegate::client {
 
-// What a worker does with a connection, whatever it speaks. The worker's list has it while it
-// lives. One thread.
+// A worker handles a connection through this interface, whichever protocol it speaks. The worker's
+// list has it while it lives. One thread.
 class ServedConnection : public boost::intrusive::list_base_hook<
                              boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
   public:
@@ -47,7 +47,8 @@ class ServedConnection : public boost::intrusive::list_base_hook<
 using ServedConnectionList =
     boost::intrusive::list<ServedConnection, boost::intrusive::constant_time_size<false>>;
 
-// What the connections of a worker's clients share, whatever they speak. Outlives them; one thread.
+// Holds what the connections of a worker's clients share, whichever protocol they speak. Outlives
+// them; one thread.
 struct ConnectionContext {
     // Serves one request: answers it through the stream, or breaks it off. A head that is not
     // complete comes here too, to be answered and logged; then the connection closes, or the

@@ -22,8 +22,8 @@
 
 namespace tidegate::client {
 
-// What a client sends on an HTTP/1 connection: the bytes of heads and of bodies, one request after
-// the other. Part of a connection; one thread.
+// Reads what a client sends on an HTTP/1 connection: the bytes of heads and of bodies, one request
+// after the other. Part of a connection; one thread.
 class Http1Input {
   public:
     Http1Input(ConnectionPtr connection, BufferPool& buffers);
@@ -50,7 +50,7 @@ class Http1Input {
     // Gives the buffer back. Requires that has_bytes() is false.
     void release_buffer() { buffer_.release(); }
 
-    // What has arrived behind the head. Stays until drop_body().
+    // Returns the bytes that have arrived behind the head. They stay until drop_body().
     std::string_view body() const;
     void drop_body(std::size_t bytes);
     // Reads at most `left` bytes more.
@@ -109,7 +109,7 @@ class Http1Input {
 // A connection lends it for one request, and it is reused: a request allocates nothing that the one
 // before it had room for. One thread.
 
-// What all streams of a connection share. The connection owns it.
+// Holds the state that all streams of a connection share. The connection owns it.
 struct Http1Link {
     Http1Input input;
     Sleeper sleeper;

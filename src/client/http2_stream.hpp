@@ -166,7 +166,8 @@ using Http2StreamList =
     boost::intrusive::list<Http2Stream, boost::intrusive::base_hook<Http2StreamHook>,
                            boost::intrusive::constant_time_size<false>>;
 
-// What the streams of an HTTP/2 connection share. The connection owns it; one thread.
+// Holds the state that the streams of an HTTP/2 connection share. The connection owns it; one
+// thread.
 struct Http2Link {
     // Gathers what there is to send, as far as there is room for it, and has the connection write
     // it at the end of this turn. `bytes`: about how much that is.
@@ -196,7 +197,7 @@ struct Http2Link {
     BodyBudget::AccountPtr body_account{};  // null: no body has come yet
 };
 
-// What the HTTP/2 connections of a worker share. Outlives them; one thread.
+// Holds the resources that the HTTP/2 connections of a worker share. Outlives them; one thread.
 class Http2Resources {
   public:
     Http2Resources(Executor executor, DeadlineWheel& deadlines, BufferPool& buffers)

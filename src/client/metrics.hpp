@@ -1,4 +1,4 @@
-// What the connections of clients count. For the ways of counting, see telemetry/counters.hpp.
+// These metrics count connections of clients. For the ways of counting, see telemetry/counters.hpp.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,7 @@ struct ConnectionMetrics
     static void write(telemetry::Exposition& out, telemetry::Threads<ConnectionMetrics> threads);
 };
 
-// What one thread counts.
+// Each thread has an object of its own and counts in it.
 struct Metrics {
     ConnectionMetrics connections;
     telemetry::Metric<telemetry::By<"reason", ConnectionRefusal>,

@@ -89,7 +89,8 @@ class Stream {
     http::HeadFault head_fault() const { return base_.head_fault(); }
     // The caller may take it by a swap. Its views stay until the request has ended.
     http::RequestHead& head() { return base_.head(); }
-    // What an extended CONNECT (RFC 8441) asks for, whose head says GET; empty for other requests.
+    // Returns the protocol that an extended CONNECT (RFC 8441) asks for; the head then says GET.
+    // Empty for other requests.
     std::string_view protocol() const { return http1_ ? std::string_view() : http2_->protocol(); }
 
     // The coroutine that serves the request sleeps here.
@@ -103,7 +104,7 @@ class Stream {
     http::Framing& framing() { return base_.framing(); }
     const http::Framing& framing() const { return base_.framing(); }
     void begin_body() { return http1_ ? http1_->begin_body() : http2_->begin_body(); }
-    // What has arrived. The batch stays good until it is dropped.
+    // Takes the part of the body that has arrived. The batch stays good until it is dropped.
     http::BodyBatch take_body(const http::TrailerBounds& bounds) {
         return http1_ ? http1_->take_body(bounds) : http2_->take_body();
     }
@@ -127,8 +128,8 @@ class Stream {
     BodyInput read_body(Wakeup& wakeup) {
         return http1_ ? http1_->read_body(wakeup) : http2_->read_body(wakeup);
     }
-    // What is held of the body counts for `client`, the address of the request's client as it
-    // counts, and no longer for the other end of the connection. In HTTP/2 only.
+    // From now on the buffered bytes of the body count for `client`, the address of the request's
+    // client as it counts, and no longer for the other end of the connection. In HTTP/2 only.
     void count_body_for(const std::optional<IpAddress>& client) {
         if (http2_) http2_->count_body_for(client);
     }
@@ -239,7 +240,8 @@ class Stream {
     IoStatus send_switch() { return http1_ ? http1_->send_switch() : http2_->send_switch(); }
     // All of it was sent. Forgets the request: views into its head go stale.
     void become_tunnel() { return http1_ ? http1_->become_tunnel() : http2_->become_tunnel(); }
-    // What has come and was not dropped; first what the client has sent behind its request.
+    // Returns the bytes that have come and were not dropped; first those that the client has sent
+    // behind its request.
     std::string_view take_bytes() { return http1_ ? http1_->take_bytes() : http2_->take_bytes(); }
     void drop_bytes(std::size_t bytes) {
         return http1_ ? http1_->drop_bytes(bytes) : http2_->drop_bytes(bytes);

@@ -1,5 +1,5 @@
-// What the streams of HTTP/1 and of HTTP/2 have alike: where a request came in, its head, how its
-// body is framed. See Stream, which is how a request sees them.
+// StreamBase holds what streams of HTTP/1 and of HTTP/2 have alike: where a request came in, its
+// head, how its body is framed. A request sees them as a Stream.
 #pragma once
 
 #include <chrono>

@@ -143,7 +143,7 @@ class TlsHandshake : public boost::intrusive::list_base_hook<
                          boost::intrusive::link_mode<boost::intrusive::auto_unlink>>,
                      private HandshakeShares::Place {
   public:
-    // What the handshakes of a listener share. Outlives them.
+    // The handshakes of a listener share a context, which outlives them.
     struct Context {
         Executor executor;
         DeadlineWheel& deadlines;
@@ -155,7 +155,7 @@ class TlsHandshake : public boost::intrusive::list_base_hook<
 
     using MaybeUnfinished = std::optional<ConnectionLimit::Unfinished>;
 
-    // What is known without the handshake.
+    // The worker knows this of a client without the handshake.
     struct Client {
         Arrival arrival{};
         std::optional<IpAddress> sender{};   // of the bytes: the client, or the balancer before it

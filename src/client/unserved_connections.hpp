@@ -117,7 +117,8 @@ class RefusedConnections {
     std::size_t kept() const { return kept_.size(); }
 
   private:
-    // What all answers for one reason share. The id of the request is in the head and in the body.
+    // Holds the text that all answers for one reason share. The id of the request is in the head
+    // and in the body.
     struct Answer {
         // Without a reason: see RefusedConnection.
         explicit Answer(const std::optional<ConnectionRefusal>& reason);

@@ -17,7 +17,6 @@
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "config/config.hpp"
-#include "config/error_message.hpp"
 #include "config/value.hpp"
 
 namespace tidegate::config {

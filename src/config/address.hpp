@@ -73,7 +73,6 @@ bool leads_to(const Address& server, const Address& listener);
 // A loopback address, or `localhost` and names under it (RFC 6761 section 6.3).
 bool names_this_machine(std::string_view host);
 
-// What an upstream server's URL says.
 struct ServerUrl {
     Address address;
     std::string authority;  // for Host: as written, `localhost` for a Unix socket

@@ -21,6 +21,7 @@
 #include "base/shared_enums.hpp"
 #include "base/units.hpp"
 #include "config/address.hpp"
+#include "http/origin.hpp"
 #include "http/ratelimit_fields.hpp"
 #include "http/request_value.hpp"
 #include "identity/client_ip.hpp"

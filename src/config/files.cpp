@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "base/file_work.hpp"
+#include "base/result.hpp"
 #include "base/units.hpp"
 #include "base/utf8.hpp"
-#include "config/error_message.hpp"
 #include "config/value.hpp"
 #include "config/yaml_document.hpp"
 

@@ -19,7 +19,7 @@ namespace tidegate::config {
 class Value;
 struct Context;
 
-// What names standard input where a file may stand, and how messages name it then.
+// These name standard input: where a file may be named, and in messages.
 inline constexpr const char* kStandardInput = "-";
 inline constexpr const char* kShownStandardInput = "<stdin>";
 

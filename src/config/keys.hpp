@@ -24,7 +24,7 @@ namespace tidegate::config {
 class KeyRows;
 struct Declared;
 
-// What a value may be.
+// Says what a value may be.
 struct KeyKind {
     std::string schema;              // as JSON Schema; kHere stands for the section below
     std::string range{};             // the column "Range" of the reference; may be empty
@@ -49,7 +49,7 @@ struct ItemCount {
 KeyKind written(std::string_view schema);
 // A type that keys.cpp defines for the schema, such as `rate`.
 KeyKind type(std::string_view name);
-// What Value::secret() reads.
+// Is the kind that Value::secret() reads.
 KeyKind secret();
 // The same kind, of URLs or of paths with a query. Types whose name ends with `_url` are such.
 KeyKind url(KeyKind kind);
@@ -76,7 +76,7 @@ KeyKind named(const KeyKind& value, ItemCount count = {});
 
 }  // namespace kind
 
-// What the reference says of a key, in Markdown. The schema has it without the marks.
+// Holds the words of the reference about a key, in Markdown. The schema has it without the marks.
 struct KeyText {
     std::string_view what;
     // The columns "Default" and "Range". Empty: the row's member and kind say it.
@@ -92,7 +92,8 @@ enum class Live : std::uint8_t {
     restart,
 };
 
-// What a reload would change; `workers` run, and `next` asks for `workers_next`.
+// Compares two configurations, to say what a reload would change; `workers` run, and `next` asks
+// for `workers_next`.
 struct ConfigChange {
     const Config& running;
     const Config& next;
@@ -146,7 +147,7 @@ class KeyRows {
     bool is_choice_ = false;
 };
 
-// What can be said of the last row.
+// These functions add rules to the last row.
 template <class Self>
 class RowRules : public KeyRows {
   public:
@@ -165,7 +166,7 @@ class RowRules : public KeyRows {
         rows_.back().needed = hint;
         return std::move(self());
     }
-    // What is written there may be secret: `/api/config` blanks it.
+    // The value may be secret: `/api/config` blanks it.
     Self&& secret() && {
         rows_.back().kind.is_secret = true;
         return std::move(self());

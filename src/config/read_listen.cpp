@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/file_work.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "config/address.hpp"
-#include "config/error_message.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
 

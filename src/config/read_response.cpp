@@ -10,6 +10,7 @@
 #include "config/read_sections.hpp"
 #include "config/value.hpp"
 #include "http/field.hpp"
+#include "http/origin.hpp"
 
 namespace tidegate::config {
 

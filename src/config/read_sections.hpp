@@ -22,7 +22,7 @@
 
 namespace tidegate::config {
 
-// What a name of a user must be; ends a message.
+// Ends messages about a user's name that cannot be one.
 inline constexpr std::string_view kPlainNames =
     "names are UTF-8 without control or invisible characters and without a space at either end";
 
@@ -80,7 +80,8 @@ const Keys<LogSettings>& log_keys();
 const Keys<Tracing>& tracing_keys();
 const Keys<Telemetry>& telemetry_keys();
 
-// What people may see of `document`, files of `include` among it, which was read with `context`.
+// Returns what people may see of `document`, files of `include` among it, which was read with
+// `context`.
 Shown shown_of(const TreeNode& document, const Context& context);
 
 // Says where a reload would turn `tls` of a listener on or off.
@@ -89,8 +90,8 @@ std::string why_tls_needs_restart(const ConfigChange& change);
 // listener forwards.
 IdleRule forwards_nothing();
 
-// What later sections need from earlier ones and the Config does not have: names that are defined
-// but broken (these are not "unknown"), and the places of definitions, for warnings.
+// Keeps what later sections need from earlier ones and the Config does not have: names that are
+// defined but broken (these are not "unknown"), and the places of definitions, for warnings.
 struct Declared {
     struct Named {
         Place place;
@@ -345,20 +346,21 @@ bool has_trusted_peers(const Config& config);
 // policy `a-b` and `b-c` of the policy `a`.
 void check_limit_names(const Config& config, const Declared& declared, Context& context);
 
-// What is legal but hardly meant.
+// Warns about settings that are legal but hardly meant.
 void warn_about(const Config& config, const Declared& declared, Context& context);
-// The same, for routes.
+// Warns about policies that distinguish users, tiers and anonymous clients.
+void warn_about_clients(const Config& config, const Declared& declared, Context& context);
 void warn_about_routes(const Config& config, const Declared& declared, Context& context);
-// What an upstream's own settings cannot do. `section`: of the upstream, which has no fault.
+// Warns about settings of one upstream that have no effect. `section`: of the upstream, which has
+// no fault.
 void warn_about_balancing(Section& section, const Upstream& upstream);
-// A weight of the only server; `server`: a URL or a map.
+// Warns about the weight of an only server; `server`: a URL or a map.
 void warn_about_lone_weight(const Value& server);
-// The same, for upstreams and the routes that go to them.
 void warn_about_upstreams(const Config& config, const Declared& declared, Context& context);
 // Where the policy is written: in `policies`, or in a route.
 Place place_of(const limit::Policy& policy, const Config& config, const Declared& declared);
-// What identity.user must list before a request can have the key, such as "no method"; empty: the
-// key is possible.
+// Says what identity.user lacks for a request to have the key, such as "no method"; empty: the key
+// is possible.
 std::string_view what_is_missing_for(const limit::Key& key, const Config& config);
 // Whether anything gives users a tier.
 bool gives_tiers(const Config& config, const Declared& declared);

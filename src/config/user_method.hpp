@@ -19,7 +19,7 @@ namespace tidegate::config {
 std::optional<std::string> read_credential_field(const Value& value, bool if_secret);
 std::optional<std::string> read_cookie_name(const Value& value);
 
-// What a method's settings come to. Where they are broken, that has been reported.
+// Holds what a method's settings come to. Faults in them have been reported.
 struct FoundMethod {
     std::optional<identity::CredentialPlace> place{};  // nothing: broken
     std::shared_ptr<const identity::IdentityMethod> how{};
@@ -28,7 +28,7 @@ struct FoundMethod {
     std::string tier_field{};
 };
 
-// What every method has beside its own keys.
+// Every method takes these keys beside its own.
 inline constexpr std::string_view kMethodWanted = "a map of the method's settings";
 inline constexpr std::string_view kNamespace = "namespace";
 inline constexpr KeyText kNamespaceText{"is put before the user: `key:alice`", "none",

@@ -10,10 +10,10 @@
 #include <string>
 #include <utility>
 
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "base/utf8.hpp"
-#include "config/error_message.hpp"
 #include "config/files.hpp"
 #include "config/keys.hpp"
 

@@ -43,13 +43,13 @@ Result<Expanded, std::string> expand(std::string_view text, Environment environm
 
 struct IdleRule;
 
-// What `tidegate config` shows in place of a secret, and what is wrong with it as a secret.
+// `tidegate config` shows this in place of a secret, and a configuration cannot have it as one.
 inline constexpr std::string_view kBlanked = "***";
 inline constexpr std::string_view kWriteTheSecret =
     "`***` stands for a secret where `tidegate config` shows a configuration: write the secret, "
     "`file:` and a path, or a variable";
 
-// What reading one file needs and collects. Outlives every Value.
+// Holds what the reader of one file needs and collects. Outlives every Value.
 struct Context {
     std::string file;    // as messages name it
     std::string folder;  // paths in the file are relative to it; empty: the working directory
@@ -91,7 +91,7 @@ struct DurationRange {
     milliseconds max{std::chrono::hours{24}};
 };
 
-// What a list or a map of names has to be.
+// Says how a list or a map of names must look.
 struct ListRule {
     std::string_view wanted;    // "a list of methods: `[GET, POST]`"
     std::string_view plural{};  // "methods", for "more than 32 methods"
@@ -137,7 +137,7 @@ class Value {
     std::optional<std::string> text(std::string_view wanted = "text") const;
     // Text that may be empty.
     std::optional<std::string> any_text(std::string_view wanted = "text") const;
-    // What `parse` makes of the text; its error is the fault.
+    // Returns what `parse` makes of the text; its error is the fault.
     template <class Parse,
               class T = typename std::invoke_result_t<Parse, std::string_view>::value_type>
     std::optional<T> parsed(std::string_view wanted, Parse parse) const {
@@ -261,7 +261,8 @@ inline constexpr std::size_t kFieldNameBytesMax = 128;
 // A token of RFC 9110 section 5.6.2.
 bool is_token(std::string_view text);
 
-// What may stand in a field value (RFC 9110 section 5.5): no controls, no white space around it.
+// Says whether `text` may be a field value (RFC 9110 section 5.5): no controls, no white space
+// around it.
 bool is_field_value(std::string_view text);
 
 // A field name, in lower case.
@@ -272,8 +273,8 @@ std::vector<std::pair<std::string, Value>> read_added_fields(
     const Value& value, const ListRule& rule, std::string_view example,
     std::string_view (*why_not)(std::string_view name));
 
-// What to write instead of the unknown key `key` in the section named `section` (`routes[0].match`;
-// empty: the whole file). Empty: not known.
+// Says what to write instead of the unknown key `key` in the section named `section`
+// (`routes[0].match`; empty: the whole file). Empty: not known.
 std::string_view advice_for_key(std::string_view section, std::string_view key);
 
 }  // namespace tidegate::config

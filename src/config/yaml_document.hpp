@@ -69,10 +69,8 @@ struct DocumentSettings {
 TreeNode parse_document(std::string_view text, std::vector<ConfigFault>& faults,
                         const DocumentSettings& settings = {});
 
-// What to write where yaml-cpp finds that a text is not YAML.
-
-// The fault for yaml-cpp's `message` about `place` of `text`: in words that say what to write, at
-// the place where to write it. Where the cause is not known, `message` itself.
+// Returns the fault for yaml-cpp's `message` about `place` of `text`: in words that say what to
+// write, at the place where to write it. Where the cause is not known, it returns `message` itself.
 ConfigFault explain_yaml_error(std::string_view text, Place place, std::string_view message);
 
 // A text by lines, for what yaml-cpp lets pass: it ends a quoted value at the end of the text, and

@@ -92,7 +92,7 @@ void check_latency(std::size_t decisions, const TripTimes& times, milliseconds t
 // `1.5 MiB`
 std::string size_text(std::uint64_t bytes);
 
-// What a running Tidegate has counted of the questions of gateways since it started.
+// Holds what a running Tidegate has counted of the questions of gateways since it started.
 struct QuestionCounts {
     std::uint64_t asked = 0;            // in forward_auth
     std::uint64_t without_address = 0;  // of these, so many named no client
@@ -110,7 +110,7 @@ void check_original_requests(const QuestionCounts& counts, const config::Config&
 // A handshake with a listener with `tls`, by a client that offers both versions.
 void judge_negotiated(const config::Listen& listen, const TlsAnswer& answer, Findings& findings);
 
-// What a listener in the clear with `h2` sent to a client that begins with HTTP/2.
+// Judges what a listener in the clear with `h2` sent to a client that begins with HTTP/2.
 void judge_prior_knowledge(const Http2Answer& answer, Findings& findings);
 
 // Lists the names that clients may ask a listener for: those of its certificates, once each, in

@@ -1,5 +1,5 @@
-// What was looked at, what it is like, and what to do about it; and all of that as people and
-// programs read it.
+// A Finding says what the doctor looked at, what it is like, and what to do about it. Findings
+// become text for people and JSON for programs.
 #pragma once
 
 #include <algorithm>

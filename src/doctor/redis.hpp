@@ -39,7 +39,7 @@ struct RedisTarget {
     std::string_view kind;  // `redis`, `sentinel`
 
     std::string name() const;  // `redis 10.0.0.1:6379`
-    // What to do about a server that wants a client certificate.
+    // Says what to do about a server that wants a client certificate.
     std::string certificate_advice() const;
 };
 
@@ -85,7 +85,7 @@ class RedisConnection {
 // finding.
 bool report_server_error(const redis::RespValue& reply, Findings& findings);
 
-// What to do about a command that the server does not have.
+// Says what to do about a command that the server does not have.
 inline constexpr std::string_view kCommandAdvice =
     "remove the `rename-command` of it from the server's configuration, or use a server that has "
     "it: Redis 6.0 to 8, Valkey 8";
@@ -97,7 +97,7 @@ std::string without_secret(std::string_view text, std::string_view secret);
 // do not know, and others any words they like; one of AUTH's arguments is the password.
 std::string shown_error(std::string_view error, std::string_view password);
 
-// What a Redis says of itself (INFO, CONFIG GET), and what it means for counts. Pure.
+// Reads what a Redis says of itself (INFO, CONFIG GET), and what that means for counts. Pure.
 class RedisInfo {
   public:
     // The answer to INFO; lines that are none of its own are passed over.
@@ -114,8 +114,8 @@ class RedisInfo {
 // Checks whether Redis may throw counts away, or refuse them, for want of memory.
 void check_memory(const RedisInfo& info, Findings& findings);
 
-// What a restart forgets. `save`: that of CONFIG GET; unset: not to be seen. `longest`: the longest
-// window of all limits; 0: there are none.
+// Checks which counts a restart forgets. `save`: that of CONFIG GET; unset: not to be seen.
+// `longest`: the longest window of all limits; 0: there are none.
 void check_persistence(const RedisInfo& info, const std::optional<std::string>& save,
                        limit::Micros longest, Findings& findings);
 
@@ -134,9 +134,10 @@ struct RedisNode {
     Kind kind = Kind::single;
     std::vector<redis::SlotRange> slots{};  // of a cluster node: what it serves
 
-    // What its user needs besides store::access_rights(): empty, or with a space in front.
+    // Returns the rights that its user needs besides store::access_rights(): empty, or with a space
+    // in front.
     std::string_view more_rights() const;
-    // What gives that user all it needs.
+    // Returns the ACL SETUSER command that gives that user all it needs.
     std::string rights_advice() const;
     // Says whether it serves keys with this hash tag.
     bool serves(std::string_view tag) const;

@@ -1,4 +1,4 @@
-// What all examinations use to talk to servers: how long they wait, several at once, where a name
+// All examinations talk to servers through this: how long they wait, several at once, where a name
 // leads, one handshake of TLS, the beginning of HTTP/2.
 #pragma once
 
@@ -108,7 +108,7 @@ struct TlsAnswer {
     // Chosen by the server of what was offered (ALPN); empty: it chose nothing.
     std::string protocol{};
     bool asks_for_certificate = false;
-    // What the server has shown, its own certificate first; also where it then failed.
+    // The server has shown these, its own certificate first; also where the handshake then failed.
     std::vector<SharedCertificate> chain{};
 };
 

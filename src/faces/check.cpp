@@ -29,7 +29,7 @@
 #include "proxy/record.hpp"
 #include "proxy/request.hpp"
 #include "store/limiter.hpp"
-#include "store/settlement.hpp"
+#include "store/reservation.hpp"
 
 namespace tidegate::faces {
 

@@ -1,4 +1,4 @@
-// What a program asks of the check API: POST /v1/check, /v1/reserve and /v1/settle. Pure.
+// Reads what a program asks of the check API: POST /v1/check, /v1/reserve and /v1/settle. Pure.
 #pragma once
 
 #include <chrono>

@@ -70,7 +70,7 @@ void append_each_answer(const ask::Ruleset& rules, const ask::Decision& decision
 // Appends the object of an item that makes no sense.
 void append_each_fault(std::string_view detail, std::string& out);
 
-// What is wrong with a call, as problem details (RFC 9457).
+// Writes what is wrong with a call, as problem details (RFC 9457).
 std::string problem_text(int status, std::string_view detail, std::string_view request_id);
 
 // The same for a reservation that was settled with another cost, which is the member `cost`.

@@ -1,5 +1,5 @@
-// What Envoy asks and is answered, to and from the bytes of protocol buffers: Check of external
-// authorization (envoy.service.auth.v3), and ShouldRateLimit of the rate limit service
+// Reads what Envoy asks, and writes what Envoy is answered, as bytes of protocol buffers: Check of
+// external authorization (envoy.service.auth.v3), and ShouldRateLimit of the rate limit service
 // (envoy.service.ratelimit.v3). Pure.
 #pragma once
 

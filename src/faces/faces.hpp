@@ -1,6 +1,6 @@
-// What listeners serve beside the proxy. A face is a struct for one listener of a worker, which
-// outlives its connections as all that it names does, and a callback of client::ConnectionContext
-// that gets this struct and serves one request. One thread.
+// Listeners serve these faces beside the proxy. A face is a struct for one listener of a worker,
+// which outlives its connections as all that it names does, and a callback of
+// client::ConnectionContext that gets this struct and serves one request. One thread.
 //
 // Gateways and Envoy never say how a request ended, so the faces give nothing back.
 #pragma once
@@ -20,7 +20,7 @@
 #include "proxy/exchange.hpp"
 #include "proxy/worker_context.hpp"
 #include "store/cross_slot_charge.hpp"
-#include "store/settlement.hpp"
+#include "store/reservation.hpp"
 
 namespace tidegate::faces {
 
@@ -51,7 +51,7 @@ class IdSeal {
     std::string key_;
 };
 
-// What reservations share in a process. Outlives the workers.
+// Reservations of a process share these. Outlives the workers.
 struct Reservations {
     IdSeal seal;
     std::string process;  // this one's name among those that share a store

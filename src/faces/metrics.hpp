@@ -1,4 +1,4 @@
-// What the faces count. For the ways of counting, see telemetry/counters.hpp.
+// These metrics count the work of the faces. For the ways of counting, see telemetry/counters.hpp.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,11 @@
 
 namespace tidegate::faces {
 
-// What a question of a gateway does not state about the original request, or not usably.
+// Names the part of the original request that a question of a gateway does not state, or not
+// usably.
 BOOST_DEFINE_FIXED_ENUM_CLASS(OriginalPart, std::uint8_t, method, target, host, path_prefix, length)
 
-// What one thread counts.
+// Each thread has an object of its own and counts in it.
 struct Metrics {
     telemetry::Metric<
         telemetry::Counter, "tidegate_questions_without_address_total",

@@ -89,7 +89,6 @@ class ClientSession : public Session<ClientSession, ClientStream> {
 
     ClientSession(const ClientSettings& settings, StreamPool<ClientStream>& pool, Time now);
 
-    // What the server has sent.
     void receive(std::string_view bytes, Time now, ClientEventList& events);
 
     // Requests. After the end of a stream these do nothing.
@@ -145,7 +144,7 @@ class ClientSession : public Session<ClientSession, ClientStream> {
     void note_unsent(ClientStream& stream, const nghttp2_frame& frame) const;
     void note_reset();
 
-    // What the server sends.
+    // These handle what the server sends.
     bool begin_block(const nghttp2_frame& frame);
     void refuse_block(Malformed malformed) { reset_for(*block_of_, malformed); }
     void end_head(ClientStream& stream, bool is_end);

@@ -2,9 +2,10 @@
 // that HTTP/1's parser would have made, or trailers; and what a session sends, made of the lines
 // that HTTP/1 would send.
 //
-// What comes is held to the same grammar as HTTP/1, and as strictly. RFC 9113 section 8.1.1 calls
-// most of what can be wrong malformed, and the stream is reset for it; a request that only asks for
-// something that the proxy does not serve gets an answer that says so. Pure.
+// The session holds fields that come in to the same grammar as HTTP/1, and as strictly. RFC 9113
+// section 8.1.1 calls most of what can be wrong malformed, and the stream is reset for it; a
+// request that only asks for something that the proxy does not serve gets an answer that says so.
+// Pure.
 #pragma once
 
 #include <nghttp2/nghttp2.h>
@@ -43,7 +44,7 @@ std::string_view describe(Malformed malformed);
 // Whether it is one of the fields that HTTP/2 does not have (RFC 9113 section 8.2.2), `te` aside.
 bool is_for_one_hop(http::FieldName id);
 
-// What the connection and the settings say of a request.
+// Holds the rules that the connection and the settings have for a request.
 struct RequestRules {
     http::HeadBounds bounds;
     std::size_t cookie_crumbs = 256;
@@ -130,8 +131,8 @@ class FieldBlock {
     std::size_t cookie_at_ = 0;  // the slice that the crumbs become
 };
 
-// What request_framing() cannot know: a request without Content-Length has a body if its stream
-// goes on behind the head. Requires that request_framing() has found no fault.
+// Adds what request_framing() cannot know: a request without Content-Length has a body if its
+// stream goes on behind the head. Requires that request_framing() has found no fault.
 void set_body(const http::RequestHead& head, bool has_body, http::Framing& framing);
 
 // The length that Content-Length announces, where it is one that can be held to.
@@ -140,12 +141,12 @@ std::optional<std::uint64_t> announced_length(const http::Fields& fields);
 // The heads and trailers that a session sends, as nghttp2 takes them, made of the lines that HTTP/1
 // would send. Pure.
 
-// What nghttp2 points to.
+// Returns a view of the bytes that nghttp2 points to.
 inline std::string_view text_of(const std::uint8_t* bytes, std::size_t count) {
     return {reinterpret_cast<const char*>(bytes), count};
 }
 
-// What a request says before its fields.
+// Holds the pseudo-fields, which a request sends before its fields (RFC 9113 section 8.3.1).
 struct PseudoFields {
     std::string_view method;
     std::string_view scheme;

@@ -61,8 +61,8 @@ class FrameHeads {
     FrameHead head_;
 };
 
-// What a session sends: the frames that nghttp2 makes, copied into the buffer of a connection, with
-// the content of bodies put between them without another copy.
+// Writes what a session sends: it copies the frames that nghttp2 makes into the buffer of a
+// connection, and puts the content of bodies between them without another copy.
 //
 // Part of a session. One thread.
 class OutgoingFields;
@@ -70,7 +70,8 @@ class OutgoingFields;
 // A DATA frame below this that the peer's window has cut is a small one.
 inline constexpr std::uint32_t kSmallFrame = 256;
 
-// What was offered of the body of one message and not taken yet. It stays the caller's.
+// Holds the part of a message's body that the caller has offered and the session has not taken yet.
+// The bytes stay the caller's.
 class OutgoingBody {
   public:
     bool is_taken() const { return bytes_ == 0 && trailers_ == nullptr; }

@@ -58,7 +58,7 @@ class ServerStream : public SessionStream {
 using ServerEvent = SessionEvent<ServerStream>;
 using ServerEventList = std::vector<ServerEvent>;
 
-// What the connection knows of where it came in.
+// Describes the listener and the peer of the connection.
 struct Transport {
     bool is_https = false;
     bool any_scheme = false;  // the peer is a trusted proxy, which may speak for another scheme
@@ -73,7 +73,7 @@ class ServerSession : public Session<ServerSession, ServerStream> {
                   StreamPool<ServerStream>& pool, Time now);
     ~ServerSession();
 
-    // What the client has sent, from its first byte on: the preface, too.
+    // Takes bytes that the client has sent, from its first byte on: the preface, too.
     void receive(std::string_view bytes, Time now, ServerEventList& events);
 
     // An answer. After a reset of the stream these do nothing.
@@ -119,7 +119,7 @@ class ServerSession : public Session<ServerSession, ServerStream> {
     void reset_unended();
     void leave_service(ServerStream& stream);
 
-    // What the client sends.
+    // These check and handle what the client sends.
     void judge(const FrameHead& head);
     std::uint32_t violation(const FrameHead& head) const;
     bool is_free(const FrameHead& head);
@@ -136,7 +136,7 @@ class ServerSession : public Session<ServerSession, ServerStream> {
     void note_refused();
     void note_closed(ServerStream& stream, std::uint32_t error);
 
-    // What the client gets.
+    // These note what the client gets.
     void note_sent(const nghttp2_frame& frame);
     void note_unsent(ServerStream& stream, const nghttp2_frame& frame);
     void note_data(ServerStream& stream, std::size_t bytes);

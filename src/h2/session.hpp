@@ -72,7 +72,7 @@ class Memory {
     void* frame_buffer_ = nullptr;
 };
 
-// What a session has to tell of its streams, in the order in which it happened.
+// A session reports changes of its streams as events, in the order in which they happened.
 template <class Stream>
 struct SessionEvent {
     enum class Kind : std::uint8_t {
@@ -99,7 +99,8 @@ struct SessionCallbacks;
 class ServerSession;
 class ClientSession;
 
-// What the streams of both roles have alike: one request and its answer on a connection.
+// A SessionStream is one request and its answer on a connection; servers and clients derive their
+// streams from it.
 class SessionStream : public boost::intrusive::list_base_hook<> {
   public:
     // 0: nghttp2 had no number left.
@@ -152,9 +153,9 @@ class SessionStream : public boost::intrusive::list_base_hook<> {
     bool is_released_ = false;
 };
 
-// What the connections of a worker share, those to servers for one upstream: streams that wait for
-// the next request, so that a request allocates nothing that the one before it had room for, and
-// idle connections hold none. Outlives them; one thread.
+// Keeps streams for the next request, so that a request allocates nothing that the one before it
+// had room for, and idle connections hold none. The connections of a worker share a pool; those to
+// servers share one for each upstream. It outlives them; one thread.
 template <class Stream>
 class StreamPool {
   public:
@@ -198,7 +199,7 @@ class Session {
     // The caller needs the stream no more.
     void release(Stream& stream);
 
-    // What is due at deadline(), which may come to be earlier with each call.
+    // Does the work that is due at deadline(), which any call may make earlier.
     void tick(Time now, EventList& events);
     // Time::max(): none.
     Time deadline() const;

@@ -1,5 +1,5 @@
-// What a connection in HTTP/2 may cost: its settings, fixed bounds, and the budget for what its
-// client does that costs the proxy work and serves no request.
+// Bounds what a connection in HTTP/2 may cost: by its settings, by fixed bounds, and by the budget
+// for what its client does that costs the proxy work and serves no request.
 #pragma once
 
 #include <chrono>
@@ -18,9 +18,9 @@ struct AbuseLimit {
     Rate per{100, std::chrono::seconds{1}};
 };
 
-// What a client may do on one HTTP/2 connection that costs the proxy work and serves no request:
-// resets, SETTINGS, PING, PRIORITY, empty frames and the like, from one bucket. Pure: time is an
-// argument.
+// Bounds what a client may do on one HTTP/2 connection that costs the proxy work and serves no
+// request: resets, SETTINGS, PING, PRIORITY, empty frames and the like, from one bucket. Pure: time
+// is an argument.
 //
 // The bucket fills up at a fixed rate, and by one for each answer that ended well: a fixed rate
 // alone would disconnect a busy gateway for the few of its many requests that it cancels.

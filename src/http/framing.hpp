@@ -48,7 +48,7 @@ struct Framing {
 
 // No sender means a Content-Length beyond this.
 inline constexpr std::uint64_t kLengthMax = 1'000'000'000'000'000'000;
-// What all Connection fields of a head may name.
+// All Connection fields of a head together may name this many fields.
 inline constexpr std::size_t kConnectionOptionsMax = 100;
 
 // These mark the fields that Connection names (FieldName::named_by_connection), but for those that
@@ -189,10 +189,10 @@ void append_batch_prefix(BodyKind kind, const BodyBatch& batch, std::string& out
 void append_batch_suffix(BodyKind kind, const BodyBatch& batch, const Fields& trailers,
                          std::string& out);
 
-// What leaves in one write: a head, the content that is there, and what frames that content.
-// Adds `head`, the framed content of `batch` and, where the batch is the last one, `trailers` to
-// `out`, which has add(std::string_view). Appends to `head` and writes `tail` for it; both, and
-// what `batch` looks at, stay until all is sent.
+// Gathers one write: a head, the content that is there, and what frames that content. Adds `head`,
+// the framed content of `batch` and, where the batch is the last one, `trailers` to `out`, which
+// has add(std::string_view). Appends to `head` and writes `tail` for it; both, and what `batch`
+// looks at, stay until all is sent.
 template <class Out>
 void gather(BodyKind kind, const BodyBatch& batch, const Fields& trailers, std::string& head,
             std::string& tail, Out& out) {

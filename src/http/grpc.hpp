@@ -1,5 +1,5 @@
-// What gRPC makes of HTTP/2 (its PROTOCOL-HTTP2 document): which requests are calls, their
-// deadlines, statuses, and the trailers that an answer without messages consists of. Pure.
+// Reads and writes gRPC as its PROTOCOL-HTTP2 document puts it on HTTP/2: which requests are calls,
+// their deadlines, statuses, and the trailers that an answer without messages consists of. Pure.
 #pragma once
 
 #include <chrono>
@@ -87,8 +87,8 @@ enum class GrpcServing : std::uint8_t { unknown = 0, serving = 1, not_serving = 
 
 // Appends the message that asks about `service`; empty: about the server as a whole.
 void append_grpc_health_request(std::string_view service, std::string& out);
-// What a HealthCheckResponse says. Nothing if the bytes are none, or hold a status that the
-// protocol does not know. Fields that are not known are passed over.
+// Returns the status in a HealthCheckResponse. Nothing if the bytes are none, or hold a status that
+// the protocol does not know. Fields that are not known are passed over.
 std::optional<GrpcServing> read_grpc_health_response(std::string_view message);
 
 GrpcMessage read_grpc_message(std::string_view body);

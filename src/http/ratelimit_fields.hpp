@@ -61,9 +61,9 @@ inline bool waits_longer(const RateLimitItem& a, const RateLimitItem& b) {
 // The members of `item` in the two fields, as far as they depend on unit, quota and window.
 RateLimitTexts ratelimit_texts(const RateLimitItem& item);
 
-// Appends the value of RateLimit-Policy: `"default-1s";q=10;w=1, "default-1min";q=120;w=60`.
-// What is counted in flight says so by its unit, `qu="concurrent-requests"`. Nothing for no items:
-// the field must not be sent empty.
+// Appends the value of RateLimit-Policy: `"default-1s";q=10;w=1, "default-1min";q=120;w=60`. A
+// limit of requests in flight says so by its unit, `qu="concurrent-requests"`. No items append
+// nothing: the field must not be sent empty.
 void append_ratelimit_policy(std::span<const RateLimitItem> items, std::string& out);
 
 // Appends the value of RateLimit: `"default-1s";r=7;t=1, "default-1min";r=12;t=3`, without `t`
@@ -100,7 +100,7 @@ void append_duration(std::int64_t seconds, std::string& out);
 // The groups of fields that `response.headers` names.
 enum class LimitFields : std::uint8_t { ratelimit, retry_after, x_ratelimit, openai, anthropic };
 
-// What Tidegate knows of a group. The reader of the configuration, the answers of every face, the
+// Describes a group of fields. The reader of the configuration, the answers of every face, the
 // choice of the upstream's fields that make way, and the list of fields that scripts of other
 // origins may read go over these rows.
 struct LimitFieldsTraits {

@@ -1,18 +1,14 @@
-// What a request states beyond the grammar of its head, as the servers behind Tidegate may read it:
-// its method, the origin of its page, and the values of its fields and parameters. Pure; any
-// thread.
+// Reads what a request states beyond the grammar of its head as the servers behind Tidegate may
+// read it: its method and the values of its fields and parameters. Pure; any thread.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "base/result.hpp"
 #include "http/field.hpp"
 
 namespace tidegate::http {
@@ -35,8 +31,8 @@ inline constexpr auto kMethodOverrides = std::to_array<std::string_view>(
 inline constexpr auto kTargetOverrides =
     std::to_array<std::string_view>({"x-original-url", "x-rewrite-url"});
 
-// What a field of this name overrides for a server that turns fields into variables, and so takes
-// `X_HTTP_Method` for one of these, too. Of a name that may be one: others use override_of().
+// Returns what a field of this name overrides for a server that turns fields into variables, and so
+// takes `X_HTTP_Method` for one of these, too. Requires a name that override_of() passes on.
 RequestOverride find_override(std::string_view name);
 // The same for any name.
 inline RequestOverride override_of(std::string_view name) {
@@ -44,49 +40,6 @@ inline RequestOverride override_of(std::string_view name) {
     const bool may_be_one = name.size() >= 13 && (name.front() | 0x20) == 'x';
     return may_be_one ? find_override(name) : RequestOverride::none;
 }
-
-// Origins of web pages, as browsers write them in the field `Origin` (RFC 6454 section 6.2), and
-// the origins that a configuration allows.
-
-// Longer texts are no origins: a host name has at most 253 bytes.
-inline constexpr std::size_t kOriginBytesMax = 512;
-
-// The parts of `https://app.example.com:8443`, as views into the text and in its case.
-struct Origin {
-    std::string_view scheme;
-    std::string_view host;   // an IPv6 address with its brackets
-    std::uint16_t port = 0;  // 80 of `http` and 443 of `https` where none is written; else 0
-};
-
-// Returns nothing for `null`, for several origins in one text, and for anything that has more than
-// a scheme, a host and a port, or characters that no browser writes there.
-std::optional<Origin> parse_origin(std::string_view text);
-
-// An origin that is allowed, or all origins of the subdomains of a host.
-struct OriginPattern {
-    std::string scheme;  // lower case
-    std::string host;    // lower case
-    std::uint16_t port = 0;
-    bool subdomains = false;  // `*.` before the host: one or more labels, not the host alone
-
-    bool matches(const Origin& origin) const;
-    bool operator==(const OriginPattern&) const = default;
-};
-
-// Reads `https://app.example.com` or `https://*.example.org:8443`. The error continues a message
-// that begins with the text in quotes: "has a path: ...".
-Result<OriginPattern, std::string> parse_origin_pattern(std::string_view text);
-
-// What `response.cors.origins` lists.
-struct OriginList {
-    bool any = false;     // `*`
-    bool opaque = false;  // `null`: sandboxed frames, local files, redirects
-    std::vector<OriginPattern> patterns;
-
-    // Whether a page of this origin is allowed. `text` is the whole value of the field `Origin`;
-    // an empty one is none.
-    bool include(std::string_view text) const;
-};
 
 // The value of a field or a query parameter of a request, taken only if every server would read the
 // same value.

@@ -14,7 +14,7 @@
 
 namespace tidegate::http {
 
-// What a request asks for on a route that takes WebSockets.
+// Says which upgrade a request asks for on a route that takes WebSockets.
 enum class WebSocketRequest : std::uint8_t {
     none,           // no upgrade to a WebSocket: an ordinary request
     handshake,      // section 4.2.1

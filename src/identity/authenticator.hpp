@@ -127,7 +127,8 @@ class SharedCredentialCache {
     CredentialCache table_;
 };
 
-// What a request's credentials came to. Reused from request to request: strings keep their room.
+// Holds the result of checking a request's credentials. Reused from request to request: strings
+// keep their room.
 struct Authentication {
     enum class Result : std::uint8_t {
         anonymous,    // no method found anything
@@ -202,7 +203,8 @@ class Authenticator {
     const std::shared_ptr<KeySource>& key_source(const Authentication& authentication) const;
     // Refuses a token of which no key of that name exists.
     static void refuse_missing_key(Authentication& authentication);
-    // What Htpasswd::verify() said of `user`. Afterwards the authentication is no longer unchecked.
+    // Takes what Htpasswd::verify() said of `user`. Afterwards the authentication is no longer
+    // unchecked.
     void conclude_password(Authentication& authentication, std::string_view user, bool is_right,
                            Time now);
 

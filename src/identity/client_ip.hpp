@@ -64,7 +64,7 @@ struct Peer {
     bool is_gateway = false;
 };
 
-// What a step of the walk below comes to.
+// Says how a step of the walk below treats an address.
 BOOST_DEFINE_FIXED_ENUM_CLASS(HopKind, std::uint8_t,
                               trusted,      // the walk goes on to its left
                               client,       // not trusted: nothing to its left is believed

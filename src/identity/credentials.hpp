@@ -1,5 +1,5 @@
-// What a request carries that may say who its user is, before anybody has checked it. Pure;
-// allocates nothing, but for a cookie's value that has to be decoded.
+// Finds the credentials that a request carries. No function here checks whether they are valid.
+// Pure; allocates nothing, but for a cookie's value that has to be decoded.
 #pragma once
 
 #include <cstddef>
@@ -45,9 +45,9 @@ std::string_view to_string(CredentialFault fault);
 // has expired guesses nothing; nor does a client whose token names a key that is not there.
 bool is_guess(CredentialFault fault);
 
-// What an answer says about credentials that are not valid: enough for their owner, nothing that
-// helps a guess. What is wrong with a token whose signature is right, that it has expired for
-// example; for all other faults only that the credentials are not valid.
+// Returns what an answer says about credentials that are not valid: enough for their owner, nothing
+// that helps a guess. It says what is wrong with a token whose signature is right, such as that it
+// has expired; for all other faults it says only that the credentials are not valid.
 std::string_view public_reason(CredentialFault fault);
 
 // Whether only a token that one of our keys signed is refused for that.
@@ -74,7 +74,7 @@ struct Credential {
 // field the whole value. `field` in lower case. An empty field is absent.
 Credential find_secret(const http::Fields& fields, std::string_view field);
 
-// What follows `Basic` in Authorization (RFC 7617 section 2): base64, not looked at yet.
+// Finds what follows `Basic` in Authorization (RFC 7617 section 2): base64, not decoded.
 Credential find_basic(const http::Fields& fields);
 
 // Fields that Connection names are absent here: the upstream does not get them.

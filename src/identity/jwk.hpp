@@ -22,7 +22,7 @@
 
 namespace tidegate::identity {
 
-// What a key is; each curve is a kind of its own.
+// Names the type of a key; each curve is a kind of its own.
 enum class JwkKind : std::uint8_t { secret, rsa, p256, p384, p521, ed25519 };
 
 // `RS256`, exactly so. Nothing for other names, `none` among them.

@@ -50,8 +50,8 @@ bool is_signed_by(const Jws& jws, std::span<const Jwk* const> keys);
 
 inline constexpr std::size_t kClaimDepthMax = 8;  // names in a pointer
 
-// What is wrong with `name`, as a clause; empty: nothing. Of a pointer: a `~` that is no `~0` or
-// `~1`, an empty name, too many names.
+// Says what is wrong with `name`, as a clause; empty: nothing. Of a pointer: a `~` that is no `~0`
+// or `~1`, an empty name, too many names.
 std::string fault_of_claim_name(std::string_view name);
 
 // The pointer that a name with dots probably means: `/app_metadata/plan` for `app_metadata.plan`.

@@ -135,7 +135,7 @@ class KeySource {
     std::atomic<std::uint64_t> version_{0};
 };
 
-// What becomes of a request whose token names a key that is not there, while keys are fetched: the
+// Decides about a request whose token names a key that is not there, while keys are fetched: the
 // key may be new. Only a fetch that began after the request came, and that has not brought the key,
 // proves that there is none. Pure: the caller supplies time.
 class MissingKey {
@@ -168,7 +168,7 @@ class MissingKey {
 // For Retry-After: whole seconds, rounded up, at least 1, until a fetch may begin.
 std::chrono::seconds retry_after(const KeyFetches& fetches, MissingKey::Time now);
 
-// What Tidegate reads of the metadata of an issuer of tokens (`jwt.discovery`). Pure.
+// Reads the metadata of an issuer of tokens (`jwt.discovery`). Pure.
 //
 // OpenID Connect Discovery 1.0 section 4, not RFC 8414: the document of OpenID Connect is at the
 // issuer's URL with `/.well-known/openid-configuration` after it; that of RFC 8414 has

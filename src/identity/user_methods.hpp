@@ -44,14 +44,14 @@ struct CredentialPlace {
     std::string to_string() const;  // "the field `x-user`"
 };
 
-// What methods may read of a request.
+// Holds the parts of a request that methods may read.
 struct Presented {
     const Peer& peer;
     const ClientCertificate* certificate;  // that the peer has proven; null: none
     const http::Fields& fields;
 };
 
-// What Tidegate needs to know of a method wherever it has to treat methods differently.
+// Describes a method for all code that has to treat methods differently.
 struct MethodTraits {
     std::string_view name;           // as the configuration has it: `api_key`
     bool authenticates = true;       // false: clients can make up their user
@@ -243,7 +243,7 @@ class HeaderMethod final : public IdentityMethod {
     bool is_same_authority(const IdentityMethod& other) const override;
 };
 
-// What of a certificate names its user.
+// Names the part of a certificate that names its user.
 BOOST_DEFINE_FIXED_ENUM_CLASS(CertificateSubject, std::uint8_t, common_name, uri, dns, email,
                               sha256)
 // As the configuration has it: `san_uri`.

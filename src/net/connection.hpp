@@ -162,7 +162,7 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     void probe_peer();
     // How much of what was written the peer's system has not acknowledged: a system call.
     std::size_t queued_bytes() const;
-    // What became of connecting, once writable: 0, or an errno.
+    // Returns the result of connecting, once writable: 0, or an errno.
     int connect_error() const;
     // Sends what the kernel holds and then the end, that of TLS before that of the socket.
     // would_block: there is no room for that of TLS, and nothing was done; again once writable.

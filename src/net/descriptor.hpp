@@ -1,5 +1,5 @@
-// Owns an open descriptor, from the system call that gives it to the object that takes it over.
-// What fails in between, an allocation too, closes it.
+// Owns an open descriptor, from the system call that gives it to the object that takes it over. A
+// failure in between, of an allocation too, closes it.
 #pragma once
 
 #include <unistd.h>

@@ -23,7 +23,7 @@ struct MessageFault {
     bool is_too_long = false;  // the body; what is none of these is a broken chunk
 };
 
-// What is wrong with the bytes, as a sentence.
+// Says what is wrong with the bytes, as a sentence.
 std::string_view describe(const MessageFault& fault);
 // A clause about the sender of an answer.
 std::string reason_of(const MessageFault& fault);

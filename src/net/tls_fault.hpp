@@ -10,7 +10,7 @@
 
 namespace tidegate {
 
-// What went wrong in a handshake or after it; a clause for an operator, about the server.
+// Says what went wrong in a handshake or after it, as a clause about the server for an operator.
 struct TlsFault {
     // One side does not accept the other, and will not until a configuration changes.
     bool refused = false;

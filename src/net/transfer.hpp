@@ -19,7 +19,7 @@
 
 namespace tidegate {
 
-// What the pipes of one worker share.
+// Holds the state that the pipes of one worker share.
 struct SplicePipes {
     std::size_t open = 0;
     // The kernel or a seccomp filter has refused to splice: the worker copies from then on.

@@ -17,9 +17,10 @@ namespace tidegate {
 // A turn of the event loop: an answer of Redis, or what the connections of clients and upstreams
 // have brought; in any case with what else is ready on those connections.
 //
-// What several parts of it ask for is done once, at its end and before the loop asks the kernel for
-// the next event: to post it would cost a system call and an event of its own. What is asked for
-// outside of a turn, or while one ends, has a turn posted. Single-threaded.
+// The turn does its duties once, at its end and before the loop asks the kernel for the next event,
+// however many parts asked for one: to post a duty would cost a system call and an event of its
+// own. A duty that is asked for outside of a turn, or while one ends, gets a turn that is posted.
+// Single-threaded.
 class Turn final : public asio::execution_context::service {
   public:
     using key_type = Turn;

@@ -66,7 +66,7 @@ class AwaitedCommand final : public Request {
     Failure failure_ = Failure::disconnected;
 };
 
-// What a client says first on a connection, and what the answers mean.
+// A Handshake says the first commands on a connection, and reads what the answers mean.
 //
 // In this order: AUTH, SELECT of a database other than 0, ROLE of a master that sentinels name,
 // CLUSTER NODES in a cluster, SCRIPT LOAD of each script. If Redis is down, a PING that has to be
@@ -102,8 +102,8 @@ struct ClientOptions {
     bool in_cluster = false;  // a node of one; see Cluster
 
     std::string address() const;  // for messages; holds no secret
-    // What to do about `error`, for messages: something, if it says that a right or a command is
-    // missing, or that the server is too old.
+    // Says what to do about `error`, for messages: something, if it says that a right or a command
+    // is missing, or that the server is too old.
     std::string advice(std::string_view error) const;
 };
 
@@ -113,7 +113,7 @@ struct RedisConnectFault {
     std::string message;   // names the address
 };
 
-// What a master answers ROLE with, first.
+// A master answers ROLE with this word first.
 inline constexpr std::string_view kMasterRole = "master";
 // For each command of the handshake, at least.
 inline constexpr milliseconds kHandshakeTime{1'000};
@@ -131,7 +131,7 @@ class Handshake {
     // The next command, once the last one was answered; nothing when the connection can be used.
     // `is_down`: Redis counts as down.
     std::optional<Step> next(bool is_down);
-    // What the answer to the last command means: why the connection cannot be used, or nothing.
+    // Takes the answer to the last command. Returns why the connection cannot be used, or nothing.
     std::optional<RedisConnectFault> on_reply(const Reply& reply);
     // The server has answered ROLE with `master`.
     bool is_master() const { return is_master_; }

@@ -1,5 +1,5 @@
-// What the nodes of a Redis Cluster say of it: which node serves which slots, and where a command
-// has to go instead. Pure.
+// Reads what the nodes of a Redis Cluster say of it: which node serves which slots, and where a
+// command has to go instead. Pure.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// What a sentinel is asked and answers, and in which order sentinels are tried.
+// SentinelOrder and its helpers say what to ask a sentinel, read its answers, and choose the order
+// in which sentinels are tried.
 //
 // Pure: no sockets, no clock. ServerConnection does the I/O, MasterWatch decides.
 #pragma once

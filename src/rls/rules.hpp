@@ -45,7 +45,7 @@ struct DescriptorEntry {
 
 class RuleLevel;
 
-// What a file says of one key, or of one key with a value.
+// Holds what a file says of one key, or of one key with a value.
 struct Rule {
     std::string key;
     std::string value;  // empty: any. Each `*` stands for any text

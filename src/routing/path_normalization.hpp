@@ -12,7 +12,7 @@
 
 namespace tidegate::routing {
 
-// What in a path servers read differently; bits of PathShape::features.
+// Names what servers read differently in a path; bits of PathShape::features.
 enum PathFeature : std::uint8_t {
     kEncoded = 1,         // a percent-encoded byte
     kDotSegments = 2,     // `.` or `..` between separators, encoded or not

@@ -37,7 +37,7 @@ class PathPattern {
         std::string text;       // of a literal, decoded; else the name of the capture
     };
 
-    // What `text` means, or in one sentence what is wrong with it.
+    // Returns what `text` means, or in one sentence what is wrong with it.
     static Result<PathPattern, std::string> parse(std::string_view text);
 
     // The same pattern without regard to case: what it matches does not change with its case.
@@ -56,8 +56,8 @@ class PathPattern {
 
     // Whether `path`, one reading of a path, matches.
     bool matches(std::string_view path) const;
-    // What each `{name}` or named group holds in `path`; nothing when it does not match. A group
-    // that took no part in the match holds an empty text.
+    // Returns what each `{name}` or named group holds in `path`; nothing when it does not match. A
+    // group that took no part in the match holds an empty text.
     std::vector<std::string> captures(std::string_view path) const;
     // Their names, in the same order.
     std::vector<std::string> capture_names() const;

@@ -17,7 +17,7 @@
 
 namespace tidegate::routing {
 
-// What becomes of a path that takes another route if the case of its letters is ignored.
+// Says how the proxy treats a path that takes another route if the case of its letters is ignored.
 enum class RouteCase : std::uint8_t {
     refuse,   // 400: servers that ignore case would serve it as the other one
     ignore,   // paths are matched without case
@@ -120,8 +120,8 @@ class Router {
     // Whether some route asks for a path, and does not take every one.
     bool names_paths() const;
 
-    // What route `index` captures of `path`, in the order of PathPattern::capture_names(): decoded
-    // once, as in all its readings. Requires that match() has given `path` this route.
+    // Returns what route `index` captures of `path`, in the order of PathPattern::capture_names():
+    // decoded once, as in all its readings. Requires that match() has given `path` this route.
     std::vector<std::string> captures(std::size_t index, std::string_view path) const;
 
     // For `explain`: why route `index` does not take the request as it was sent.

@@ -86,7 +86,7 @@ void append_charge_arguments(std::span<const limit::Charge> charges,
 bool read_charge_reply(std::string_view reply, std::span<const limit::Charge> charges,
                        std::span<limit::Verdict* const> verdicts);
 
-// What was answered to one of several charges of different items.
+// Says how Redis answered one of several charges of different items.
 enum class Mixed : std::uint8_t {
     decided,
     ask_alone,   // the fast path left it alone: nothing was taken for it

@@ -58,7 +58,7 @@ class CrossSlotVerdict {
         ask_slots,  // the next turn has begun
         end,
     };
-    // What has to be given back of an admitted part.
+    // Says what has to be given back of an admitted part.
     enum class GiveBack : std::uint8_t {
         nothing,
         shadow,  // what policies in shadow took: another of them denied
@@ -92,7 +92,7 @@ class CrossSlotVerdict {
     }
     static void failed(Part& part) { part.answer = Answer::failed; }
 
-    // What comes next. After ask_local: call again when local() has answered or failed. After
+    // Returns the next step. After ask_local: call again when local() has answered or failed. After
     // ask_slots: when the parts that are due were asked.
     Next next(bool can_be_local);
     // Requires Next::end; so do all below.
@@ -132,7 +132,7 @@ class CrossSlotVerdict {
 // Owned by its decision, which lives until every slot has answered.
 class CrossSlotCharge {
   public:
-    // What it works with; they outlive it.
+    // The charge works with these services, which outlive it.
     struct Services {
         const RedisStore& redis;
         const FailurePolicy& failure_policy;

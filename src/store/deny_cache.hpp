@@ -1,4 +1,4 @@
-// What a worker remembers of denials by Redis, and what makes it forget them.
+// A worker remembers denials by Redis here, and forgets them when units are given back.
 #pragma once
 
 #include <array>

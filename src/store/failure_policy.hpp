@@ -1,4 +1,4 @@
-// What decides in place of Redis when it fails: `on_store_failure` of each policy.
+// Decides in place of Redis when it fails, as `on_store_failure` of each policy says.
 #pragma once
 
 #include <atomic>

@@ -21,7 +21,7 @@ inline constexpr std::string_view kHeartbeatTag = "replicas";
 inline constexpr std::chrono::seconds kHeartbeatGoodFor{10};
 std::string heartbeat_key(std::string_view key_prefix);
 
-// What is known of the number of proxies before Redis is asked.
+// Holds what the configuration says of the number of proxies, which holds before Redis is asked.
 struct ReplicaSettings {
     int configured = 0;  // as many are there in any case; 0: not known
     int assumed = 1;     // holds while nothing else is known
@@ -50,7 +50,7 @@ class ReplicaCount {
     // The number that holds, at least 1: max(configured, counted), or what is assumed where neither
     // is known.
     int number() const;
-    // What Redis has counted; 0: it has not yet.
+    // Returns the number that Redis has counted; 0: it has not counted yet.
     int seen() const { return is_counted_ ? counted_ : 0; }
     // Whether anything is known but what is assumed.
     bool is_known() const { return counted_ > 0 || settings_.configured > 0; }

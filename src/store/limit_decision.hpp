@@ -77,7 +77,7 @@ struct LimitDecision : LeaseHook {
         return {some, cost, store_state.lease, moment};
     }
 
-    // What the limiter keeps from decide() to settle(). Only the files of store/ use it.
+    // The limiter keeps this state from decide() to settle(). Only the files of store/ use it.
     struct StoreState {
         Wakeup* sleeper = nullptr;
         SteadyTime asked;      // not later than anything was sent

@@ -22,7 +22,7 @@
 
 namespace tidegate::store {
 
-// What this process admitted for one identifier under one policy while Redis was away.
+// Holds what this process admitted for one identifier under one policy while Redis was away.
 struct LocalTaken {
     using OfLimit = limit::OneOfKinds<limit::UnreportedOf>;
 
@@ -49,8 +49,8 @@ struct LocalTaken {
     std::size_t portions() const;
 };
 
-// What this process admitted by itself while Redis did not answer, until it is reported to Redis:
-// for each identifier and policy the units of each sub-bucket they were taken in.
+// Notes what this process admitted by itself while Redis did not answer, until it is reported to
+// Redis: for each identifier and policy the units of each sub-bucket they were taken in.
 //
 // Bounded in identifiers and in what is noted of them; where it is full, of some looked at the
 // lightest goes, of equals the newest. Nothing here decides anything: what is forgotten or
@@ -71,7 +71,7 @@ class LocalLedger {
     std::size_t take(const limit::Charge& charge, const limit::Verdict& verdict,
                      limit::Micros wall_ahead = {});
 
-    // What was given back in process is taken out, as far as it is still here.
+    // Takes out units that were given back in process, as far as they are still here.
     void give_back(const limit::Refund& refund, const limit::Now& now);
 
     // Forgets the items, under whatever tier or version of their policies. Looks once at all there
@@ -82,7 +82,8 @@ class LocalLedger {
     // Hands out up to `most` of those that are `ready`, and only them: they are no longer here.
     // Looks at a bounded number of them, going on where it stopped.
     std::vector<LocalTaken> hand_out(std::size_t most, const Ready& ready);
-    // What was handed out and could not be used: it is as if it had stayed. Returns as take().
+    // Takes back what take() handed out and the caller could not use, as if it had stayed. Returns
+    // as take().
     std::size_t put_back(LocalTaken taken);
 
     bool empty() const { return kept_.empty(); }
@@ -117,10 +118,8 @@ class LocalLedger {
     std::minstd_rand random_;
 };
 
-// What was admitted in process, in the words of lua/report.lua. Pure.
-
-// Appends the whole command that reports `taken`, sent at `now` by the clocks that it was noted by.
-// `clock` as in append_charge_command().
+// Appends the whole command that reports `taken` to lua/report.lua, sent at `now` by the clocks
+// that it was noted by. `clock` as in append_charge_command().
 void append_report_command(const LocalTaken& taken, const limit::Now& now, std::string_view prefix,
                            std::optional<limit::Micros> clock, std::string& out);
 
@@ -128,7 +127,7 @@ void append_report_command(const LocalTaken& taken, const limit::Now& now, std::
 // sub-buckets of time in which that was taken, once, and slowly enough to leave room for decisions.
 //
 // A report that is lost leaves Redis with less to count; the bound of `local` holds without it.
-// What was not sent is kept for the next time. One a worker, on its thread.
+// Reports that were not sent are kept for the next time. One a worker, on its thread.
 class LocalReport {
   public:
     struct Options {

@@ -87,7 +87,8 @@ class MemoryStore {
     // save()'s, of which those before the fault are counted. Any thread.
     std::optional<std::size_t> load(std::string_view bytes, const limit::Now& now);
 
-    // What is counted stays: if it is more than fits now, it shrinks as new names come. Any thread.
+    // Counts stay: if there are more than fit now, their number shrinks as new names come. Any
+    // thread.
     void set_bounds(std::size_t max_keys, OnFull on_full);
     // The policies of the configuration, by name: from now on only these have a share of the room.
     // Before the first call all have. Any thread.

@@ -27,7 +27,7 @@ namespace tidegate::store {
 // How a limit stands for a request, before anything is taken.
 using AnyStanding = limit::OneOfKinds<limit::StandingOf>;
 
-// What the store keeps of one limit for one identifier: an object of the limit's class. Small ones
+// Keeps the counts of one limit for one identifier, as an object of the limit's class. Small ones
 // are kept here; the others apart, so that they do not make every record as large as theirs.
 class Record {
   public:
@@ -37,7 +37,7 @@ class Record {
     void reset(const limit::Limit& limit) { reset(limit.id, limit.state()); }
 
     void save(limit::CountsWriter& out) const;
-    // What save() wrote; nothing: it did not.
+    // Reads what save() wrote; nothing: save() did not write it.
     static std::optional<Record> load(limit::CountsReader& in);
 
     // Ids are hashes: two limits that differ in kind might share one.
@@ -50,8 +50,8 @@ class Record {
     bool is_held() const;
     // Requests may hold it: it stays when counts are reset.
     bool stays() const;
-    // What it held when units last came or went; 0 once nothing is held any more. Units that leave
-    // one after the other weigh until the last has left.
+    // Returns the weight that the record had when units last came or went; 0 once it holds none.
+    // Units that leave one after the other weigh until the last has left.
     double weight(const limit::Now& now) const {
         return ends_us(now) > now.steady.count() ? weight_ : 0;
     }
@@ -129,8 +129,8 @@ inline void Record::take(const limit::Limit& limit, const limit::Asked& asked,
     }));
 }
 
-// What is counted for one identifier under one policy. Not thread-safe: the caller holds the mutex
-// of the shard.
+// Holds what is counted for one identifier under one policy. Not thread-safe: the caller holds the
+// mutex of the shard.
 struct State {
     std::string name;        // policy, a zero byte, identifier
     std::uint64_t hash = 0;  // of the name

@@ -1,4 +1,4 @@
-// What the store counts. For the ways of counting, see telemetry/counters.hpp.
+// These metrics count the store's work. For the ways of counting, see telemetry/counters.hpp.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ BOOST_DEFINE_FIXED_ENUM_CLASS(StoreFailure, std::uint8_t,
 // How a worker sees the store.
 BOOST_DEFINE_FIXED_ENUM_CLASS(StoreState, std::uint8_t, up, down)
 
-// What became of an identifier that was counted in process while Redis was away.
+// Says what became of an identifier that was counted in process while Redis was away.
 BOOST_DEFINE_FIXED_ENUM_CLASS(LocalReportResult, std::uint8_t, reported,
                               expired,    // its counts had expired by then
                               lost,       // sent and not answered: perhaps counted, not sent again
@@ -50,7 +50,7 @@ class SeenState {
     std::atomic<StoreState> state_{StoreState::up};
 };
 
-// What one thread counts.
+// Each thread has an object of its own and counts in it.
 struct Metrics {
     telemetry::Metric<telemetry::By<"reason", StoreFailure>, "tidegate_store_failures_total",
                       "Decisions the store did not make, by reason">
@@ -79,7 +79,7 @@ void write_timeout(telemetry::Exposition& out, std::optional<std::chrono::millis
 
 class MemoryStore;
 
-// What the in-process store holds; null: there is none, and no sample.
+// Writes what the in-process store holds; null: there is none, and no sample.
 void write_metrics(telemetry::Exposition& out, const MemoryStore* store);
 
 }  // namespace tidegate::store

@@ -8,9 +8,9 @@
 
 namespace tidegate::store {
 
-// What the two clocks of the process say. `steady` never steps: it is the wall clock at the start
-// of the process, or of the first one of a chain of hand-overs, advanced by the monotonic clock.
-// `wall` steps as the wall clock does, when follow_wall_clock() is next called.
+// Returns what the two clocks of the process say. `steady` never steps: it is the wall clock at the
+// start of the process, or of the first one of a chain of hand-overs, advanced by the monotonic
+// clock. `wall` steps as the wall clock does, when follow_wall_clock() is next called.
 limit::Now process_now();
 // The wall clock says `wall`. Call several times a second.
 void follow_wall_clock(std::chrono::system_clock::time_point wall);

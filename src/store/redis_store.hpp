@@ -33,10 +33,9 @@ struct RedisStore {
                          std::uint16_t slot) const;
 };
 
-// What Tidegate's user must be allowed in Redis.
-
-// The rights as ACL SETUSER takes them, without a name and a password: every command that is sent
-// or called by a script, on keys with this prefix, and nothing else.
+// Returns the rights that Tidegate's user needs in Redis, as ACL SETUSER takes them, without a name
+// and a password: every command that is sent or called by a script, on keys with this prefix, and
+// nothing else.
 std::string access_rights(std::string_view key_prefix);
 
 }  // namespace tidegate::store

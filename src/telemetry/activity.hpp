@@ -1,5 +1,5 @@
-// What the admin listener shows of the clients of a thread: the most frequent identifiers of the
-// last one to two minutes, and the last requests that a limit refused.
+// Activity counts the clients of a thread for the admin listener: the most frequent identifiers of
+// the last one to two minutes, and the last requests that a limit refused.
 #pragma once
 
 #include <array>
@@ -110,7 +110,7 @@ class SpaceSaving {
     std::uint64_t total_ = 0;
 };
 
-// What one thread has counted, as a value that another thread may read.
+// Holds what one thread has counted, as a value that another thread may read.
 struct CountedNames {
     struct Name {
         std::size_t begin = 0;  // in `text`
@@ -315,7 +315,7 @@ class Activity {
         DenialLog last;
     };
 
-    // What a thread keeps while the activity is on. With 1,024 names it takes about 970 KiB of
+    // A thread keeps this while the activity is on. With 1,024 names it takes about 970 KiB of
     // addresses; memory only once names come.
     struct Names {
         Names(std::size_t names_max, std::uint64_t secret)

@@ -1,5 +1,5 @@
-// What the process did in each of the last ten minutes' seconds, from counters that are read once a
-// second: no request pays for it.
+// Live samples say what the process did in each second of the last ten minutes. They come from
+// counters that are read once a second: no request pays for it.
 //
 // One thread. Bounded: kSamples samples of at most kLiveColumnsMax routes, policies and upstreams;
 // what is beyond is summed up in one column more.
@@ -81,7 +81,7 @@ class LivePolicies {
     std::set<LivePolicy> others_;
 };
 
-// What the dashboard counts. A new count is a member here and in kLiveCounts;
+// Holds the counts of the dashboard. A new count is a member here and in kLiveCounts;
 // admin/dashboard_answer.cpp shows it.
 struct LiveCounts {
     std::uint64_t requests() const;  // of all outcomes
@@ -116,7 +116,7 @@ struct LiveTotals : LiveCounts {
     std::vector<std::uint64_t> request_cuts;
 };
 
-// What is read at the end of a sample.
+// Holds the values that are read at the end of a sample.
 struct LiveGauges {
     struct Servers {
         std::uint32_t all = 0;
@@ -129,7 +129,6 @@ struct LiveGauges {
     std::vector<Servers> upstreams;  // in the order of the configuration
 };
 
-// What the process did in the time of the sample.
 struct LiveSample : LiveCounts {
     std::int64_t time_ms = 0;  // Unix time of its end; higher than that of every earlier one
     std::int64_t took_ms = 0;

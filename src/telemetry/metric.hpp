@@ -48,8 +48,8 @@ MetricLabel label_of(std::string_view name) {
     return {.name = name, .values = kEnumNames<E>};
 }
 
-// What is said of a metric: name, type and `help` by /metrics, and all of it by the reference in
-// docs/monitoring.md. Texts live as long as the program.
+// Describes a metric: /metrics has name, type and `help`, and the reference in docs/monitoring.md
+// has all of it. Texts live as long as the program.
 struct MetricInfo {
     std::string_view name;
     MetricType type = MetricType::counter;

@@ -20,7 +20,8 @@ BOOST_DEFINE_FIXED_ENUM_CLASS(
     aborted)      // the client left before its answer, or Tidegate stopped
 inline constexpr std::size_t kOutcomes = kEnumerators<Outcome>.size();
 
-// What the reference says of those that do not speak for themselves; Markdown.
+// The reference explains with these words, in Markdown, the outcomes that do not speak for
+// themselves.
 inline constexpr EnumTexts<Outcome> kOutcomeNotes(
     {{Outcome::forwarded, ""},
      {Outcome::answered, "a gateway or a program got its consent"},

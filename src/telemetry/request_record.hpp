@@ -1,6 +1,6 @@
-// What is known of a request when it ends, and the table of its fields. The access log, the spans
-// and the reference read the table. So a new field is a member and a row here, and a line in
-// proxy/record.cpp, which fills it.
+// A RequestRecord holds what is known of a request when it ends, and a table lists its fields. The
+// access log, the spans and the reference read the table. So a new field is a member and a row
+// here, and a line in proxy/record.cpp, which fills it.
 #pragma once
 
 #include <array>

@@ -21,7 +21,7 @@
 
 namespace tidegate::telemetry {
 
-// What is known of a traced request when it ends, from which its spans are written. A value that
+// Holds what is known of a traced request when it ends; its spans are written from it. A value that
 // owns its texts: the thread that served the request hands it to the thread that exports.
 struct TraceRecord {
     using nanoseconds = std::chrono::nanoseconds;

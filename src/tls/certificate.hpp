@@ -67,7 +67,7 @@ std::string_view name_of(KeyType type);
 inline constexpr int kRsaBitsMin = 2'048;
 
 struct CertificateKey {
-    // What keeps a listener from using it.
+    // Says what keeps a listener from using the key.
     enum class Fault : std::uint8_t { none, type, bits, curve };
 
     Fault fault = Fault::type;
@@ -122,7 +122,7 @@ class CertificateNames {
     std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>> numbers_;
 };
 
-// What a certificate states, as text and numbers for checks, reports and logs. Pure.
+// Holds what a certificate states, as text and numbers for checks, reports and logs. Pure.
 struct CertificateFacts {
     std::string subject;  // shown_name()
     std::string issuer;   // likewise

@@ -23,7 +23,7 @@
 
 namespace tidegate {
 
-// What a client's certificate says of the client. A plain value.
+// Holds what a client's certificate says of the client. A plain value.
 struct ClientCertificate {
     std::string sha256;  // of its DER form, in lower-case hex
     std::string
@@ -48,7 +48,7 @@ struct ClientCertificate {
 // accepted.
 std::optional<ClientCertificate> client_certificate_of(const SSL* tls);
 
-// What `certificate` states; it need not be a connection's.
+// Reads what `certificate` states; it need not be a connection's.
 ClientCertificate read_client_certificate(const X509& certificate);
 
 // Lists of revoked certificates (CRL, RFC 5280 section 5) as PEM. Pure.

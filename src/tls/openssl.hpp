@@ -1,5 +1,5 @@
-// What all files of the room take from OpenSSL: owners of its objects, its texts, and its values in
-// ASN.1.
+// All files of the room use OpenSSL through this: owners of its objects, its texts, and its values
+// in ASN.1.
 #pragma once
 
 #include <chrono>
@@ -65,7 +65,7 @@ BioPtr open_memory();
 // The text that was written into `memory`.
 std::string written(BIO& memory);
 
-// What OpenSSL complained of last, which it then forgets: `key too small`.
+// Returns OpenSSL's last complaint, which OpenSSL then forgets: `key too small`.
 std::string openssl_reason();
 
 // The values that certificates and revocation lists are made of, as ours. Pure.

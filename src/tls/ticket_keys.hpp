@@ -84,7 +84,7 @@ class TicketKeys {
     std::atomic<std::uint64_t> version_{0};
 };
 
-// What one thread sees of the keys.
+// Each thread has a reader, which looks at the keys again only if their version has changed.
 class TicketKeyReader {
   public:
     explicit TicketKeyReader(std::shared_ptr<const TicketKeys> keys)

@@ -36,7 +36,7 @@ class TlsClient {
     // `session`, if it is not null, shortens the handshake. It must come from a connection to the
     // same host, and a client of the same settings.
     //
-    // What the client offers in ALPN (RFC 7301): no protocol, or HTTP/2 alone.
+    // `offer` says what the client offers in ALPN (RFC 7301): no protocol, or HTTP/2 alone.
     enum class Offer : unsigned char { nothing, http2 };
     TlsPtr connection_to(const std::string& host, const TlsSessionPtr& session = nullptr,
                          Offer offer = Offer::nothing) const;

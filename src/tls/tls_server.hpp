@@ -1,5 +1,5 @@
-// What a listener's TLS connections are made with: its certificates by name, its versions, its
-// tickets, and the authorities of clients.
+// A TlsServer makes the TLS connections of a listener: it has its certificates by name, its
+// versions, its tickets, and the authorities of clients.
 //
 // OpenSSL locks what threads share, so each worker makes a TlsServer of its own for each listener
 // that speaks TLS, from certificates that are parsed once. One thread.

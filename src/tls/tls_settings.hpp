@@ -33,8 +33,9 @@ struct ServerCertificate {
     bool operator==(const ServerCertificate&) const = default;
 };
 
-// What a client gets that asks for a name which no certificate has. One that asks for no name has
-// learned an address only: it gets the first certificate that has one, or if none has, the same.
+// Says what a client gets that asks for a name which no certificate has. A client that asks for no
+// name has learned an address only: it gets the first certificate that has one, or if none has, the
+// same.
 enum class UnknownNames : std::uint8_t {
     first,   // the first certificate
     refuse,  // the alert unrecognized_name (RFC 6066 section 3)
@@ -46,7 +47,7 @@ enum class ClientAuth : std::uint8_t {
     require,
 };
 
-// What clients speak over TLS. Those that offer both get HTTP/2.
+// Names the versions that clients may speak over TLS. Clients that offer both get HTTP/2.
 enum class HttpVersions : std::uint8_t {
     both,   // clients that offer no protocol at all speak HTTP/1
     http1,  // 1.1 and 1.0

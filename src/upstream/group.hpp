@@ -28,8 +28,8 @@ namespace tidegate::upstream {
 // One server of an upstream as all threads know it: one address, whether the configuration says the
 // address or a name that leads to it.
 //
-// What is not atomic never changes. Each worker counts in cells of its own, so that the requests of
-// round robin touch no cache line that workers share.
+// Members that are not atomic never change. Each worker counts in cells of its own, so that the
+// requests of round robin touch no cache line that workers share.
 struct SharedServer {
     // `configured` says where this server comes from; `workers` threads send requests to it.
     SharedServer(const config::UpstreamServer& configured, const StreamProtocol::endpoint& at,
@@ -82,8 +82,7 @@ class Group {
 
     // Any thread.
 
-    // What connections to encrypted servers are made with; null if no server is. A worker uses a
-    // copy.
+    // Returns the TLS client for encrypted servers; null if no server is. A worker uses a copy.
     const TlsClient* tls() const { return tls_.get(); }
 
     // Changes whenever servers() does.

@@ -18,7 +18,7 @@
 
 namespace tidegate::upstream {
 
-// What follows the head of an answer in HTTP/1.
+// Holds what follows the head of an answer in HTTP/1.
 struct AnswerRest {
     http::Framing framing;
     std::string bytes;  // have come with the head
@@ -38,7 +38,7 @@ struct HealthAnswer {
     std::optional<AnswerRest> rest{};
 };
 
-// What a check sends, and where. The references outlive the check.
+// Says what a check sends, and where. The references outlive the check.
 struct HealthQuestion {
     const StreamProtocol::endpoint& endpoint;
     const std::string& authority;  // the server's own, for Host

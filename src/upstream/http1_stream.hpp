@@ -70,8 +70,8 @@ class Http1Stream {
 
     // head() is the final one. Its views stay until drop_body().
     void begin_body();
-    // What has arrived of the body. The batch stays good until it is dropped. Strikes out of the
-    // trailers what Connection names.
+    // Takes the part of the body that has arrived. The batch stays good until it is dropped.
+    // Strikes out of the trailers the fields that Connection names.
     http::BodyBatch take_body(const http::TrailerBounds& bounds);
     http::Fields& trailers() { return body_.trailers(); }
     void drop_body(const http::BodyBatch& batch);
@@ -173,7 +173,8 @@ class TunnelStream {
     TunnelStream(const TunnelStream&) = delete;
     TunnelStream& operator=(const TunnelStream&) = delete;
 
-    // What has come and was not dropped; first what the server has sent behind the 101.
+    // Returns the bytes that have come and were not dropped; first those that the server has sent
+    // behind the 101.
     std::string_view take_bytes() const { return input_.data(); }
     void drop_bytes(std::size_t bytes) { drop_tunnel(input_, bytes); }
     TunnelInput read_bytes(Wakeup& wakeup) { return read_tunnel(*connection_, input_, wakeup); }

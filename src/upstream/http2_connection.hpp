@@ -32,7 +32,7 @@ class Server;
 
 using Http2ConnectionPtr = boost::intrusive_ptr<Http2Connection>;
 
-// What the connections of a pool share, and outlives their use.
+// The connections of a pool share this context, which outlives their use.
 struct Http2Context {
     Executor executor;
     DeadlineWheel& deadlines;

@@ -1,5 +1,5 @@
-// What the pools of connections to upstreams count, and what metrics and the admin API say of the
-// servers. For the ways of counting, see telemetry/counters.hpp.
+// These metrics count the work of the pools of connections to upstreams. Metrics and the admin API
+// also show the states of the servers. For the ways of counting, see telemetry/counters.hpp.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@
 
 namespace tidegate::upstream {
 
-// What `tidegate inspect --upstreams`, /readyz and /metrics say of the servers of an upstream.
+// `tidegate inspect --upstreams`, /readyz and /metrics show these states of the servers of an
+// upstream.
 
 // Whether requests go to a server.
 BOOST_DEFINE_FIXED_ENUM_CLASS(
@@ -46,10 +47,7 @@ struct UpstreamStatus {
     std::uint32_t queued = 0;
 };
 
-// What the pools of connections to upstreams count. For the ways of counting, see
-// telemetry/counters.hpp.
-
-// What one thread counts of an upstream.
+// Holds the counters of one upstream in one thread.
 struct UpstreamCounters {
     template <class Counted>
     using Of = telemetry::ByName<"upstream", Counted>;
@@ -67,7 +65,7 @@ struct UpstreamCounters {
         failures;
 };
 
-// What one thread counts of all upstreams.
+// Holds the counters of all upstreams in one thread.
 struct PoolCounters {
     telemetry::OpenMetrics<
         "tidegate_upstream_connections", "Connections to upstreams that are open",
@@ -75,7 +73,7 @@ struct PoolCounters {
         connections;
 };
 
-// What one thread counts. A slot that is not there is not counted.
+// Holds all counters of one thread. A slot that is not there is not counted.
 class Metrics : public PoolCounters {
   public:
     explicit Metrics(std::size_t names_max) : upstreams_(names_max) {}
@@ -107,7 +105,7 @@ class Metrics : public PoolCounters {
     telemetry::GrowingTable<UpstreamCounters> upstreams_;
 };
 
-// What the servers and queues of upstreams are like at the moment.
+// Writes the present states of the servers and queues of upstreams.
 void write_metrics(telemetry::Exposition& out, std::span<const UpstreamStatus> upstreams);
 
 }  // namespace tidegate::upstream

@@ -32,7 +32,7 @@ namespace tidegate::upstream {
 // of a pool stays usable until the request ends, even if the pool was stopped meanwhile.
 class Pool {
   public:
-    // What the pools of a worker share, and outlives their use.
+    // The pools of a worker share this loop, which outlives their use.
     struct Loop {
         Executor executor;
         Readiness& readiness;
@@ -140,8 +140,8 @@ class Pool {
     // The same because the server does not speak HTTP/2.
     bool note_no_http2(const Stream& stream);
 
-    // What the next three say of connections is in HTTP/2 for the stream alone. A batch that was
-    // taken of the answer's body stays until the stream is reset.
+    // In HTTP/2 the next three functions act on the stream alone, not on the connection. A batch
+    // that was taken of the answer's body stays until the stream is reset.
 
     // The answer is complete and nothing follows it: another request may have the connection. The
     // first request in the queue gets the seat, and if it is of this thread the connection, too.
@@ -190,7 +190,7 @@ class Pool {
         std::string tls_why{};  // a clause for the log
     };
     static Failure failure_of(int error);
-    // What came of connecting; the connection is closed unless that is none.
+    // Holds the result of connecting; the connection is closed unless the failure is none.
     struct Reached {
         Failure failure;
         ConnectionPtr connection{};

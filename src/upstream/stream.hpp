@@ -80,8 +80,8 @@ class Stream {
     void begin_body() {
         if (!is_http2_) http1_.begin_body();
     }
-    // What has arrived of the body. The batch stays good until it is dropped. Strikes out of the
-    // trailers what Connection names.
+    // Takes the part of the body that has arrived. The batch stays good until it is dropped.
+    // Strikes out of the trailers the fields that Connection names.
     http::BodyBatch take_body(const http::TrailerBounds& bounds) {
         return is_http2_ ? http2_->take_body() : http1_.take_body(bounds);
     }

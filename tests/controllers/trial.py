@@ -11,7 +11,6 @@ names the folder of its custom resource definitions. The exit code is 1 when one
 Everything listens on loopback only, and ends with this program.
 """
 
-import argparse
 import http.client
 import importlib.util
 import json
@@ -32,7 +31,8 @@ sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
 
 from envoy import Envoy  # noqa: E402
-from world import Failed, Tidegate, World, accepts, free_port, until  # noqa: E402
+from trials import Part, make_parser, start_echo  # noqa: E402
+from world import Failed, Tidegate, World, free_port  # noqa: E402
 
 
 def load(name, path):
@@ -52,7 +52,6 @@ SERVICE_NAME = f"{SERVICE}.default.svc.cluster.local"
 QUOTA = 3
 ALICE, BOB = "203.0.113.7", "203.0.113.8"
 FORGED = "198.51.100.1"
-Part = gateways.Part
 
 
 class Example:
@@ -85,9 +84,7 @@ class Trial:
     def __init__(self, world, program, crds):
         self.world, self.program, self.crds = world, program, crds
         self.helm, self.modules = chart.install_helm(), chart.install_types()
-        self.echo = free_port()
-        world.start([program, "echo", "--listen", f"127.0.0.1:{self.echo}"], stderr=subprocess.DEVNULL)
-        until(lambda: accepts(self.echo), 20, "the upstream")
+        self.echo = start_echo(world, program)
         self.examples = examples()
 
     def render(self, example):
@@ -407,8 +404,7 @@ def parts(trial):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tidegate", type=pathlib.Path, default=ROOT / "build/dev/tidegate")
+    parser = make_parser(__doc__)
     parser.add_argument("--crds", help="the folder of Envoy Gateway's custom resource definitions")
     arguments = parser.parse_args()
     crds = crd_schemas(arguments.crds) if arguments.crds else None
@@ -416,10 +412,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="controllers-") as folder, World(pathlib.Path(folder)) as world:
         try:
             for part in parts(Trial(world, arguments.tidegate.resolve(), crds)):
-                print(f"{'FAIL' if part.wrong else 'ok  '} {part.name}: {part.found}", flush=True)
-                for one in part.wrong:
-                    print(f"       {one}", flush=True)
-                held = held and not part.wrong
+                held = part.report() and held
         except Failed as error:
             print(f"FAIL {error}")
             held = False

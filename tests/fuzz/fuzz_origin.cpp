@@ -9,7 +9,7 @@
 #include "base/ip.hpp"
 #include "base/text.hpp"
 #include "fuzz_check.hpp"
-#include "http/request_value.hpp"
+#include "http/origin.hpp"
 
 namespace {
 

@@ -9,7 +9,6 @@ files of config/recipes where a part needs no other. A second nginx asks as ingr
 Everything listens on loopback only, and ends with this program.
 """
 
-import argparse
 import collections
 import http.client
 import json
@@ -30,6 +29,7 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "soak"))
 sys.dont_write_bytecode = True
 
+from trials import Part, make_parser, start_echo  # noqa: E402
 from world import Failed, Redis, Tidegate, World, accepts, free_port, until  # noqa: E402
 
 PAGE = ROOT / "docs/faces.md"
@@ -130,17 +130,6 @@ MALLORY = [["X-Auth-User: mallory"], ["x-auth-user: mallory"],
            ["X-Auth-User: mallory", "X-Auth-User: mallory"], ["X_Auth_User: mallory"],
            ["X-Auth_User: mallory"], ["x_auth-user: mallory"],
            ["X-Auth-User: mallory", "Connection: X-Auth-User"]]
-
-
-class Part:
-    """The expectations that were tried, and those that failed."""
-
-    def __init__(self, name):
-        self.name, self.found, self.wrong = name, "", []
-
-    def expect(self, holds, *what):
-        if not holds:
-            self.wrong.append(" ".join(str(one) for one in what))
 
 
 def blocks(language):
@@ -258,10 +247,7 @@ class Trial:
 
     def __init__(self, world, program):
         self.world, self.program = world, program
-        self.app = free_port()
-        world.start([program, "echo", "--listen", f"127.0.0.1:{self.app}"],
-                    stderr=subprocess.DEVNULL)
-        until(lambda: accepts(self.app), 20, "the upstream")
+        self.app = start_echo(world, program)
         shutil.copy(RECIPES / "members.keys", world.folder)
         self.started = []
 
@@ -586,17 +572,12 @@ def try_gateways(program):
     with tempfile.TemporaryDirectory(prefix="gateways-") as folder:
         with World(pathlib.Path(folder)) as world:
             for part in parts(Trial(world, program)):
-                print(f"{'FAIL' if part.wrong else 'ok  '} {part.name}: {part.found}", flush=True)
-                for one, count in collections.Counter(part.wrong).most_common(8):
-                    print(f"       {count} times: {one}", flush=True)
-                held = held and not part.wrong
+                held = part.report() and held
     return held
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tidegate", type=pathlib.Path, default=ROOT / "build/dev/tidegate")
+    parser = make_parser(__doc__)
     arguments = parser.parse_args()
     try:
         held = try_gateways(arguments.tidegate.resolve())

@@ -10,15 +10,11 @@ part does not hold. Everything listens on loopback only, and ends with this prog
 of Debian, whose packages they are.
 """
 
-import argparse
-import collections
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "soak"))
 sys.dont_write_bytecode = True
 
@@ -28,6 +24,7 @@ import others  # noqa: E402
 import peers  # noqa: E402
 import tunnels  # noqa: E402
 from peer import tls_context  # noqa: E402
+from trials import ROOT, Part, make_certificates, make_parser, start_echo  # noqa: E402
 from world import Failed, Tidegate, World, accepts, free_port, until  # noqa: E402
 
 SETTINGS = """
@@ -44,25 +41,6 @@ threads: 2
 """
 
 
-class Part:
-    """The expectations that were tried, and those that failed."""
-
-    def __init__(self, name):
-        self.name, self.found, self.wrong, self.is_run = name, "", [], True
-
-    def expect(self, holds, *what):
-        if not holds:
-            self.wrong.append(" ".join(str(one) for one in what))
-
-    def not_run(self, why):
-        self.is_run, self.found = False, why
-        return self
-
-    def __str__(self):
-        word = "FAIL" if self.wrong else "ok  " if self.is_run else "not run:"
-        return f"{word} {self.name}: {self.found}"
-
-
 class Place:
     """What the parts run against: a Tidegate with a listener in the clear and one with TLS, which
     both speak HTTP/1.1, too, and one for HTTP/2 alone."""
@@ -70,14 +48,10 @@ class Place:
     def __init__(self, world, program, logs, seconds):
         self.world, self.program, self.logs, self.seconds = world, program, logs, seconds
         self.part, self.root = Part, ROOT
-        make_certificates(world.folder)
-        self.authority = world.folder / "ca.pem"
-        self.echo_port, self.sockets_port = free_port(), free_port()
-        world.start([program, "echo", "--listen", f"127.0.0.1:{self.echo_port}"],
-                    stdout=subprocess.DEVNULL)
+        self.authority, _, _ = make_certificates(world.folder)
+        self.echo_port, self.sockets_port = start_echo(world, program), free_port()
         world.start([sys.executable, HERE / "sockets.py", self.sockets_port])
-        for port in (self.echo_port, self.sockets_port):
-            until(lambda port=port: accepts(port), 20, "an upstream")
+        until(lambda: accepts(self.sockets_port), 20, "the upstream of WebSockets")
         self.alone = free_port()
         self.tidegate, self.clear, self.tls = self.start(
             more=f", {{address: '127.0.0.1:{self.alone}', http: [h2]}}")
@@ -96,19 +70,6 @@ class Place:
                 ("tls", "https", self.tls, tls_context(self.authority))]
 
 
-def make_certificates(folder):
-    (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    for command in (
-            ["req", "-x509", *key, "-days", "90", "-subj", "/CN=trial", "-keyout", "ca.key",
-             "-out", "ca.pem"],
-            ["req", *key, "-subj", "/CN=localhost", "-keyout", "own.key", "-out", "own.csr"],
-            ["x509", "-req", "-in", "own.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-days", "60",
-             "-extfile", "names", "-out", "own.pem"]):
-        subprocess.run(["openssl", *command], cwd=folder, check=True, capture_output=True)
-    (folder / "own.key").chmod(0o600)
-
-
 PARTS = {
     "h2spec": others.try_h2spec, "curl": others.try_curl, "h2load": others.try_h2load,
     "streams": peers.try_streams, "windows": peers.try_windows, "fields": peers.try_fields,
@@ -125,10 +86,7 @@ def try_all(program, names, logs, seconds):
             place = Place(world, program, logs, seconds)
             for name in names:
                 for part in PARTS[name](place):
-                    print(part, flush=True)
-                    for one, count in collections.Counter(part.wrong).most_common(8):
-                        print(f"       {count} times: {one}", flush=True)
-                    held = held and not part.wrong
+                    held = part.report() and held
             code = place.tidegate.stop()
             if code or "Sanitizer" in place.tidegate.errors():
                 print(f"FAIL Tidegate ended with {code}:\n{place.tidegate.errors()}")
@@ -137,9 +95,7 @@ def try_all(program, names, logs, seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tidegate", type=pathlib.Path, default=ROOT / "build/dev/tidegate")
+    parser = make_parser(__doc__)
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS))
     parser.add_argument("--logs", type=pathlib.Path, default=ROOT / "build/http2")
     parser.add_argument("--seconds", type=float, default=20)

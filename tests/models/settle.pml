@@ -1,5 +1,5 @@
 /*
- * Settling a reservation over the slots of Redis Cluster, as store/settlement.cpp, lua/claim.lua,
+ * Settling a reservation over the slots of Redis Cluster, as store/reservation.cpp, lua/claim.lua,
  * lua/settle_less.lua and lua/settle_more.lua do it.
  *
  * Each caller (a replica, or a program that asks again) has a cost of its own, and asks up to CALLS

@@ -17,7 +17,6 @@ SSL_CERT_FILE. Needs node and npm (oidc-provider is installed in --modules) and 
 listens on loopback only, and ends with this program.
 """
 
-import argparse
 import base64
 import collections
 import http.client
@@ -36,7 +35,8 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "soak"))
 sys.dont_write_bytecode = True
 
-from world import Failed, Tidegate, World, accepts, free_port, until  # noqa: E402
+from trials import Part, make_certificates, make_parser, start_echo  # noqa: E402
+from world import Failed, Tidegate, World, free_port  # noqa: E402
 
 PACKAGE = "oidc-provider@8.8.1"
 CLIENTS = 4
@@ -59,22 +59,6 @@ policies: {{members: {{key: [user], limits: [1000000/h]}}}}
 routes: [{{name: all, match: {{path: "/**"}}, upstream: api, policies: [members]}}]
 identity: {{user: [{{jwt: {{{keys}, algorithms: [ES256], audience: "https://api.example"}}}}]}}
 """
-
-
-def make_certificates(folder):
-    """An authority of its own, and a server's certificate for localhost: (ca, certificate, key)"""
-    def openssl(*arguments):
-        subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True,
-                       cwd=folder)
-
-    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    openssl("req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.pem", "-days", 2, "-subj",
-            "/CN=Authority of the test", "-addext", "basicConstraints=critical,CA:TRUE")
-    openssl("req", *curve, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
-    (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n", encoding="ascii")
-    openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-days", 2,
-            "-CAcreateserial", "-extfile", "names", "-out", "server.pem")
-    return folder / "ca.pem", folder / "server.pem", folder / "server.key"
 
 
 class Provider:
@@ -250,9 +234,7 @@ def try_provider(program, modules, with_jwks):
     with tempfile.TemporaryDirectory(prefix="provider-") as folder:
         with World(pathlib.Path(folder)) as world:
             provider = Provider(world, modules)
-            upstream = free_port()
-            world.start([program, "echo", "--listen", f"127.0.0.1:{upstream}"])
-            until(lambda: accepts(upstream), 20, "the upstream")
+            upstream = start_echo(world, program)
             if with_jwks:
                 # The program reads it as OpenSSL does; the clients here have their own trust.
                 os.environ["SSL_CERT_FILE"] = str(provider.ca)
@@ -263,10 +245,9 @@ def try_provider(program, modules, with_jwks):
             tidegate = Tidegate(world, program, settings.format(upstream=upstream, keys=keys))
             held = True
             for what, found, holds, wrong in parts(provider, tidegate):
-                print(f"{'ok  ' if holds else 'FAIL'} {what}: {found}", flush=True)
-                for one, count in collections.Counter(wrong).most_common(5):
-                    print(f"       {count} times: {one}", flush=True)
-                held = held and holds
+                part = Part(what)
+                part.found, part.wrong = found, [] if holds else wrong or ["it does not hold"]
+                held = part.report() and held
             code = tidegate.stop()
             if code != 0:
                 print(f"FAIL Tidegate ends with {code}:\n{tidegate.errors()[-2000:]}")
@@ -281,9 +262,7 @@ def install(modules):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tidegate", type=pathlib.Path, default=ROOT / "build/dev/tidegate")
+    parser = make_parser(__doc__)
     parser.add_argument("--modules", type=pathlib.Path, default=ROOT / "build/provider")
     parser.add_argument("--jwks", action="store_true")
     arguments = parser.parse_args()

@@ -8,7 +8,7 @@
 #include <hiredis/hiredis.h>
 
 #include "store/redis_asking.hpp"
-#include "store/settlement.hpp"
+#include "store/reservation.hpp"
 
 namespace tidegate::test::redis_settle_test {
 namespace {

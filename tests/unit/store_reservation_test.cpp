@@ -12,13 +12,13 @@
 
 #include "limit/gcra.hpp"
 #include "redis/cluster_map.hpp"
+#include "store/reservation.hpp"
 #include "store/scripts.hpp"
-#include "store/settlement.hpp"
 #include "store_asking.hpp"
 #include "unit/fake_redis.hpp"
 #include "unit/store_asking.hpp"
 
-namespace tidegate::store::settlement_test {
+namespace tidegate::store::reservation_test {
 
 using namespace std::chrono_literals;
 using limit::ChargeItem;
@@ -361,4 +361,4 @@ TEST_CASE("settled ids: a settlement that could not be corrected is claimed anew
     CHECK(ids.claim("a", 3, begin, begin + 60s).cost == 4);
 }
 
-}  // namespace tidegate::store::settlement_test
+}  // namespace tidegate::store::reservation_test

@@ -1,6 +1,6 @@
-// Units that were taken before their true cost was known: what was taken where, in a form that
-// outlives the decision, the connection and the process, and that any of those who share a Redis
-// can settle. Pure.
+// A Reservation holds units that were taken before their true cost was known: which limits gave
+// them and when, in a form that outlives the decision, the connection and the process. Any proxy
+// that shares the Redis can settle it.
 #pragma once
 
 #include <chrono>
@@ -37,7 +37,7 @@ struct Reservation {
         std::uint64_t generation = 0;
         std::vector<Taken> limits;
     };
-    // What was taken at one moment in one place.
+    // Holds what was taken at one moment in one store, in Redis from one slot.
     struct Part {
         bool in_redis = false;
         limit::Micros at{0};
@@ -48,7 +48,7 @@ struct Reservation {
     limit::Micros moment{0};  // for limits of schedule
 };
 
-// What an admitted decision has taken. Requires decision.is_alone.
+// Returns what an admitted decision has taken. Requires decision.is_alone.
 Reservation reservation_of(const LimitDecision& decision);
 
 // Items with policies of their own, which hold the limits that a correction is about and no other.
@@ -58,9 +58,9 @@ struct ReservedItems {
     limit::Receipt receipt;
 };
 
-// What `part` took from, as far as the configuration of today still has it. Limits that came since
-// took nothing, and those that are gone count nothing any more: both are left out. A quota that has
-// changed names the same limit.
+// These return what `part` took from, as far as the configuration of today still has it. They leave
+// out limits that came since, which took nothing, and limits that are gone, which count nothing any
+// more. A quota that has changed names the same limit.
 //
 // To give units back: a bucket gets as much time back as it took under the quota of then. The
 // reservation is of `cost` units.
@@ -70,7 +70,7 @@ ReservedItems items_to_give_back(const Reservation::Part& part, std::int64_t cos
 ReservedItems items_to_take(const Reservation::Part& part, const config::Config& config);
 
 // Which reservations that this process counts by itself have been settled, and with which cost, so
-// that each is corrected once. Redis remembers those that it counts (store/settlement.hpp).
+// that each is corrected once. Redis remembers those that it counts (settle_in_redis()).
 
 // The workers of the process share it. Any thread.
 class SettledIds {

@@ -1,4 +1,4 @@
-#include "store/settlement.hpp"
+#include "store/reservation.hpp"
 
 #include <algorithm>
 #include <cassert>
