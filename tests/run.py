@@ -9,6 +9,9 @@ which expectations failed, and the recipes, run once more, alone: what passes th
 with what failed, and is no failure. A report of a sanitizer, a crash and a part that took too long are
 never forgiven.
 
+A step that this machine cannot run (its exit code is 77) is neither passed nor failed: a line `skipped: `
+says why, and the end says so once more. A part of a step that cannot run is a line `not run: `.
+
 What --all builds, clang-tidy, the image and what runs on Debian 13 have the lowest priority beside the tests,
 which mostly wait. Tests that measure run alone.
 """
@@ -27,6 +30,7 @@ LOGS = "build/test-logs"
 AT_ONCE = 8
 AT_ONCE_BESIDE_BUILDS = 3
 PART_SECONDS_MAX = 600
+SKIPPED = 77  # the exit code of a step that this machine cannot run
 FAULT = re.compile(r"^FAIL |ERROR: |runtime error: |FATAL|Sanitizer|: error:")
 COUNT = re.compile(r"^\[doctest\] unskipped test cases .*: (\d+)$", re.MULTILINE)
 UNFORGIVEN = re.compile(r"Sanitizer|runtime error: |SIG[A-Z]+ |ended with -?\d+$|does not end$",
@@ -68,6 +72,7 @@ class Report:
         self.passed = self.failed = 0
         self.failures = []
         self.unsteady = []
+        self.skipped = []
         self.lock = threading.Lock()
         self.begin = time.monotonic() - seconds
         shutil.rmtree(LOGS, ignore_errors=True)
@@ -83,6 +88,13 @@ class Report:
                 self.failures.append(name)
                 for log in logs:
                     print("\n".join(faults_in(log)), flush=True)
+
+    def add_skipped(self, name, log):
+        """A step that this machine cannot run. The last line of its log says why."""
+        why = (text_of(log).strip().splitlines() or ["its log is empty"])[-1].removeprefix("not run: ")
+        with self.lock:
+            self.skipped.append(f"{name}: {why}")
+            print(f"skip {name:28} {why}", flush=True)
 
     def add_unsteady(self, name, log):
         """A part or a step that failed beside others and passed alone."""
@@ -100,6 +112,8 @@ class Report:
     def end(self):
         for name in self.unsteady:
             print(f"unsteady: {name}")
+        for what in self.skipped:
+            print(f"skipped: {what}")
         for name in self.failures:
             print(f"failed: {name}")
         print(f"{time.monotonic() - self.begin:.0f} seconds")
@@ -138,7 +152,9 @@ class Step:
     def run(self, log=None):
         begin = time.monotonic()
         self.log = log or f"{LOGS}/{self.name}.log"
-        self.failed = 1 if run(self.command, self.log, self.settings) else 0
+        code = run(self.command, self.log, self.settings)
+        self.skipped = code == SKIPPED
+        self.failed = 1 if code and not self.skipped else 0
         self.seconds = time.monotonic() - begin
         return self
 
@@ -155,6 +171,9 @@ class Step:
             report.add_unsteady(self.name, first)
 
     def tell(self, report):
+        if self.skipped:
+            report.add_skipped(self.name, self.log)
+            return
         report.add(self.name, self.passed(), self.failed, self.seconds, [self.log])
         report.tell_left_out(self.log)
 
