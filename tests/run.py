@@ -1,5 +1,5 @@
 """What scripts/test runs, and in which order: run.py --some|--all SECONDS
-What scripts/debian13 runs, on another Debian: run.py --plain SECONDS
+What scripts/debian13 runs, on another Debian: run.py --plain|--plain-some SECONDS
 
 SECONDS is what installing the packages took. Doctest programs are cut into parts of some cases each,
 and some parts run side by side: each test takes ports and files of its own, and most of them wait.
@@ -392,6 +392,7 @@ def optimised(report, beside):
 def threads(report, beside):
     """Code that crosses threads, under the thread sanitizer: it needs threads, not many traces."""
     beside.begin("image", "scripts/image", counted="^ok ")
+    beside.begin("debian13", "scripts/debian13", "--some", counted="^ok ")
     run_programs(report, [
         integration("integration-tsan", "tsan", {"TIDEGATE_SANITIZED": "1"},
                     cases="limits:*,redis*,batching:*,lifecycle:*,admin:*,identity*,rotation:*,"
@@ -416,13 +417,13 @@ def valkey_as_redis():
     return {"PATH": folder + ":" + os.environ["PATH"]}
 
 
-def plain(report):
-    """Everything is compiled without optimisation and warnings are errors; then what meets the libraries of
-    the system, Redis and Valkey. Both servers are those of the system."""
-    step(report, "build-plain", "scripts/build", "plain", "tidegate", "store_conformance", "integration",
-         "fault_matrix", "all")
-    plain_tests = tests_of("build/plain")
-    units = [name for name in plain_tests if name not in ("store_conformance", "integration")]
+def plain(report, is_whole):
+    """Compiles without optimisation and with warnings as errors, then runs what meets the libraries of the
+    system, its Redis and its Valkey. Of less than the whole, no unit test is compiled: the program is, which is
+    nearly all that is in them. It runs beside other tests."""
+    targets = ["fault_matrix", "all"] if is_whole else []
+    step(report, "build-plain", "scripts/build", "plain", "tidegate", "store_conformance", "integration", *targets)
+    units = [name for name in tests_of("build/plain") if is_whole and name not in ("store_conformance", "integration")]
     few = {"TIDEGATE_CHARGES": "100000", "TIDEGATE_TRACES": "300", "TIDEGATE_MEMORY_TRACES": "3000",
            "TIDEGATE_CLUSTER_TRACES": "100"}
     valkey = valkey_as_redis()
@@ -433,7 +434,10 @@ def plain(report):
         Program("store_conformance", "build/plain/store_conformance", part=4, settings=few),
         Program("store_conformance-valkey", "build/plain/store_conformance", part=4,
                 settings={**few, **valkey}),
-        *[Program(name, f"build/plain/{name}") for name in units]], at_once=AT_ONCE)
+        *[Program(name, f"build/plain/{name}") for name in units]],
+        at_once=AT_ONCE if is_whole else AT_ONCE_BESIDE_BUILDS)
+    if not is_whole:
+        return
     program = {"TIDEGATE_PROGRAM": os.path.abspath("build/plain/tidegate")}
     matrix = ["scripts/matrix", "--program", "build/plain/fault_matrix"]
     step(report, "fault-matrix", *matrix, settings=program)
@@ -446,8 +450,8 @@ def main():
     os.environ.setdefault("ASAN_OPTIONS", "strict_string_checks=1")
     report = Report(float(seconds))
     report.add("packages", 0, 0, float(seconds), [])
-    if how == "--plain":
-        plain(report)
+    if how in ("--plain", "--plain-some"):
+        plain(report, is_whole=how == "--plain")
     elif how == "--all":
         beside = Beside(report)
         some(report, beside)
