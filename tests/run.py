@@ -1,5 +1,5 @@
 """What scripts/test runs, and in which order: run.py --some|--all SECONDS
-What scripts/debian13 runs, on another Debian: run.py --plain SECONDS
+What scripts/debian13 runs, on another Debian: run.py --plain|--plain-some SECONDS
 
 SECONDS is what installing the packages took. Doctest programs are cut into parts of some cases each,
 and some parts run side by side: each test takes ports and files of its own, and most of them wait.
@@ -8,6 +8,9 @@ A machine that is busy with some of them can be too slow for a deadline that a t
 which expectations failed, and the recipes, run once more, alone: what passes then is named as unsteady,
 with what failed, and is no failure. A report of a sanitizer, a crash and a part that took too long are
 never forgiven.
+
+A step that this machine cannot run (its exit code is 77) is neither passed nor failed: a line `skipped: `
+says why, and the end says so once more. A part of a step that cannot run is a line `not run: `.
 
 What --all builds, clang-tidy, the image and what runs on Debian 13 have the lowest priority beside the tests,
 which mostly wait. Tests that measure run alone.
@@ -27,6 +30,7 @@ LOGS = "build/test-logs"
 AT_ONCE = 8
 AT_ONCE_BESIDE_BUILDS = 3
 PART_SECONDS_MAX = 600
+SKIPPED = 77  # the exit code of a step that this machine cannot run
 FAULT = re.compile(r"^FAIL |^not ok |ERROR: |runtime error: |FATAL|Sanitizer|: error:")
 COUNT = re.compile(r"^\[doctest\] unskipped test cases .*: (\d+)$", re.MULTILINE)
 UNFORGIVEN = re.compile(r"Sanitizer|runtime error: |SIG[A-Z]+ |ended with -?\d+$|does not end$",
@@ -68,6 +72,7 @@ class Report:
         self.passed = self.failed = 0
         self.failures = []
         self.unsteady = []
+        self.skipped = []
         self.lock = threading.Lock()
         self.begin = time.monotonic() - seconds
         shutil.rmtree(LOGS, ignore_errors=True)
@@ -83,6 +88,13 @@ class Report:
                 self.failures.append(name)
                 for log in logs:
                     print("\n".join(faults_in(log)), flush=True)
+
+    def add_skipped(self, name, log):
+        """A step that this machine cannot run. The last line of its log says why."""
+        why = (text_of(log).strip().splitlines() or ["its log is empty"])[-1].removeprefix("not run: ")
+        with self.lock:
+            self.skipped.append(f"{name}: {why}")
+            print(f"skip {name:28} {why}", flush=True)
 
     def add_unsteady(self, name, log):
         """A part or a step that failed beside others and passed alone."""
@@ -100,6 +112,8 @@ class Report:
     def end(self):
         for name in self.unsteady:
             print(f"unsteady: {name}")
+        for what in self.skipped:
+            print(f"skipped: {what}")
         for name in self.failures:
             print(f"failed: {name}")
         print(f"{time.monotonic() - self.begin:.0f} seconds")
@@ -138,7 +152,9 @@ class Step:
     def run(self, log=None):
         begin = time.monotonic()
         self.log = log or f"{LOGS}/{self.name}.log"
-        self.failed = 1 if run(self.command, self.log, self.settings) else 0
+        code = run(self.command, self.log, self.settings)
+        self.skipped = code == SKIPPED
+        self.failed = 1 if code and not self.skipped else 0
         self.seconds = time.monotonic() - begin
         return self
 
@@ -155,6 +171,9 @@ class Step:
             report.add_unsteady(self.name, first)
 
     def tell(self, report):
+        if self.skipped:
+            report.add_skipped(self.name, self.log)
+            return
         report.add(self.name, self.passed(), self.failed, self.seconds, [self.log])
         report.tell_left_out(self.log)
 
@@ -374,6 +393,7 @@ def optimised(report, beside):
 def threads(report, beside):
     """Code that crosses threads, under the thread sanitizer: it needs threads, not many traces."""
     beside.begin("image", "scripts/image", counted="^ok ")
+    beside.begin("debian13", "scripts/debian13", "--some", counted="^ok ")
     run_programs(report, [
         integration("integration-tsan", "tsan", {"TIDEGATE_SANITIZED": "1"},
                     cases="limits:*,redis*,batching:*,lifecycle:*,admin:*,identity*,rotation:*,"
@@ -398,13 +418,13 @@ def valkey_as_redis():
     return {"PATH": folder + ":" + os.environ["PATH"]}
 
 
-def plain(report):
-    """Everything is compiled without optimisation and warnings are errors; then what meets the libraries of
-    the system, Redis and Valkey. Both servers are those of the system."""
-    step(report, "build-plain", "scripts/build", "plain", "tidegate", "store_conformance", "integration",
-         "fault_matrix", "all")
-    plain_tests = tests_of("build/plain")
-    units = [name for name in plain_tests if name not in ("store_conformance", "integration")]
+def plain(report, is_whole):
+    """Compiles without optimisation and with warnings as errors, then runs what meets the libraries of the
+    system, its Redis and its Valkey. Of less than the whole, no unit test is compiled: the program is, which is
+    nearly all that is in them. It runs beside other tests."""
+    targets = ["fault_matrix", "all"] if is_whole else []
+    step(report, "build-plain", "scripts/build", "plain", "tidegate", "store_conformance", "integration", *targets)
+    units = [name for name in tests_of("build/plain") if is_whole and name not in ("store_conformance", "integration")]
     few = {"TIDEGATE_CHARGES": "100000", "TIDEGATE_TRACES": "300", "TIDEGATE_MEMORY_TRACES": "3000",
            "TIDEGATE_CLUSTER_TRACES": "100"}
     valkey = valkey_as_redis()
@@ -415,7 +435,10 @@ def plain(report):
         Program("store_conformance", "build/plain/store_conformance", part=4, settings=few),
         Program("store_conformance-valkey", "build/plain/store_conformance", part=4,
                 settings={**few, **valkey}),
-        *[Program(name, f"build/plain/{name}") for name in units]], at_once=AT_ONCE)
+        *[Program(name, f"build/plain/{name}") for name in units]],
+        at_once=AT_ONCE if is_whole else AT_ONCE_BESIDE_BUILDS)
+    if not is_whole:
+        return
     program = {"TIDEGATE_PROGRAM": os.path.abspath("build/plain/tidegate")}
     matrix = ["scripts/matrix", "--program", "build/plain/fault_matrix"]
     step(report, "fault-matrix", *matrix, settings=program)
@@ -428,8 +451,8 @@ def main():
     os.environ.setdefault("ASAN_OPTIONS", "strict_string_checks=1")
     report = Report(float(seconds))
     report.add("packages", 0, 0, float(seconds), [])
-    if how == "--plain":
-        plain(report)
+    if how in ("--plain", "--plain-some"):
+        plain(report, is_whole=how == "--plain")
     elif how == "--all":
         beside = Beside(report)
         some(report, beside)

@@ -41,7 +41,10 @@ def names(text):
 
 
 def options():
-    parser = argparse.ArgumentParser(prog="scripts/bench")
+    parser = argparse.ArgumentParser(prog="scripts/bench", usage="see scripts/bench --help",
+                                     add_help=False)
+    # scripts/bench asks for this one before it installs and builds anything.
+    parser.add_argument("--check-options", action="store_true")
     parser.add_argument("program")
     parser.add_argument("clients", type=pathlib.Path)  # the folder with bench_rate and the others
     parser.add_argument("--quick", action="store_true")
@@ -69,7 +72,26 @@ def options():
         parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     chosen.rounds = chosen.rounds or (1 if chosen.quick else 3 if chosen.growth is not None else 5)
     chosen.seconds = chosen.seconds or 1
+    check_rows(parser, chosen)
+    fault = growth.fault_in(chosen.growth or ())
+    if fault:
+        parser.error(fault)
     return chosen
+
+
+def check_rows(parser, chosen):
+    known = [row.name for row in rows_here(chosen)]
+    if chosen.debian13:
+        known += [name for row in rows_here(chosen) for name in debian13.names(row.name).values()]
+    unknown = set(chosen.rows or ()) - set(known)
+    if unknown:
+        parser.error(f"no row {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+
+
+def rows_here(chosen):
+    """The rows of the programs of this machine."""
+    return (INSTEAD[chosen.instead].all_rows(chosen.program) if chosen.instead
+            else all_rows(chosen.program, NODE))
 
 
 def parts_of(chosen):
@@ -113,14 +135,9 @@ def measure(measuring, part, number, row, report):
 
 
 def rows_chosen(chosen):
-    rows = (INSTEAD[chosen.instead].all_rows(chosen.program) if chosen.instead
-            else all_rows(chosen.program, NODE))
+    rows = rows_here(chosen)
     if chosen.debian13:
         rows = debian13.beside(rows, machine.versions(chosen.program, NODE))
-    unknown = set(chosen.rows or ()) - {row.name for row in rows}
-    if unknown:
-        raise Wrong(f"no row {', '.join(sorted(unknown))}; there are "
-                    + ", ".join(row.name for row in rows))
     return [row for row in rows if not chosen.rows or row.name in chosen.rows]
 
 
@@ -166,6 +183,8 @@ def measuring_of(chosen, loads, folder):
 
 def main():
     chosen = options()
+    if chosen.check_options:
+        return
     rows = rows_chosen(chosen)
     report = report_begun(chosen, rows)
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as name:

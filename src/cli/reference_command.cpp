@@ -175,6 +175,15 @@ std::string bound_text(const telemetry::RequestField& field) {
     return field.is<std::string_view>() ? fmt::format(" {}", field.bytes_max) : "";
 }
 
+std::string holds_text(const telemetry::RequestField& field) {
+    std::string text(field.meaning);
+    for (std::size_t i = 0; i < field.values.size(); ++i) {
+        text += fmt::format("{}`{}`: {}", i == 0 ? ". " : "; ", field.values[i],
+                            field.value_meanings[i]);
+    }
+    return text;
+}
+
 }  // namespace
 
 std::string log_fields_table() {
@@ -182,7 +191,7 @@ std::string log_fields_table() {
         "| Field | Holds | Cut at (bytes) | In [spans](tracing.md) |\n"
         "| --- | --- | --- | --- |\n";
     for (const telemetry::RequestField& field : telemetry::kRequestFields) {
-        table += fmt::format("| `{}` | {} |{} |{} |\n", field.name, field.meaning,
+        table += fmt::format("| `{}` | {} |{} |{} |\n", field.name, holds_text(field),
                              bound_text(field), attribute_text(field.attribute));
     }
     return table;

@@ -230,12 +230,30 @@ constexpr const char* kWriteHttps =
     "is for this machine only (127.0.0.1, ::1, localhost). Inside a network that you trust, such "
     "as that of a cluster, write `insecure: on` beside the URL";
 
+// Whether Boost.URL refuses `text`, a URL, for what follows the colon of its host, or could.
+bool has_wrong_port(std::string_view text) {
+    const std::size_t scheme = text.find("://");
+    if (scheme == std::string_view::npos) return false;
+    text.remove_prefix(scheme + 3);
+    std::string_view authority = text.substr(0, text.find_first_of("/?#"));
+    if (const std::size_t at = authority.rfind('@'); at != std::string_view::npos) {
+        authority.remove_prefix(at + 1);
+    } else if (text.find('@') != std::string_view::npos) {
+        return false;  // a password with a `/` in it, more likely
+    }
+    const std::size_t address = authority.starts_with('[') ? authority.find(']') : 0;
+    if (address == std::string_view::npos) return false;
+    const std::size_t colon = authority.find(':', address);
+    if (colon == std::string_view::npos || colon != authority.rfind(':')) return false;
+    return parse_port(authority.substr(colon + 1)).value_or(0) == 0;
+}
+
 // The host and port of `url`. Requires an authority without user information, or one whose user
 // information has been taken.
 Result<Address, std::string> url_address(const urls::url_view& url, std::uint16_t default_port) {
     Address address;
     // Boost.URL 1.81 reads `10.0.0.1.example` as the host 10.0.0.1 and a path, and `h:80x` as the
-    // port 80 and a path.
+    // port 80 and a path. 1.83 reads the first as a name, and refuses the second.
     const auto path = url.encoded_path();
     if (!path.empty() && path.front() != '/') {
         if (url.has_port()) return ErrorMessage{kWrongPort};
@@ -311,7 +329,10 @@ Result<HttpsUrl, std::string> parse_https_url(std::string_view text, const std::
     if (is_blanked_url(text)) return ErrorMessage{std::string(kWriteTheSecret)};
     // The text may hold a secret: messages do not repeat it.
     const auto parsed = urls::parse_uri({text.data(), text.size()});
-    if (!parsed) return ErrorMessage{"this is not a URL such as " + quote(example)};
+    if (!parsed) {
+        return ErrorMessage{has_wrong_port(text) ? kWrongPort
+                                                 : "this is not a URL such as " + quote(example)};
+    }
     const urls::url_view& url = *parsed;
     const bool is_tls = url.scheme_id() == urls::scheme::https;
     if ((!is_tls && url.scheme_id() != urls::scheme::http) || !url.has_authority()) {
@@ -350,6 +371,7 @@ Result<ServerUrl, std::string> parse_server_url(std::string_view text) {
     }
     const auto parsed = urls::parse_uri({text.data(), text.size()});
     if (!parsed) {
+        if (has_wrong_port(text)) return ErrorMessage{kWrongPort};
         return ErrorMessage{
             "this is not a URL such as `http://10.0.0.5:3000` or "
             "`unix:/run/app.sock`" +
@@ -427,6 +449,7 @@ Result<RedisUrl, std::string> parse_redis_url(std::string_view text, std::uint16
     // The text may hold a password: messages do not repeat it.
     const auto parsed = urls::parse_uri({text.data(), text.size()});
     if (!parsed) {
+        if (has_wrong_port(text)) return ErrorMessage{kWrongPort};
         return ErrorMessage{
             "this is not a URL such as `redis://host:6379/0` or "
             "`unix:///run/redis.sock` (in a password, `@`, `:`, `/` and `%` are "

@@ -16,25 +16,28 @@ namespace tidegate::proxy {
 
 namespace {
 
+using telemetry::RecordedVerdict;
+
 std::string_view verdict_of(const ask::Decision& of) {
     const store::LimitDecision& decision = of.charge;
     if (decision.items.empty()) {
         // A request that is refused before anything is counted has no verdict.
         const bool rejected = ask::traits(of.fault).outcome == telemetry::Outcome::rejected;
-        return of.route != nullptr && !rejected ? "unlimited" : "";
+        return of.route != nullptr && !rejected ? to_string(RecordedVerdict::unlimited) : "";
     }
     switch (decision.result) {
         case store::LimitDecision::Result::pending:
             return "";
         case store::LimitDecision::Result::limited:
-            return "limited";
+            return to_string(RecordedVerdict::limited);
         case store::LimitDecision::Result::unavailable:
-            return "unavailable";
+            return to_string(RecordedVerdict::unavailable);
         case store::LimitDecision::Result::admitted:
             break;
     }
-    if (!decision.store_failed) return "admitted";
-    return decision.decided().empty() ? "allowed" : "local";
+    if (!decision.store_failed) return to_string(RecordedVerdict::admitted);
+    return to_string(decision.decided().empty() ? RecordedVerdict::allowed
+                                                : RecordedVerdict::local);
 }
 
 std::string_view store_of(const store::LimitDecision& decision) {

@@ -273,7 +273,7 @@ void put_decide(const TraceRecord& record, std::string& out) {
     attributes.list("tidegate.policies", decide.policies,
                     [&](const std::string& name) { append_json_string(name, out); });
     attributes.finish();
-    span.finish(record.request.verdict == "unavailable");
+    span.finish(record.request.verdict == to_string(RecordedVerdict::unavailable));
 }
 
 void put_forward(const TraceRecord& record, std::size_t position, std::string& out) {

@@ -1,4 +1,4 @@
-// How a request ended, as tidegate_requests_total and the access log name it.
+// What was decided of a request and how it ended, as metrics and the access log name it.
 #pragma once
 
 #include <cstddef>
@@ -32,5 +32,21 @@ inline constexpr EnumTexts<Outcome> kOutcomeNotes(
      {Outcome::failed, ""},
      {Outcome::unavailable, ""},
      {Outcome::aborted, ""}});
+
+// What the limits said of a request that was decided.
+BOOST_DEFINE_FIXED_ENUM_CLASS(RecordedVerdict, std::uint8_t, admitted, limited, unlimited, local,
+                              allowed, unavailable)
+
+// For the reference: Markdown, without a full stop.
+inline constexpr EnumTexts<RecordedVerdict> kVerdictMeanings(
+    {{RecordedVerdict::admitted, "every limit that counts it has units for it"},
+     {RecordedVerdict::limited, "a limit has not"},
+     {RecordedVerdict::unlimited, "no limit counts it"},
+     {RecordedVerdict::local, "without Redis, this process counted and admitted it"},
+     {RecordedVerdict::allowed,
+      "without Redis, [`on_store_failure: allow`](limits.md#when-the-store-fails) let it pass "
+      "uncounted"},
+     {RecordedVerdict::unavailable,
+      "`on_store_failure: deny` refused it (503), or the store in process was full"}});
 
 }  // namespace tidegate::telemetry

@@ -29,8 +29,7 @@ struct RequestRecord {
     std::string_view host;
     std::string_view route;  // empty: none matched
     std::span<const std::string_view> identifiers;
-    std::string_view
-        verdict;  // admitted | limited | unlimited | local | allowed | unavailable | ""
+    std::string_view verdict;       // the name of a RecordedVerdict, or empty
     std::string_view limited_by{};  // `POLICY-LIMIT` that refused, or empty
     std::string_view
         shadow_limited_by{};       // the same of policies in shadow, which refuse no request
@@ -138,6 +137,9 @@ struct RequestField {
     // negative. Without `is_optional`, a line has 0 for a negative number, and spans take an `int`
     // of 0 for not known, too.
     bool is_optional = false;
+    // For the reference: the words that a text may be, and what each of them means. None: any text.
+    std::span<const std::string_view> values{};
+    std::span<const std::string_view> value_meanings{};
 };
 
 // In the order of JSON and logfmt.
@@ -187,9 +189,10 @@ inline constexpr auto kRequestFields = std::to_array<RequestField>({
      .attribute = {SpanName::decide, "tidegate.identifiers"}},
     {.name = "verdict",
      .member = &RequestRecord::verdict,
-     .meaning = "`admitted`, `limited`, `unlimited`, `local`, `allowed` or `unavailable`; empty: "
-                "refused before a decision",
-     .attribute = {SpanName::decide, "tidegate.verdict"}},
+     .meaning = "what was decided; empty: refused before a decision",
+     .attribute = {SpanName::decide, "tidegate.verdict"},
+     .values = kEnumNames<RecordedVerdict>,
+     .value_meanings = kVerdictMeanings.values()},
     {.name = "limited_by",
      .member = &RequestRecord::limited_by,
      .meaning = "the [name of the limit](configuration.md#names-of-limits) that refused",

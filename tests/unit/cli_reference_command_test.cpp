@@ -116,6 +116,14 @@ TEST_CASE(
     CHECK(table.find("| 128 each | `decide`: `tidegate.identifiers` |\n") != std::string::npos);
 }
 
+TEST_CASE("reference_fields: each verdict of the access log has its meaning") {
+    const std::string table = log_fields_table();
+    for (const std::string_view verdict : kEnumNames<telemetry::RecordedVerdict>) {
+        CAPTURE(verdict);
+        CHECK(table.find(" `" + std::string(verdict) + "`: ") != std::string::npos);
+    }
+}
+
 TEST_CASE("reference_fields: the fields of a denial have its id before them") {
     std::vector<std::string> names{"id"};
     for (const auto& field : telemetry::kDenialFields) names.emplace_back(field.name);

@@ -174,6 +174,9 @@ TEST_CASE("address: a wrong port is not called a wrong host") {
         CHECK(parse_server_url("http" + text).error() == kSaid);
         CHECK(parse_key_url("https" + text).error() == kSaid);
     }
+    CHECK(parse_redis_url("redis://:secret@h:x").error() == "a port is a number from 1 to 65535");
+    CHECK(parse_server_url("http://h i:80").error().starts_with("this is not a URL"));
+    CHECK(parse_server_url("http://h:80/a b").error().starts_with("this is not a URL"));
 }
 
 TEST_CASE("address: an upstream without its scheme is shown with it, unless it has a password") {
@@ -272,13 +275,21 @@ TEST_CASE("address: keys at an http URL are for this machine only") {
 }
 
 TEST_CASE("address: a host that begins like an IP address is not taken for that address") {
-    for (const std::string_view host : {"127.0.0.1.example", "10.0.0.1x", "1.2.3.4.5"}) {
+    // Boost.URL 1.81 reads no such name, later ones do.
+    const auto is_name_or_refused = [](const auto& url, std::string_view host) {
+        return !url || url->address.host == host;
+    };
+    for (const std::string_view host : {"127.0.0.1.example", "10.0.0.1x"}) {
         CAPTURE(host);
         const std::string rest = "://" + std::string(host);
-        CHECK_FALSE(parse_key_url("https" + rest + "/keys").has_value());
-        CHECK_FALSE(parse_server_url("http" + rest).has_value());
-        CHECK_FALSE(parse_redis_url("redis" + rest).has_value());
+        CHECK(is_name_or_refused(parse_key_url("https" + rest + "/keys"), host));
+        CHECK(is_name_or_refused(parse_server_url("http" + rest), host));
+        CHECK(is_name_or_refused(parse_redis_url("redis" + rest), host));
+        CHECK_FALSE(parse_key_url("http" + rest + "/keys").has_value());
     }
+    CHECK_FALSE(parse_key_url("https://1.2.3.4.5/keys").has_value());
+    CHECK_FALSE(parse_server_url("http://1.2.3.4.5").has_value());
+    CHECK_FALSE(parse_redis_url("redis://1.2.3.4.5").has_value());
 }
 
 TEST_CASE("address: an issuer has no query and no fragment") {

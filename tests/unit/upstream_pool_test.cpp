@@ -441,9 +441,9 @@ TEST_CASE("pool tls: a version that is too old is a fault") {
 TEST_CASE("pool tls: a handshake that does not end is a timeout") {
     // The kernel accepts, and no program answers.
     const Pooled listening({1});
+    const SteadyTime began = steady_now();
     TlsPooled silent(listening.group->settings().servers[0].address.port, {});
     Stream stream(silent.buffers);
-    const SteadyTime began = steady_now();
     CHECK(silent.connect(stream) == ConnectFault::timeout);
     CHECK(steady_now() - began >= 500ms);
     CHECK(silent.pooled.seats_taken() == 0);

@@ -146,6 +146,11 @@ httpRoute.parentRefs: it is empty, so no Gateway would take the route: write `pa
 {{- end -}}
 
 {{- define "tidegate.faults.pod" -}}
+{{- $stop := include "tidegate.stopSeconds" . | int -}}
+{{- $grace := int .Values.terminationGracePeriodSeconds -}}
+{{- if and $grace (lt $grace $stop) }}
+terminationGracePeriodSeconds: a pod may take {{ $stop }} seconds to stop (`shutdown_delay`, `drain` and `drain_tunnels` of config.timeouts{{ if eq .Values.mode "sidecar" }}, app.preStopSeconds{{ end }}), and Kubernetes would kill it after {{ $grace }}: write at least {{ $stop }}, or 0, with which the chart computes it
+{{- end }}
 {{- if and .Values.image.tag .Values.image.digest }}
 image.tag: `image.digest` already names the image, so the tag has no effect: remove one of them
 {{- end }}

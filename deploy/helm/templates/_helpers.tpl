@@ -125,6 +125,25 @@ so those of a sidecar are numbers. Elsewhere a name lets old and new pods have d
 {{ toYaml $config }}
 {{- end -}}
 
+{{/* A duration of tidegate.yaml in whole seconds, rounded up; 0 for a variable, whose value the chart cannot see. */}}
+{{- define "tidegate.seconds" -}}
+{{- $units := dict "us" 0.000001 "ms" 0.001 "s" 1.0 "min" 60.0 "m" 60.0 "h" 3600.0 "day" 86400.0 "d" 86400.0 -}}
+{{- $number := toString . | regexFind "^[0-9.]+" -}}
+{{- $unit := get $units (toString . | trimPrefix $number) | default 0.0 -}}
+{{ mulf (float64 $number) $unit | ceil | int }}
+{{- end -}}
+
+{{/* How many seconds a pod takes to stop at most: Tidegate takes 3 for what is left after a drain. */}}
+{{- define "tidegate.stopSeconds" -}}
+{{- $timeouts := .Values.config.timeouts -}}
+{{- if not (kindIs "map" $timeouts) -}}{{- $timeouts = dict -}}{{- end -}}
+{{- $delay := include "tidegate.seconds" ($timeouts.shutdown_delay | default "5s") | int -}}
+{{- $drain := include "tidegate.seconds" ($timeouts.drain | default "30s") | int -}}
+{{- $tunnels := include "tidegate.seconds" ($timeouts.drain_tunnels | default "30s") | int -}}
+{{- $before := eq .Values.mode "sidecar" | ternary .Values.app.preStopSeconds 0 | int -}}
+{{ add $before $delay (max $drain $tunnels) 3 }}
+{{- end -}}
+
 {{- define "tidegate.podAnnotations" -}}
 {{- if not (or .Values.serviceMonitor.enabled (and .Values.networkPolicy.enabled (not .Values.networkPolicy.adminFrom))) }}
 prometheus.io/scrape: "true"
