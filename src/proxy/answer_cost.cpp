@@ -70,6 +70,7 @@ void AnswerCost::list_sources(const Exchange& x) {
             readings_.push_back(std::make_unique<Reading>(*cost.usage));
         }
         if (cost.settle == PolicyCost::Settle::header) headers_.push_back({&cost, {}});
+        time_after_leaving_ = std::max(time_after_leaving_, cost.settle_after_leaving);
     });
 }
 

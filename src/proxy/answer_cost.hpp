@@ -2,6 +2,7 @@
 // what policies have reserved.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -42,6 +43,9 @@ class AnswerCost {
     // the next call.
     const http::BodyBatch& read(const http::BodyBatch& batch);
 
+    // For how long the answer is read on once its client has left; 0: it is not.
+    std::chrono::milliseconds time_after_leaving() const { return time_after_leaving_; }
+
     // The request has ended: tells the store what each policy's cost was, and counts it. Once.
     void settle(WorkerContext& worker, Exchange& x);
 
@@ -76,6 +80,7 @@ class AnswerCost {
     std::unique_ptr<usage::UsageChunkFilter> filter_;
     std::string filtered_;
     http::BodyBatch passed_;  // views filtered_
+    std::chrono::milliseconds time_after_leaving_{0};
     SteadyTime began_;
     // Of the first policy that settles.
     std::int64_t reserved_ = -1;

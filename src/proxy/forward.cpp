@@ -85,6 +85,7 @@ Task<Fault> Forwarder::run() {
         if (fault == Fault::none) fault = co_await converse();
         if (upload_.is_running()) co_await upload_.end();
         upload_.rethrow();
+        if (may_read_on(fault)) co_await read_on();
         if (fault == Fault::none && stream_) finish();
         // Without the stream there is nothing to end at the server: it is a tunnel's now, or the
         // answer had come whole.

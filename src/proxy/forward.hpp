@@ -194,6 +194,10 @@ class Forwarder {
     Task<Fault> wait_for_seat(upstream::Seat& seat);
     void note_outcome(Fault fault);
     Task<Fault> converse();
+    bool may_read_on(Fault fault) const;
+    Task<> read_on();
+    Task<bool> read_head_on(SteadyTime last);
+    Task<bool> sleep_on(SteadyTime last);
     Task<Fault> relay_interim();
     Task<Fault> accept_switch();
     void note_answered();

@@ -140,9 +140,9 @@ Task<Fault> Forwarder::relay_answer() {
         }
         const IoStatus status = client_.send(passed, stream_.trailers());
         Fault fault = status == IoStatus::would_block ? co_await send_rest(&batch) : unsent(status);
+        stream_.drop_body(batch);
         if (fault != Fault::none) co_return fault;
         x_.relay.bytes_sent += passed.content_bytes;
-        stream_.drop_body(batch);
         if (batch.bad) co_return Fault::answer_cut_off;
         if (batch.done) co_return Fault::none;
         if (portions % kPortionsATurn == 0) co_await sleeper_.yield();
@@ -154,6 +154,66 @@ Task<Fault> Forwarder::relay_answer() {
         fault = co_await more_of_answer();
         if (fault != Fault::none) co_return fault;
     }
+}
+
+// The client has left, and a policy wants to know what the request has cost all the same
+// (`settle_after_leaving`).
+bool Forwarder::may_read_on(Fault fault) const {
+    return fault == Fault::client_left && x_.answer_cost != nullptr && stream_ &&
+           x_.answer_cost->time_after_leaving().count() > 0 && upload_.is_complete() &&
+           x_.relay.reached != Reached::end;
+}
+
+// Reads the answer to its end, without a client, for so long as the policies give.
+Task<> Forwarder::read_on() {
+    const SteadyTime last = steady_now() + x_.answer_cost->time_after_leaving();
+    if (x_.relay.reached != Reached::answer && !co_await read_head_on(last)) co_return;
+    for (unsigned portions = 1;; ++portions) {
+        const BodyBatch batch = stream_.take_body(trailer_bounds());
+        x_.answer_cost->read(batch);
+        stream_.drop_body(batch);
+        if (batch.done) x_.relay.reached = Reached::end;
+        if (batch.done || batch.bad) co_return;
+        if (portions % kPortionsATurn == 0) co_await sleeper_.yield();
+        if (batch.count == BodyBatch::kPiecesMax) continue;  // there may be more that has come
+        using Body = upstream::Stream::Body;
+        for (;;) {
+            const Body body = stream_.read_body(sleeper_.wakeup());
+            if (body == Body::cut_off) co_return;
+            if (body != Body::nothing) break;
+            if (!co_await sleep_on(last)) co_return;
+        }
+    }
+}
+
+// False: the head of the final answer does not come.
+Task<bool> Forwarder::read_head_on(SteadyTime last) {
+    using Head = upstream::Stream::Head;
+    constexpr int kFinal = 200;
+    for (;;) {
+        const Head head = stream_.read_head(answer_bounds(), sleeper_.wakeup());
+        if (head == Head::broken) co_return false;
+        if (head == Head::complete && stream_.head().status >= kFinal) break;
+        if (head == Head::complete) {
+            if (++interim_answers_ > kInterimMax) co_return false;
+            stream_.drop_interim();
+        } else if (!co_await sleep_on(last)) {
+            co_return false;
+        }
+    }
+    note_answered();
+    stream_.begin_body();
+    x_.answer_cost->begin(stream_.head(), stream_.framing());
+    co_return true;
+}
+
+// Sleeps until something comes from the upstream. False: the time is over, or the process stops.
+Task<bool> Forwarder::sleep_on(SteadyTime last) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(last - steady_now());
+    if (left.count() <= 0 || client_.is_cut_off()) co_return false;
+    sleeper_.allow(left);
+    co_await sleeper_.sleep();
+    co_return true;
 }
 
 // A cost may have to be read from the bytes.

@@ -1,0 +1,312 @@
+// Costs that are known afterwards: what a request reserves by its body, and settles by its answer.
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "integration/client.hpp"
+#include "integration/limiter_world.hpp"
+#include "integration/soon.hpp"
+#include "integration/tidegate.hpp"
+#include "integration/upstream.hpp"
+#include "redis_server.hpp"
+
+namespace tidegate::test::costs_test {
+
+namespace {
+
+using nlohmann::json;
+
+std::string tokens_policy(const std::string& cost, int quota = 5'000) {
+    return "  tokens:\n    key: ip\n    limits: [" + std::to_string(quota) + "/h]\n    cost: {" +
+           cost + "}\n";
+}
+
+// One route with a limit of requests and one of tokens.
+std::string counting(const std::string& url, const std::string& cost, int quota = 5'000,
+                     const std::string& more_of_route = "", const std::string& store = "") {
+    return store + "policies:\n  requests: {key: ip, limits: [1000/h]}\n" +
+           tokens_policy(cost, quota) + "upstreams: {api: {servers: [" + url +
+           "]}}\nroutes: [{name: all, upstream: api, policies: [requests, tokens]" + more_of_route +
+           "}]\n";
+}
+
+std::string chat(const std::string& members) {
+    return post_request("/v1/chat", "{\"model\":\"gpt-x\"" + members + "}",
+                        "Content-Type: application/json\r\n");
+}
+
+std::string usage_answer(int input, int output) {
+    return ok(R"({"usage":{"prompt_tokens":)" + std::to_string(input) + R"(,"completion_tokens":)" +
+                  std::to_string(output) + "}}",
+              "Content-Type: application/json\r\n");
+}
+
+// What the limit of tokens has counted for 127.0.0.1.
+std::int64_t counted(const Tidegate& tidegate) {
+    const auto answer = tidegate.admin("/api/inspect?identifier=ip:127.0.0.1");
+    for (const auto& policy : json::parse(answer->body)["identifiers"][0]["policies"]) {
+        if (policy["policy"] == "tokens") return policy["limits"][0]["counted"];
+    }
+    return -1;
+}
+
+}  // namespace
+
+TEST_CASE("costs: a request reserves what it may use, and settles what its answer says") {
+    std::atomic<bool> may_answer{false};
+    const Upstream upstream(Upstream::answering([&](const Message&) {
+        while (!may_answer) std::this_thread::sleep_for(milliseconds{1});
+        return usage_answer(100, 20);
+    }));
+    Tidegate tidegate(counting(upstream.url(), "reserve: {plus_body: 0}, settle: auto"));
+    auto client = tidegate.client();
+    client.send(chat(",\"max_tokens\":700"));
+    CHECK_SOON(counted(tidegate) == 700);
+    may_answer = true;
+    CHECK(client.response().status() == 200);
+    CHECK_SOON(counted(tidegate) == 120);
+    CHECK(client.ask(chat("")).status() == 200);
+    CHECK_SOON(counted(tidegate) == 240);
+    const auto line = tidegate.access_log(2)[0];
+    CHECK(line.at("usage_reserved") == 700);
+    CHECK(line.at("usage_cost") == 120);
+    CHECK(line.at("usage_input") == 100);
+    CHECK(line.at("usage_output") == 20);
+    CHECK(line.at("usage_model") == "gpt-x");
+    CHECK(tidegate.metric("tidegate_usage_total{route=\"all\",kind=\"output\"}") == 40);
+    CHECK(tidegate.metric("tidegate_usage_cost_total{policy=\"tokens\"}") == 240);
+}
+
+TEST_CASE("costs: a refusal takes nothing of any policy, and the upstream does not see it") {
+    const Upstream upstream(usage_answer(1, 1));
+    Tidegate tidegate(counting(upstream.url(), "reserve: {plus_body: 0}, settle: auto"));
+    auto client = tidegate.client();
+    CHECK(client.ask(chat(",\"max_tokens\":6000")).status() == 429);
+    CHECK(counted(tidegate) == 0);
+    CHECK(upstream.requests() == 0);
+    CHECK(client.ask(chat(",\"max_tokens\":5000")).status() == 200);
+}
+
+TEST_CASE("costs: errors without usage cost nothing, and what is unknown stays reserved") {
+    const Upstream upstream(Upstream::answering([](const Message& request) -> std::string {
+        if (request.target() == "/error") return "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n";
+        if (request.target() == "/gzip") {
+            return ok("x", "Content-Type: application/json\r\nContent-Encoding: gzip\r\n");
+        }
+        if (request.target() == "/cut") {
+            return "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
+                   "999\r\n\r\n"
+                   R"({"usage":{"prompt_tokens":1,"completion_tokens":1}})";
+        }
+        return ok("{}", "Content-Type: application/json\r\n");
+    }));
+    Tidegate tidegate(
+        counting(upstream.url(), "reserve: {plus_body: 0, default: 10}, settle: auto"));
+    const auto post = [&](const std::string& path) {
+        return tidegate.client().ask(post_request(path, "{}", "Accept-Encoding: gzip\r\n"));
+    };
+    CHECK(post("/error").status() == 500);
+    CHECK_SOON(counted(tidegate) == 0);
+    CHECK(post("/nothing").status() == 200);
+    CHECK_FALSE(upstream.last().has("Accept-Encoding"));
+    CHECK(post("/gzip").status() == 200);
+    const auto unknown = [&](const std::string& reason) {
+        return tidegate.metric("tidegate_cost_unknown_total{route=\"all\",reason=\"" + reason +
+                               "\"}");
+    };
+    CHECK_SOON(unknown("no_usage") == 1);
+    CHECK_SOON(unknown("compressed") == 1);
+    CHECK(counted(tidegate) == 20);
+}
+
+TEST_CASE("costs: a stream that is cut costs the larger of its reserve and what it said") {
+    const Upstream upstream([](Conversation& connection) {
+        Message request;
+        if (!connection.read(request)) return;
+        connection.send(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+            "Transfer-Encoding: chunked\r\n\r\n");
+        connection.send(
+            chunk("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":50,"
+                  "\"completion_tokens\":150}}\n\n"));
+        connection.reset();
+    });
+    Tidegate tidegate(
+        counting(upstream.url(), "reserve: {plus_body: 0, default: 10}, settle: auto"));
+    tidegate.client().ask(chat(",\"max_tokens\":30"));
+    CHECK_SOON(counted(tidegate) == 200);
+    tidegate.client().ask(chat(",\"max_tokens\":1000"));
+    CHECK_SOON(counted(tidegate) == 1'200);
+}
+
+TEST_CASE("costs: `ask_usage` asks for the chunk with the usage, and takes it out again") {
+    const Upstream upstream(Upstream::answering([](const Message& request) -> std::string {
+        std::string body =
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+            "Transfer-Encoding: chunked\r\n\r\n" +
+            chunk("data: {\"choices\":[{\"delta\":{}}]}\n\n");
+        if (json::parse(request.body).value("/stream_options/include_usage"_json_pointer, false)) {
+            body += chunk("data: {\"choices\":[],\"usage\":{\"prompt_to") +
+                    chunk("kens\":7,\"completion_tokens\":8}}\n\n");
+        }
+        return body + chunk("data: [DONE]\n\n") + "0\r\n\r\n";
+    }));
+    Tidegate tidegate(counting(
+        upstream.url(), "reserve: {plus_body: 0}, settle: openai, ask_usage: on, write_cap: on"));
+    auto client = tidegate.client();
+    const Message answer = client.ask(chat(",\"stream\":true"));
+    CHECK(answer.body == "data: {\"choices\":[{\"delta\":{}}]}\n\ndata: [DONE]\n\n");
+    const json sent = json::parse(upstream.last().body);
+    CHECK(sent["stream_options"]["include_usage"] == true);
+    CHECK(sent["max_completion_tokens"] == 1'000);
+    CHECK_SOON(counted(tidegate) == 15);
+
+    const Message own = client.ask(
+        chat(",\"stream\":true,\"max_tokens\":5,\"stream_options\":{\"include_usage\":true}"));
+    CHECK(own.body.find("\"prompt_tokens\":7") != std::string::npos);
+    CHECK_SOON(counted(tidegate) == 30);
+
+    // A body whose hash a field names goes as it came.
+    client.ask(post_request("/", R"({"stream":true})", "Content-Digest: sha-256=:x:\r\n"));
+    CHECK(upstream.last().body == R"({"stream":true})");
+}
+
+TEST_CASE("costs: bodies that cannot be read first are refused, longer ones take the largest") {
+    const Upstream upstream(ok());
+    Tidegate tidegate(counting(upstream.url(), "reserve: {max: 900}, settle: auto", 5'000,
+                               ", inspect_body: 1KiB"));
+    auto client = tidegate.client();
+    CHECK(client.ask(post_request("/", "x", "Content-Encoding: gzip\r\n")).status() == 415);
+    CHECK(upstream.requests() == 0);
+    const std::string longer(3'000, 'x');
+    CHECK(tidegate.client().ask(post_request("/", longer)).status() == 200);
+    CHECK(upstream.last().body == longer);
+    CHECK(counted(tidegate) == 900);
+    // Its length is known only at its end.
+    auto chunked = tidegate.client();
+    chunked.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" +
+                 chunk(longer));
+    chunked.send(chunk("end") + "0\r\n\r\n");
+    CHECK(chunked.response().status() == 200);
+    CHECK(upstream.last().body == longer + "end");
+    CHECK(counted(tidegate) == 1'800);
+}
+
+TEST_CASE("costs: the proxy lets a client go on that waits to send its body") {
+    const Upstream upstream(usage_answer(3, 4));
+    Tidegate tidegate(counting(upstream.url(), "settle: auto"));
+    auto client = tidegate.client();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    CHECK(client.response().status() == 100);
+    client.send("{}");
+    CHECK(client.response().status() == 200);
+    CHECK_FALSE(upstream.last().has("Expect"));
+    CHECK_SOON(counted(tidegate) == 7);
+}
+
+TEST_CASE("costs: members of a body are keys, and one that is there twice is refused") {
+    const Upstream upstream(ok());
+    Tidegate tidegate(
+        "policies:\n  tool: {key: \"body:/params/name\", limits: [1/h]}\n"
+        "  login: {key: \"body_lower:/email\", limits: [1/h]}\n"
+        "  form: {key: \"form:user\", limits: [1/h]}\n"
+        "upstreams: {api: {servers: [" +
+        upstream.url() +
+        "]}}\nroutes:\n"
+        "  - {name: mcp, upstream: api, match: {path: /mcp}, policies: [tool]}\n"
+        "  - {name: login, upstream: api, match: {path: /login}, policies: [login]}\n"
+        "  - {name: form, upstream: api, match: {path: /form}, policies: [form]}\n");
+    const auto post = [&](const std::string& path, const std::string& body,
+                          const std::string& type = "application/json") {
+        return tidegate.client()
+            .ask(post_request(path, body, "Content-Type: " + type + "\r\n"))
+            .status();
+    };
+    CHECK(post("/mcp", R"({"params":{"name":"search"}})") == 200);
+    CHECK(post("/mcp", R"({"params":{"name":"search"}})") == 429);
+    CHECK(post("/mcp", R"({"params":{"name":"other"}})") == 200);
+    CHECK(post("/mcp", R"({"params":{"name":"a","name":"b"}})") == 400);
+    CHECK(post("/login", R"({"email":"A@example.com"})") == 200);
+    CHECK(post("/login", R"({"email":"a@EXAMPLE.com"})") == 429);
+    const std::string form = "application/x-www-form-urlencoded";
+    CHECK(post("/form", "user=a%20b&x=1", form) == 200);
+    CHECK(post("/form", "x=2&user=a+b", form) == 429);
+    CHECK(post("/form", "user=a&user=b", form) == 400);
+    const std::string longer = R"({"email":"b@example.com","x":")" + std::string(1'100'000, 'x');
+    CHECK(post("/login", longer + "\"}") == 413);
+}
+
+TEST_CASE("costs: a soft policy lets all pass, and tells the upstream when it is over") {
+    const Upstream upstream(ok());
+    Tidegate tidegate(
+        "policies: {soft: {key: ip, limits: [1/h], mode: soft}}\n"
+        "upstreams: {api: {servers: [" +
+        upstream.url() + "]}}\nroutes: [{name: all, upstream: api, policies: [soft]}]\n");
+    CHECK(tidegate.get("/", "X-Tidegate-Over: forged\r\n").status() == 200);
+    CHECK_FALSE(upstream.last().has("X-Tidegate-Over"));
+    CHECK(tidegate.get("/", "X_Tidegate_Over: forged\r\n").status() == 200);
+    CHECK(upstream.last().field("X-Tidegate-Over") == "soft");
+    CHECK(tidegate.access_log(2)[1].at("soft_over") == "soft-1h");
+    CHECK(tidegate.metric(
+              "tidegate_decisions_total{policy=\"soft\",limit=\"1h\",outcome=\"soft_over\"}") == 1);
+}
+
+TEST_CASE("costs: the answer to a client that has left is read on, for so long as it may be") {
+    std::atomic<bool> has_left{false};
+    const Upstream upstream([&](Conversation& connection) {
+        Message request;
+        if (!connection.read(request)) return;
+        const std::string body = R"({"usage":{"prompt_tokens":1,"completion_tokens":2}})";
+        connection.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " +
+                        std::to_string(body.size()) + "\r\n\r\n" + body.substr(0, 9));
+        while (!has_left) std::this_thread::sleep_for(milliseconds{1});
+        std::this_thread::sleep_for(milliseconds{50});
+        connection.send(body.substr(9));
+        connection.wait_for_end();
+    });
+    Tidegate tidegate(counting(upstream.url(),
+                               "reserve: {plus_body: 0}, settle: auto, settle_after_leaving: 20s"));
+    {
+        auto client = tidegate.client();
+        client.send(chat(",\"max_tokens\":500"));
+        client.some();
+        client.reset();
+    }
+    has_left = true;
+    CHECK_SOON(counted(tidegate) == 3);
+}
+
+TEST_CASE("costs: many requests at once never reserve more than the quota, in Redis neither") {
+    const RedisServer redis;
+    std::atomic<int> admitted{0};
+    const Upstream upstream(Upstream::answering([&](const Message&) {
+        ++admitted;
+        std::this_thread::sleep_for(milliseconds{200});
+        return usage_answer(40, 60);
+    }));
+    const std::string store =
+        "store: {redis: {url: \"redis://127.0.0.1:" + std::to_string(redis.port()) + "\"}}\n";
+    Tidegate one(
+        counting(upstream.url(), "reserve: {plus_body: 0}, settle: auto", 4'000, "", store));
+    Tidegate other(
+        counting(upstream.url(), "reserve: {plus_body: 0}, settle: auto", 4'000, "", store));
+    std::vector<std::thread> clients;
+    std::atomic<int> refused{0};
+    for (int i = 0; i < 200; ++i) {
+        clients.emplace_back([&, i] {
+            const auto answer =
+                (i % 2 == 0 ? one : other).client().ask(chat(",\"max_tokens\":100"));
+            if (answer.status() == 429) ++refused;
+        });
+    }
+    for (std::thread& client : clients) client.join();
+    CHECK(admitted <= 40);
+    CHECK(admitted + refused == 200);
+    CHECK_SOON(counted(one) == 100 * admitted);
+}
+
+}  // namespace tidegate::test::costs_test
