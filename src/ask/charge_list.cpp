@@ -1,6 +1,7 @@
 #include "ask/charge_list.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include "base/units.hpp"
 #include "config/config.hpp"
 #include "http/request_value.hpp"
+#include "identity/identifier.hpp"
 #include "limit/limit.hpp"
 
 namespace tidegate::ask {
@@ -82,6 +84,34 @@ const limit::Tier* tier_of(const limit::Policy& policy, std::string_view name) {
         if (tier.name == name) return &tier;
     }
     return nullptr;
+}
+
+// The limits of `tier`, or without one the policy's own, with the quotas that the request's token
+// states. `tier` where it states none.
+const limit::Tier* claimed_tier_of(const config::Config& config,
+                                   const config::PolicySettings& policy, const limit::Tier* tier,
+                                   const Decision& decision) {
+    const std::string_view claims = decision.authentication->claims;
+    if (claims.empty()) return tier;
+    const std::string_view space = config.user_methods[decision.authentication->method].space;
+    const std::size_t list =
+        tier != nullptr ? static_cast<std::size_t>(tier - policy.tiers.data()) + 1 : 0;
+    std::array<const config::ClaimedQuota*, limit::kLimitsMax> claimed{};
+    std::array<std::int64_t, limit::kLimitsMax> quotas{};
+    std::size_t count = 0;
+    bool states_any = false;
+    for (const config::ClaimedQuota& one : policy.claimed_quotas) {
+        if (one.list != list) continue;
+        const auto claim = identity::claim_identifier(claims, one.claim);
+        const std::int64_t quota = one.quota_for(identity::claim_value(claim, space));
+        states_any = states_any || quota != one.spec.quota;
+        claimed[count] = &one;
+        quotas[count++] = quota;
+    }
+    if (!states_any) return tier;
+    const limit::Tier* const made = config.claimed_tiers->find(
+        policy, tier, std::span(claimed).first(count), std::span(quotas).first(count));
+    return made != nullptr ? made : tier;
 }
 
 std::string_view text_of(const Decision& decision, IdentifierSpan span) {
@@ -168,7 +198,8 @@ PolicyOutcome list_policy(const config::Config& config, const config::PolicySett
     if (!policy.exempt.empty() && policy.exempt.includes(client_of(config, decision))) {
         return PolicyOutcome::exempt;
     }
-    const limit::Tier* const tier = tier_of(policy, decision.tier);
+    const limit::Tier* tier = tier_of(policy, decision.tier);
+    if (!policy.claimed_quotas.empty()) tier = claimed_tier_of(config, policy, tier, decision);
     if (note != nullptr) note->tier = tier;
     if (tier != nullptr && tier->limits.empty()) return PolicyOutcome::unlimited;
     return list_keys(config, policy, tier, maker, decision, note);
@@ -264,8 +295,9 @@ bool counts_the_address(const limit::Key& key) {
 // request is for.
 bool holds_for_the_address(const config::Config& config, const config::PolicySettings& policy,
                            const Decision& decision) {
-    return !policy.shadow && policy.tiers.empty() && !policy.exempt.by_user &&
-           !policy.exempt.includes(decision.client) && !config.limit_lists[policy.index].schedules;
+    return !policy.shadow && policy.tiers.empty() && policy.claimed_quotas.empty() &&
+           !policy.exempt.by_user && !policy.exempt.includes(decision.client) &&
+           !config.limit_lists[policy.index].schedules;
 }
 
 bool needs_settling(const config::Config& config, const Decision& decision) {

@@ -41,7 +41,8 @@ std::optional<std::int64_t> reset_seconds(const limit::Limit& limit, RateLimitIt
             .remaining = verdict.is_current ? std::min(verdict.remaining, limit.quota) : 0,
             .reset_seconds = reset_seconds(limit, texts.kind, verdict),
             .kind = texts.kind,
-            .texts = &texts.members,
+            // They have the quota of the configuration.
+            .texts = item.tier != nullptr && item.tier->by_claims ? nullptr : &texts.members,
             .is_current = verdict.is_current,
             .unit = texts.unit};
 }

@@ -43,6 +43,7 @@ struct ExplainedRequest {
     ask::Ruleset rules;
     ask::Facts facts;
     ask::Decision decision;
+    ask::InspectedBody inspected;  // facts.body, where a policy needs it
 };
 
 using identity::Authentication;
@@ -204,6 +205,8 @@ Explanation::Policy policy_of(const ExplainedRequest& request, const ChargeNotes
     Explanation::Policy policy{.name = note.policy->name,
                                .outcome = note.outcome,
                                .shadow = note.policy->shadow,
+                               .soft = note.policy->soft,
+                               .has_claimed_quotas = note.tier != nullptr && note.tier->by_claims,
                                .left_out = is_left_out(request.decision, note),
                                .lacks_address = ask::lacks_address(*note.policy, request.decision),
                                .tier = note.tier != nullptr ? note.tier->name : ""};
@@ -212,6 +215,9 @@ Explanation::Policy policy_of(const ExplainedRequest& request, const ChargeNotes
         const bool is_exempt = note.outcome == Outcome::exempt;
         const identity::ClientList& list = is_exempt ? note.policy->exempt : note.policy->deny;
         policy.listed_as = list.entry_for(ask::client_of(request.config(), request.decision));
+    }
+    if (note.outcome == Outcome::counted && note.policy->cost != nullptr) {
+        policy.reserved = reserved_of(*note.policy->cost, request.config(), request.facts);
     }
     for (const ChargeNotes::Key& key : note.keys)
         policy.keys.push_back(key_of(request.decision, key));
@@ -234,7 +240,11 @@ void explain_notes(const ExplainedRequest& request, const ChargeNotes& notes, Ex
     }
     const store::LimitDecision& charge = request.decision.charge;
     if (!request.decision.goes_on() || charge.items.empty()) return;
-    out.cost = {charge.cost, {}};
+    const bool counts =
+        std::any_of(charge.items.begin(), charge.items.end(), [](const limit::ChargeItem& item) {
+            return item.own_cost == limit::ChargeItem::kOfCharge;
+        });
+    out.cost = {charge.cost, {}, counts};
     out.identifiers = charge.items.size();
     for (const limit::ChargeItem& item : charge.items) out.limits += item.limits().size();
 }
@@ -262,11 +272,23 @@ std::optional<std::string> host_of(const ExplainQuestion& question) {
     return "localhost";
 }
 
+// Whether the fields say how long the body is.
+bool states_length(const ExplainQuestion& question) {
+    return std::any_of(question.fields.begin(), question.fields.end(), [](std::string_view field) {
+        const std::string_view name = field.substr(0, field.find(':'));
+        return http::equal_ignoring_case(name, "content-length") ||
+               http::equal_ignoring_case(name, "transfer-encoding");
+    });
+}
+
 // The head as a client sends it.
 std::string head_of(const ExplainQuestion& question) {
     std::string head = question.method + " " + question.target + " HTTP/1.1\r\n";
     if (const auto host = host_of(question)) head += "Host: " + *host + "\r\n";
     for (const std::string& field : question.fields) head += field + "\r\n";
+    if (question.body && !states_length(question)) {
+        head += "Content-Length: " + std::to_string(question.body->size()) + "\r\n";
+    }
     return head + "\r\n";
 }
 
@@ -416,7 +438,10 @@ void explain_peer(const ExplainedRequest& request, Explanation& out) {
 // The steps of the engine, as far as the request goes, which has passed check_framing(). Identity
 // is explained also for a request without a route, which the engine does not identify; the answer
 // to it stays the same.
-void explain_steps(ExplainedRequest& request, const FetchKeys& fetch_keys, Explanation& out) {
+//
+// `body`: unset where there is none.
+void explain_steps(ExplainedRequest& request, const std::optional<std::string>& body,
+                   const FetchKeys& fetch_keys, Explanation& out) {
     ask::Decision& decision = request.decision;
     out.method = request.facts.head.method;
     out.path = request.facts.head.path;
@@ -429,6 +454,9 @@ void explain_steps(ExplainedRequest& request, const FetchKeys& fetch_keys, Expla
     const std::string_view detail = decision.fault_detail;
     explain_identity(request, fetch_keys, out);
     if (fault != Fault::none) decision.refuse(fault, detail);
+    if (decision.goes_on()) {
+        explain_body(body, request.config(), request.facts, decision, request.inspected, out);
+    }
     if (decision.goes_on()) explain_charges(request, out);
 }
 
@@ -473,7 +501,7 @@ Explanation explain(std::shared_ptr<const config::Config> config, const ExplainQ
         if (question.face == Face::forward_auth && listen != nullptr) {
             read_question(request, *listen);
         }
-        explain_steps(request, fetch_keys, out);
+        explain_steps(request, question.body, fetch_keys, out);
     }
     explain_fault(request.decision, out);
     return out;
@@ -510,7 +538,7 @@ std::string explain_request_item(const faces::CheckItem& item, ExplainedItem& ex
     faces::make_request_question(item, request.config(), explained.asked, request.decision);
     request.facts = explained.asked.facts;
     explain_peer(request, out);
-    explain_steps(request, fetch_keys, out);
+    explain_steps(request, std::nullopt, fetch_keys, out);
     if (!request.decision.goes_on()) return {};
     std::string fault = faces::finish_request_item(item, request.decision);
     if (out.cost) out.cost->units = request.decision.charge.cost;

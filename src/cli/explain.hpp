@@ -26,6 +26,8 @@
 #include "limit/limit.hpp"
 #include "routing/router.hpp"
 #include "tls/client_auth.hpp"
+#include "usage/cost.hpp"
+#include "usage/request.hpp"
 
 namespace tidegate {
 class Doc;
@@ -49,6 +51,7 @@ struct ExplainQuestion {
     std::optional<std::size_t> listener{};
     // That the client shows over TLS, as one that the listener has verified.
     std::optional<ClientCertificate> certificate{};
+    std::optional<std::string> body{};  // unset: it has none
 };
 
 // Says what a method of identity.user found.
@@ -99,10 +102,34 @@ struct Explanation {
         std::string name;  // `POLICY-LIMIT`, as RateLimit fields have it
         limit::Limit limit;
     };
+    // What a policy with a cost of its own takes before the request is sent.
+    struct Reserved {
+        enum class By : std::uint8_t {
+            number,   // a fixed one
+            body,     // an estimate by what the body says
+            maximum,  // the largest estimate: the body is longer than `inspect_body`
+        };
+
+        By by = By::number;
+        std::int64_t units = 0;  // with `in_money` millionths of a dollar
+        bool in_money = false;
+        usage::Estimate tokens{};             // of an estimate
+        std::int64_t tokens_max = 0;          // likewise: the rule's `max`
+        bool is_capped = false;               // by that
+        std::string stated_by{};              // the member that states the output; empty: `default`
+        std::int64_t answers = 1;             // that the request asks for
+        std::optional<usage::Rates> rates{};  // what a token costs; unset: tokens do not count
+        std::string model{};                  // empty: the request names none
+        bool is_unknown_model = false;        // its price is that of unknown models
+        std::string settled_by{};             // a clause
+    };
     struct Policy {
         std::string name;
         ask::ChargeNotes::Outcome outcome;
         bool shadow = false;
+        bool soft = false;
+        bool has_claimed_quotas = false;     // its limits have quotas that the user's token states
+        std::optional<Reserved> reserved{};  // unset: the cost of the request
         bool left_out = false;       // in shadow, and the moment of the request will not do for it
         bool lacks_address = false;  // it counts by address, and the request has none
         std::string tier{};          // whose limits hold; empty: its own do
@@ -113,6 +140,14 @@ struct Explanation {
     struct Cost {
         std::int64_t units = 1;
         std::string_view why;
+        bool counts = true;  // false: all policies have costs of their own
+    };
+    struct Body {
+        std::size_t bytes = 0;
+        bool is_needed = false;  // by a policy of the route
+        bool is_whole = false;   // else it is longer than `inspect_body`
+        bool is_json = false;
+        bool is_form = false;
     };
 
     std::string method;  // empty: the head could not be read
@@ -156,6 +191,7 @@ struct Explanation {
     };
     NeedOfUser need_of_user;
 
+    std::optional<Body> body;  // unset: there is none
     std::vector<Policy> policies;
     std::optional<Cost> cost;
     std::size_t identifiers = 0;  // that limits are asked about
@@ -164,6 +200,16 @@ struct Explanation {
     int refusal = 0;             // the status; 0: it is forwarded if the limits admit it
     std::string refusal_reason;  // as the client gets it
 };
+
+// Reads the body of a request that has a route, if a policy needs it, as the proxy does: this may
+// end in a fault. `into` becomes Facts::body then, and `text` outlives it.
+void explain_body(const std::optional<std::string>& text, const config::Config& config,
+                  ask::Facts& facts, ask::Decision& decision, ask::InspectedBody& into,
+                  Explanation& out);
+// What the policy's own cost reserves. Nothing: the model has no price.
+std::optional<Explanation::Reserved> reserved_of(const config::PolicyCost& cost,
+                                                 const config::Config& config,
+                                                 const ask::Facts& facts);
 
 // Fetches keys from the source's URL, or not. Asked only for a token that needs them.
 using FetchKeys = std::function<void(const std::shared_ptr<identity::KeySource>& source)>;

@@ -31,7 +31,8 @@ struct ExplainArguments {
     ExplainQuestion question;
     std::string face{};         // empty: that of `listen`, or proxy
     std::string listen{};       // the address of a listener; empty: the only one of the face
-    std::string body{};         // a file with the call of the check API; empty: none
+    std::string method{};       // empty: GET, or POST with a body
+    std::string body{};         // a file with the body, or the call of the check API; empty: none
     std::string certificate{};  // a file with that of the client; empty: it has none
     std::string host;           // empty: none given
     std::string from;           // empty: the Unix socket
@@ -163,18 +164,37 @@ std::string objection_to_call(const ExplainArguments& arguments) {
                : "";
 }
 
+// `bytes_max`: of standard input. A file has a bound of its own.
+Result<config::FileText, std::string> read_body_file(const std::string& path,
+                                                     std::size_t bytes_max) {
+    // More than a route may inspect.
+    constexpr std::size_t kBodyFileMax = 65 * config::kFileBytesMax;
+    auto body = path == config::kStandardInput ? config::read_standard_input(bytes_max)
+                                               : config::read_named_file(path, kBodyFileMax);
+    if (!body) return ErrorMessage{fmt::format("{}: {}", quote(path), body.error())};
+    return body;
+}
+
+// Reads the body of a request into the question. Empty: no objection.
+std::string read_body_of(const ExplainArguments& arguments, ExplainQuestion& question) {
+    constexpr std::size_t kInputMax = 65 * config::kFileBytesMax;
+    if (arguments.body == config::kStandardInput && arguments.file == config::kStandardInput) {
+        return "standard input is either the configuration or the body";
+    }
+    auto body = read_body_file(arguments.body, kInputMax);
+    if (!body) return body.error();
+    if (body->is_larger) return "a body has at most 65 MiB here";
+    question.body = std::move(body->text);
+    return {};
+}
+
 int run_explain_call(const ExplainArguments& arguments, const config::Loaded& loaded,
                      const config::Listen& listen) {
     if (const std::string objection = objection_to_call(arguments); !objection.empty()) {
         return complain(exit_code::kWrongUse, objection);
     }
-    const auto body = arguments.body == config::kStandardInput
-                          ? config::read_standard_input(faces::kCheckBytesMax)
-                          : config::read_named_file(arguments.body);
-    if (!body) {
-        return complain(exit_code::kWrongUse,
-                        fmt::format("{}: {}", quote(arguments.body), body.error()));
-    }
+    const auto body = read_body_file(arguments.body, faces::kCheckBytesMax);
+    if (!body) return complain(exit_code::kWrongUse, body.error());
     if (body->is_larger || body->text.size() > faces::kCheckBytesMax) {
         return complain(exit_code::kWrongUse,
                         fmt::format("a call has at most {} bytes", faces::kCheckBytesMax));
@@ -225,8 +245,11 @@ int run_explain(const ExplainArguments& arguments) {
         question.face = listen.face;
         question.listener = *listener;
     }
+    if (!arguments.method.empty()) question.method = arguments.method;
     if (!arguments.body.empty()) {
-        return complain(exit_code::kWrongUse, "--body is for --face check");
+        if (arguments.method.empty()) question.method = "POST";
+        const std::string objection = read_body_of(arguments, question);
+        if (!objection.empty()) return complain(exit_code::kWrongUse, objection);
     }
     if (!arguments.certificate.empty()) {
         if (question.face != Face::proxy) {
@@ -253,7 +276,7 @@ Command explain_command(CLI::App& app) {
         ->add_option("-c,--config", arguments->file,
                      fmt::format("The configuration (default {})", kDefaultFile))
         ->option_text("FILE");
-    explain->add_option("--method", arguments->question.method, "Its method (default GET)")
+    explain->add_option("--method", arguments->method, "Its method (default GET; POST with --body)")
         ->option_text("METHOD")
         ->check(objection_to_line_end);
     explain->add_option("--path", arguments->question.target, "Its path and query (default /)")
@@ -296,7 +319,7 @@ Command explain_command(CLI::App& app) {
         ->check(objection_to_address);
     explain
         ->add_option("--body", arguments->body,
-                     "The call of the check API, as JSON; `-` is standard input")
+                     "Its body, or with --face check the call, as JSON; `-` is standard input")
         ->option_text("FILE");
     explain
         ->add_option("--certificate", arguments->certificate,

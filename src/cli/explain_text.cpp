@@ -314,7 +314,9 @@ std::string why_of_policy(const Explanation::Policy& policy) {
     }
     if (!policy.listed_as.empty()) why += " as " + quote(policy.listed_as);
     if (!policy.tier.empty()) why += ", tier " + policy.tier;
+    if (policy.has_claimed_quotas) why += ", with quotas of the user's token";
     if (policy.shadow) why += "; shadow: refuses no request";
+    if (policy.soft) why += "; soft: refuses no request, and tells the upstream";
     return why;
 }
 
@@ -334,6 +336,95 @@ Json keys_of(const Explanation::Policy& policy, Doc& doc) {
     return keys;
 }
 
+// Millionths as a decimal: `1.25`.
+std::string decimal(std::int64_t millionths) {
+    constexpr std::int64_t kUnit = usage::Rates::kUnit;
+    std::string text = std::to_string(millionths / kUnit);
+    if (millionths % kUnit == 0) return text;
+    std::string digits = std::to_string(kUnit + millionths % kUnit).substr(1);
+    while (digits.ends_with('0')) digits.pop_back();
+    return text + "." + digits;
+}
+
+std::string why_reserved(const Explanation::Reserved& reserved) {
+    using By = Explanation::Reserved::By;
+    const usage::Estimate& tokens = reserved.tokens;
+    if (reserved.by == By::number) return "a fixed number";
+    if (reserved.by == By::maximum) {
+        return fmt::format("the most: {} tokens, as the body is longer than `inspect_body`",
+                           tokens.output);
+    }
+    std::string why =
+        fmt::format("{} tokens of output, by {}", tokens.output,
+                    reserved.stated_by.empty() ? "`default`" : shown(reserved.stated_by));
+    if (reserved.answers > 1) why += fmt::format(" for each of {} answers", reserved.answers);
+    if (reserved.is_capped) why += fmt::format(", capped by `max` {}", reserved.tokens_max);
+    if (tokens.input_bytes == 0) return why + ", and none of input";
+    return why + fmt::format(", and an estimate of input: {} bytes / {}", tokens.input_bytes,
+                             tokens.bytes_per_token);
+}
+
+Json rates_json(const usage::Rates& rates) {
+    return {{"input", decimal(rates.input)},
+            {"cached", decimal(rates.cached)},
+            {"cache_write", decimal(rates.cache_write)},
+            {"output", decimal(rates.output)}};
+}
+
+// What a token costs, unless each costs a unit.
+void add_rates(const Explanation::Reserved& reserved, Doc& doc) {
+    if (!reserved.rates || (!reserved.in_money && *reserved.rates == usage::Rates{})) return;
+    const usage::Rates& rates = *reserved.rates;
+    const std::string text =
+        fmt::format("input {}, cached {}, cache_write {}, output {}", decimal(rates.input),
+                    decimal(rates.cached), decimal(rates.cache_write), decimal(rates.output));
+    if (!reserved.in_money) return doc.fact("  weights", text, "units a token");
+    doc.fact("  prices", text,
+             fmt::format("dollars for a million tokens of {}{}", shown(reserved.model),
+                         reserved.is_unknown_model ? ", by `unknown`" : ""));
+}
+
+Json add_reserved(const Explanation::Reserved& reserved, Doc& doc) {
+    using By = Explanation::Reserved::By;
+    const std::string units =
+        reserved.in_money ? decimal(reserved.units) + " USD" : std::to_string(reserved.units);
+    doc.fact("  reserves", units, why_reserved(reserved));
+    add_rates(reserved, doc);
+    doc.fact("  settles", reserved.settled_by.empty() ? "never" : "later",
+             reserved.settled_by.empty() ? "what is reserved stays" : reserved.settled_by);
+    Json json = {{"unit", reserved.in_money ? "usd" : "units"},
+                 {"by", reserved.by == By::number ? "number"
+                        : reserved.by == By::body ? "body"
+                                                  : "maximum"},
+                 {"settled", optional_text(reserved.settled_by)},
+                 {"model", optional_text(reserved.model)}};
+    json["units"] = reserved.in_money ? Json(decimal(reserved.units)) : Json(reserved.units);
+    if (reserved.rates) json["rates"] = rates_json(*reserved.rates);
+    if (reserved.by == By::number) return json;
+    json["output"] = {{"tokens", reserved.tokens.output},
+                      {"stated_by", optional_text(reserved.stated_by)},
+                      {"answers", reserved.answers},
+                      {"capped", reserved.is_capped}};
+    json["input"] = {{"bytes", reserved.tokens.input_bytes},
+                     {"bytes_per_token", reserved.tokens.bytes_per_token}};
+    return json;
+}
+
+void add_body(const Explanation& explanation, Doc& doc) {
+    if (!explanation.body) return;
+    const Explanation::Body& body = *explanation.body;
+    std::string why = "not JSON";
+    if (body.is_form) why = "a form";
+    if (body.is_json) why = "an object of JSON";
+    if (!body.is_whole) why = "longer than `inspect_body`: not read";
+    if (!body.is_needed) why = "not read: no policy of the route needs it";
+    doc.fact("body", counted(body.bytes, "byte"), why);
+    doc.json["body"] = {{"bytes", body.bytes},
+                        {"read", body.is_needed && body.is_whole},
+                        {"json", body.is_json},
+                        {"form", body.is_form}};
+}
+
 void add_policy(const Explanation::Policy& policy, Doc& doc) {
     doc.fact("policy", policy.name, why_of_policy(policy));
     Json keys = keys_of(policy, doc);
@@ -343,14 +434,19 @@ void add_policy(const Explanation::Policy& policy, Doc& doc) {
         limits.push_back(admin::limit_json(limit.limit, limit.name));
         if (is_counted) doc.fact("  limit", limit.name, described(limit.limit));
     }
+    Json reserved = nullptr;
+    if (policy.reserved) reserved = add_reserved(*policy.reserved, doc);
     doc.json["policies"].push_back(
         {{"name", policy.name},
          {"outcome", policy.left_out ? "left_out" : kPolicies[policy.outcome].name},
-         {"mode", policy.shadow ? "shadow" : "enforce"},
+         {"mode", policy.shadow ? "shadow"
+                  : policy.soft ? "soft"
+                                : "enforce"},
          {"tier", optional_text(policy.tier)},
          {"listed_as", optional_text(policy.listed_as)},
          {"keys", std::move(keys)},
-         {"limits", std::move(limits)}});
+         {"limits", std::move(limits)},
+         {"reserved", std::move(reserved)}});
 }
 
 Json refusal_json(int status, const std::string& reason) {
@@ -381,7 +477,7 @@ void add_result(const Explanation& explanation, Doc& doc) {
         const bool is_asked = explanation.is_call || explanation.is_gateway;
         return doc.fact("result", is_asked ? "admitted" : "forwarded", "no limit applies");
     }
-    doc.fact("cost", std::to_string(cost->units), std::string(cost->why));
+    if (cost->counts) doc.fact("cost", std::to_string(cost->units), std::string(cost->why));
     doc.fact("result",
              explanation.upstream.empty() ? "admitted if the limits admit it"
                                           : "forwarded if the limits admit it",
@@ -399,6 +495,7 @@ Doc doc_of(const Explanation& explanation) {
         add_methods(explanation, doc);
         add_user(explanation, doc);
         add_route(explanation, doc);
+        add_body(explanation, doc);
     }
     if (explanation.is_identified || explanation.is_call) doc.json["policies"] = Json::array();
     for (const Explanation::Policy& policy : explanation.policies) add_policy(policy, doc);

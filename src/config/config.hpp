@@ -21,6 +21,7 @@
 #include "base/shared_enums.hpp"
 #include "base/units.hpp"
 #include "config/address.hpp"
+#include "config/claimed_quotas.hpp"
 #include "http/origin.hpp"
 #include "http/ratelimit_fields.hpp"
 #include "http/request_value.hpp"
@@ -385,8 +386,9 @@ struct PolicyCost {
 struct PolicySettings : limit::Policy {
     identity::ClientList exempt;
     identity::ClientList deny;
-    std::optional<MomentSource> moment;      // of its schedule limits, tiers included
-    std::shared_ptr<const PolicyCost> cost;  // null: the route's
+    std::optional<MomentSource> moment;        // of its schedule limits, tiers included
+    std::shared_ptr<const PolicyCost> cost;    // null: the route's
+    std::vector<ClaimedQuota> claimed_quotas;  // of its limits and those of its tiers
     // `on_missing: skip` is written: the policy does not count a request that has none of its keys.
     bool may_skip = false;
     // The answer has these where this is the first policy of the route that refuses.
@@ -594,6 +596,7 @@ struct Config {
     identity::ClientIpSettings client_ip;
     std::vector<identity::UserMethod> user_methods;  // in the order they are tried
     std::vector<std::string> claims;                 // that policies count by, each once
+    std::shared_ptr<ClaimedTiers> claimed_tiers;     // null: no quota is in a claim
     std::vector<std::string> body_pointers;          // likewise, of `body:` and `body_lower:`
     // Reads the bodies of routes whose policies need them; its rules are those of PolicyCost::rule.
     // Null: none does.

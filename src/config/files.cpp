@@ -135,22 +135,25 @@ std::filesystem::file_type kind_of(const std::string& path) {
     return std::filesystem::status(path, ec).type();
 }
 
-Result<FileText, std::string> read_named(const std::string& path) {
+Result<FileText, std::string> read_named(const std::string& path, std::size_t bytes_max) {
     const auto kind = kind_of(path);
     if (kind == std::filesystem::file_type::not_found) {
         return ErrorMessage{"there is no such file"};
     }
     if (kind == std::filesystem::file_type::directory) return ErrorMessage{"this is a folder"};
-    auto file = read_file_text(path, kFileBytesMax, FileKind::any);
+    auto file = read_file_text(path, bytes_max, FileKind::any);
     if (!file) return ErrorMessage{"the file cannot be read: " + file.error()};
-    if (file->is_larger) return ErrorMessage{"the file is larger than 1 MiB"};
+    if (file->is_larger) {
+        return ErrorMessage{"the file is larger than " + std::to_string(bytes_max / kFileBytesMax) +
+                            " MiB"};
+    }
     return file;
 }
 
 }  // namespace
 
-Result<FileText, std::string> read_named_file(const std::string& path) try {
-    return with_file_patience([=] { return read_named(path); });
+Result<FileText, std::string> read_named_file(const std::string& path, std::size_t bytes_max) try {
+    return with_file_patience([=] { return read_named(path, bytes_max); });
 } catch (const NoAnswerFromFile& silent) {
     return ErrorMessage{silent.what()};
 }

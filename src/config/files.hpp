@@ -42,9 +42,10 @@ Result<FileText, std::string> read_file_text(const std::string& path, std::size_
                                              FileKind wanted);
 Result<FileText, std::string> read_standard_input(std::size_t bytes_max);
 
-// A file that a command line names, up to kFileBytesMax; one that does not answer is an error. The
-// error is a sentence: `there is no such file`.
-Result<FileText, std::string> read_named_file(const std::string& path);
+// A file that a command line names, up to `bytes_max` (whole MiB); one that does not answer is an
+// error. The error is a sentence: `there is no such file`.
+Result<FileText, std::string> read_named_file(const std::string& path,
+                                              std::size_t bytes_max = kFileBytesMax);
 
 // Which files a configuration was read from, and whether one of them has changed since. Blocks.
 

@@ -218,17 +218,9 @@ class KeyReader {
         auto name = identity::parse_claim_name(written);
         if (!name) return wrong(quote("claim:" + std::string(written)) + ": " + name.error());
         warn_about_claim_name(value_, *name);
-        auto& known = config_.claims;
-        const auto found = std::find(known.begin(), known.end(), *name);
-        const auto position = static_cast<std::uint16_t>(found - known.begin());
-        if (found == known.end()) {
-            if (known.size() == identity::kCountedClaimsMax) {
-                return wrong("policies count by more than " +
-                             std::to_string(identity::kCountedClaimsMax) + " different claims");
-            }
-            known.push_back(*name);
-        }
-        return KeyPart{Kind::claim, std::move(*name), false, position};
+        const auto position = position_of_claim(value_, *name, config_);
+        if (!position) return std::nullopt;
+        return KeyPart{Kind::claim, std::move(*name), false, *position};
     }
 
     // `whole`: the part as it is written.
@@ -284,6 +276,21 @@ OnMissing default_on_missing(const Key& key) {
 }
 
 }  // namespace
+
+std::optional<std::uint16_t> position_of_claim(const Value& value, const std::string& name,
+                                               Config& config) {
+    auto& known = config.claims;
+    const auto found = std::find(known.begin(), known.end(), name);
+    const auto position = static_cast<std::uint16_t>(found - known.begin());
+    if (found != known.end()) return position;
+    if (known.size() == identity::kCountedClaimsMax) {
+        value.fault("policies count by more than " + std::to_string(identity::kCountedClaimsMax) +
+                    " different claims");
+        return std::nullopt;
+    }
+    known.push_back(name);
+    return position;
+}
 
 std::vector<Key> read_key(const Value& value, const std::optional<OnMissing>& on_missing,
                           Config& config) {

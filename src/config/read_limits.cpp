@@ -14,6 +14,7 @@
 #include "config/read_sections.hpp"
 #include "config/value.hpp"
 #include "http/grpc.hpp"
+#include "identity/identifier.hpp"
 #include "limit/limit.hpp"
 
 namespace tidegate::config {
@@ -45,6 +46,7 @@ std::optional<Micros> read_seconds(const Value& value) {
 }
 
 constexpr std::int64_t kDollarsMax = 1'000'000'000;
+constexpr std::int64_t kMillionths = 1'000'000;
 
 std::optional<std::int64_t> read_quota(const Value& value, bool in_money = false) {
     return in_money ? read_dollars(value, kDollarsMax) : value.integer({0, limit::kQuotaMax});
@@ -53,10 +55,14 @@ std::optional<std::int64_t> read_quota(const Value& value, bool in_money = false
 constexpr std::string_view kNoMoney =
     "remove `unit: usd`: only limits of policies with `cost: {unit: usd}` have it";
 
+constexpr std::string_view kNoClaims =
+    "write the quota as a number: only limits of `policies` take it from a claim";
+
 // What the policy of a limit has to know of it.
 struct LimitNotes {
-    std::optional<MomentSource> moment;  // of its `at`
-    bool in_money = false;               // `unit: usd`
+    std::optional<MomentSource> moment;   // of its `at`
+    bool in_money = false;                // `unit: usd`
+    std::optional<ClaimedQuota> claimed;  // of a `quota` that is a map; without its spec
 };
 
 // Unlike Value::duration(), to the microsecond; make_limit() checks the bounds.
@@ -265,6 +271,32 @@ KeyKind quota_kind(std::int64_t min) {
     return out;
 }
 
+const Rows& claimed_quota_keys() {
+    static const auto keys =
+        Rows("a number, or a map: `{claim: rpm, default: 60, max: 10000}`")
+            .key("claim", kind::type("text"),
+                 {"the claim of the user's token that states the quota, named as in the key "
+                  "`claim:NAME`",
+                  "required"})
+            .required("`claim: rpm`")
+            .key("default", quota_kind(0),
+                 {"the quota where no token states a whole number there", "required",
+                  "as of `quota`"})
+            .required("`default: 60`")
+            .key("max", quota_kind(0),
+                 {"the quota where a token states more", "as much as the algorithm counts",
+                  "as of `quota`, at least `default`"});
+    return keys;
+}
+
+// What `quota` may be.
+KeyKind quota_or_claim_kind() {
+    KeyKind out = kind::any({quota_kind(0), kind::map(claimed_quota_keys())});
+    out.takes = quota_kind(0).takes;
+    out.refuses = quota_kind(0).refuses;
+    return out;
+}
+
 const Keys<LimitSpec>& limit_keys() {
     static const auto keys =
         Keys<LimitSpec>("a map", "limit")
@@ -276,8 +308,10 @@ const Keys<LimitSpec>& limit_keys() {
                   "name](#names-of-limits)",
                   "its window and kind: `1s`, `1h-fixed`, `1s-gcra`, `concurrency`: [all of "
                   "them](#names-of-limits)"})
-            .key("quota", quota_kind(0),
-                 {"units", "required",
+            .key("quota", quota_or_claim_kind(),
+                 {"units, or `{claim, default, max}`: as many as [the user's token "
+                  "states](#quotas-in-tokens)",
+                  "required",
                   "0 to 4,294,967,295; of `sliding_log` 1,000, `schedule` 2,000, `concurrency` "
                   "100,000; of `unit: usd` 0 to 1,000,000,000 with six decimals"})
             .required("`quota: 10`")
@@ -333,12 +367,41 @@ const Keys<LimitSpec>& limit_keys() {
     return keys;
 }
 
+// The default is the quota of the limit; the largest is judged once the algorithm is known.
+void read_claimed_quota(const Value& value, LimitNotes& notes, LimitSpec& spec) {
+    ClaimedQuota& claimed = notes.claimed.emplace();
+    claimed.in_money = notes.in_money;
+    claimed.max = -1;
+    Section section(value, claimed_quota_keys());
+    if (const auto claim = section.need("claim")) {
+        const auto name = claim->parsed(
+            "the name of a claim such as `rpm`",
+            [](std::string_view written) { return identity::parse_claim_name(written); });
+        claimed.name = name.value_or("");
+        if (name) warn_about_claim_name(*claim, *name);
+    }
+    if (const auto quota = section.need("default")) {
+        spec.quota = read_quota(*quota, notes.in_money).value_or(0);
+    }
+    if (const auto max = section.find("max")) {
+        claimed.max = read_quota(*max, notes.in_money).value_or(-1);
+        if (claimed.max >= 0 && claimed.max < spec.quota) {
+            max->fault("is less than `default`: write at least that");
+        }
+    }
+    section.refuse_others();
+}
+
 // The unit comes first, as amounts are written in it.
 void read_amounts(Section& section, LimitNotes& notes, LimitSpec& spec) {
     const auto unit = section.find("unit");
     if (unit) notes.in_money = unit->choice<bool>({{"usd", true}}).value_or(false);
     if (const auto quota = section.need("quota")) {
-        spec.quota = read_quota(*quota, notes.in_money).value_or(0);
+        if (quota->is_map()) {
+            read_claimed_quota(*quota, notes, spec);
+        } else {
+            spec.quota = read_quota(*quota, notes.in_money).value_or(0);
+        }
     }
     const auto burst = section.find("burst");
     if (!burst) return;
@@ -410,25 +473,45 @@ std::optional<limit::Limit> made_of(const Value& value, const LimitSpec& spec) {
     return std::move(*made);
 }
 
+// `spec`: of the default.
+void check_largest(const Value& value, const LimitSpec& spec, ClaimedQuota& claimed) {
+    claimed.spec = spec;
+    if (claimed.max < 0) {
+        const std::int64_t most = limit::traits_of(spec.algorithm).quota_max;
+        claimed.max = claimed.in_money ? kDollarsMax * kMillionths : most;
+        return;
+    }
+    LimitSpec largest = spec;
+    largest.quota = claimed.max;
+    if (const auto made = limit::make_limit(largest); !made) {
+        Section(value).find("quota")->fault("its `max`: " + made.error().what);
+    }
+}
+
 // One item of `limits`: a rate, a list `[seconds, quota, precision]` or a map.
 std::optional<limit::Limit> read_limit(const Value& value, LimitNotes& notes) {
     const std::optional<LimitSpec> spec = read_limit_spec(value, notes);
     if (!spec) return std::nullopt;
     std::optional<limit::Limit> made = made_of(value, *spec);
-    if (made && made->quota == 0) value.warn("a quota of 0 denies every request");
+    if (notes.claimed) {
+        if (made) check_largest(value, *spec, *notes.claimed);
+    } else if (made && made->quota == 0) {
+        value.warn("a quota of 0 denies every request");
+    }
     return made;
 }
 
-bool report_money(const Value& value, const LimitNotes& notes) {
+bool report_notes(const Value& value, const LimitNotes& notes) {
     if (notes.in_money) value.fault(std::string(kNoMoney));
-    return notes.in_money;
+    if (notes.claimed) value.fault(std::string(kNoClaims));
+    return notes.in_money || notes.claimed;
 }
 
 // The same where only failures count.
 std::optional<limit::Limit> read_failure_limit(const Value& value) {
     LimitNotes notes;
     std::optional<LimitSpec> spec = read_limit_spec(value, notes);
-    if (!spec || report_money(value, notes)) return std::nullopt;
+    if (!spec || report_notes(value, notes)) return std::nullopt;
     if (!limit::traits_of(spec->algorithm).has(limit::kCount)) {
         value.fault("choose " + limit::algorithms_with(limit::kCount, "or") +
                     ": other algorithms cannot count failures");
@@ -472,7 +555,7 @@ void add_limit(const Value& value, limit::Limit&& made, DistinctLimits& list) {
 std::optional<limit::Limit> read_preflight_limit(const Value& value) {
     LimitNotes notes;
     const std::optional<LimitSpec> spec = read_limit_spec(value, notes);
-    if (!spec || report_money(value, notes)) return std::nullopt;
+    if (!spec || report_notes(value, notes)) return std::nullopt;
     if (!limit::traits_of(spec->algorithm).has(limit::kCount)) {
         value.fault("choose " + limit::algorithms_with(limit::kCount, "or") +
                     ": other algorithms do not limit preflights");
@@ -528,15 +611,20 @@ Limits read_limits(const Value& value) {
         LimitNotes notes;
         auto made = read_limit(item, notes);
         if (!made || !agree_on_moment(item, notes.moment, out.moment)) continue;
+        const std::size_t position = list.limits.size();
         add_limit(item, std::move(*made), list);
         if (notes.in_money) ++out.in_money;
+        if (!notes.claimed) continue;
+        notes.claimed->limit = position;
+        out.claimed.push_back(std::move(*notes.claimed));
     }
     out.limits = std::move(list.limits);
     return out;
 }
 
-void report_money(const Value& value, const Limits& limits) {
+void report_notes(const Value& value, const Limits& limits) {
     if (limits.in_money > 0) value.fault(std::string(kNoMoney));
+    if (!limits.claimed.empty()) value.fault(std::string(kNoClaims));
 }
 
 limit::Limit default_failure_limit() {

@@ -143,7 +143,21 @@ struct Units {
     }
 };
 
-void read_tiers(const Value& value, PolicySettings& policy, Units& units) {
+// `list`: 0 of the policy itself, else the position of the tier, from 1.
+void add_claimed(const Value& value, std::size_t list, std::vector<ClaimedQuota>&& claimed,
+                 PolicySettings& policy, Config& config) {
+    for (ClaimedQuota& one : claimed) {
+        const auto position = position_of_claim(value, one.name, config);
+        if (!position) return;
+        one.claim = *position;
+        one.list = list;
+        policy.claimed_quotas.push_back(std::move(one));
+    }
+    if (policy.claimed_quotas.empty()) return;
+    if (config.claimed_tiers == nullptr) config.claimed_tiers = std::make_shared<ClaimedTiers>();
+}
+
+void read_tiers(const Value& value, PolicySettings& policy, Units& units, Config& config) {
     constexpr ListRule kTiers{
         "a map of tiers and their limits: `{pro: [200/s], internal: unlimited}`", "tiers", 64};
     for (const auto& [name, list] : value.named(kTiers)) {
@@ -154,6 +168,7 @@ void read_tiers(const Value& value, PolicySettings& policy, Units& units) {
             agree_on_moment(list, limits.moment, policy.moment);
             units.add(limits);
             tier.limits = std::move(limits.limits);
+            add_claimed(list, policy.tiers.size() + 1, std::move(limits.claimed), policy, config);
         }
         policy.tiers.push_back(std::move(tier));
     }
@@ -218,8 +233,9 @@ void read_who_and_what(Section& section, Config& config, PolicySettings& policy,
         units.add(limits);
         policy.limits = std::move(limits.limits);
         policy.moment = std::move(limits.moment);
+        add_claimed(*list, 0, std::move(limits.claimed), policy, config);
     }
-    if (const auto tiers = section.find("tiers")) read_tiers(*tiers, policy, units);
+    if (const auto tiers = section.find("tiers")) read_tiers(*tiers, policy, units, config);
     read_cost(section, list, units, policy, declared);
     if (const auto exempt = section.find("exempt")) read_client_list(*exempt, policy.exempt);
     const auto deny = section.find("deny");

@@ -373,19 +373,28 @@ void read_parts(Section& section, PolicyCost& cost, Declared& declared) {
 
 // A reservation is taken when the request comes, and corrected when its answer has ended: both are
 // defined where units are free again after a time.
-bool fits(const limit::Limit& limit) {
-    return limit.only_time_frees() && !limit.traits().has_moments && !limit.traits().queues;
+bool fits(const limit::AlgorithmTraits& traits) {
+    return traits.time_frees && !traits.has_moments && !traits.queues;
+}
+
+std::string fitting_algorithms() {
+    std::vector<std::string_view> names;
+    for (const limit::AlgorithmTraits& traits : limit::kAlgorithms) {
+        if (fits(traits)) names.push_back(traits.name);
+    }
+    return one_of(names);
 }
 
 bool check_limits(const Value& value, const std::vector<limit::Limit>& limits) {
-    const auto wrong = std::find_if_not(limits.begin(), limits.end(), fits);
+    const auto wrong = std::find_if(limits.begin(), limits.end(), [](const limit::Limit& limit) {
+        return !fits(limit.traits()) || limit.count != limit::Count::admitted;
+    });
     if (wrong == limits.end()) return true;
     const bool is_count = wrong->count != limit::Count::admitted;
     value.fault("a policy with a cost of its own cannot have the limit " + quote(wrong->name) +
-                (is_count ? ", which has `count`: remove `count`"
-                          : ", of " + quote(wrong->traits().name) +
-                                ": write `sliding_window`, `fixed_window`, `sliding_log` or "
-                                "`gcra`"));
+                (is_count
+                     ? ", which has `count`: remove `count`"
+                     : ", of " + quote(wrong->traits().name) + ": write " + fitting_algorithms()));
     return false;
 }
 

@@ -217,7 +217,7 @@ class FileReader {
             return;
         }
         Limits list = read_limits(value);
-        report_money(value, list);
+        report_notes(value, list);
         for (limit::Limit& one : list.limits) {
             if (one.settles() || one.traits().has_moments) {
                 value.fault(

@@ -205,7 +205,7 @@ void read_short_limits(const Value& value, Config& config, Declared& declared) {
         return;
     }
     Limits list = read_limits(value);
-    report_money(value, list);
+    report_notes(value, list);
     PolicySettings policy;
     policy.name = name;
     policy.key = {limit::single_key(limit::KeyPart::Kind::ip),

@@ -224,11 +224,12 @@ struct Limits {
     std::vector<limit::Limit> limits;
     std::optional<MomentSource> moment;
     std::size_t in_money = 0;  // how many have `unit: usd`
+    std::vector<ClaimedQuota> claimed;
 };
 // At least one, no two the same.
 Limits read_limits(const Value& value);
-// Reports limits with `unit: usd` where no policy has a cost of its own.
-void report_money(const Value& value, const Limits& limits);
+// Reports limits with `unit: usd` and quotas in claims, which only limits of `policies` have.
+void report_notes(const Value& value, const Limits& limits);
 // Reports a list of numbers, `[60, 7]`, where a list of limits must be. False: it is none.
 bool report_flat_limits(const Value& value);
 // Takes `other` for `moment`, or reports that they differ.
@@ -251,6 +252,10 @@ std::vector<limit::Key> read_key(const Value& value,
                                  const std::optional<limit::OnMissing>& on_missing, Config& config);
 // One key, which skips a request that has no value for it. Otherwise as read_key().
 std::optional<limit::Key> read_single_key(const Value& value, Config& config);
+// The position of a claim that policies look at, which it adds to Config::claims. Nothing: there
+// are too many, which is reported.
+std::optional<std::uint16_t> position_of_claim(const Value& value, const std::string& name,
+                                               Config& config);
 // Whether a value of the key is in a request's body.
 bool reads_body(const limit::Key& key);
 // The first `path:NAME` of `keys` that the path of `route` does not capture; empty: none.

@@ -218,6 +218,16 @@ void warn_about_lists_of(const PolicySettings& policy, const Config& config,
     }
 }
 
+void warn_about_claimed_quotas(const PolicySettings& policy, const Config& config,
+                               const Declared& declared, Context& context) {
+    if (policy.claimed_quotas.empty() || any_method(config, has_claims)) return;
+    context.warnings.push_back({place_of(policy, config, declared),
+                                subject_of(policy, declared) + ": the claim " +
+                                    quote(policy.claimed_quotas.front().name) +
+                                    " states no quota, as identity.user lists no `jwt`: add it, "
+                                    "or write the quota as a number"});
+}
+
 }  // namespace
 
 std::string_view what_is_missing_for(const Key& key, const Config& config) {
@@ -236,6 +246,7 @@ std::string_view what_is_missing_for(const Key& key, const Config& config) {
 
 void warn_about_clients(const Config& config, const Declared& declared, Context& context) {
     for (const auto& policy : config.policies) {
+        warn_about_claimed_quotas(*policy, config, declared, context);
         warn_about_impossible_keys(*policy, config, declared, context);
         warn_about_tiers_of(*policy, config, declared, context);
         warn_about_lists_of(*policy, config, declared, context);

@@ -295,7 +295,12 @@ void append_limit(const ask::Ruleset& rules, const limit::ChargeItem& item, std:
                kEscapedBytesMax * item.identifier.size());
     char* to = put(std::string_view(texts.json_begin), out.data() + begin);
     to = write_json_escaped(item.identifier, to);
-    to = put(std::string_view(texts.json_quota), to);
+    if (item.tier != nullptr && item.tier->by_claims) {
+        to = put_number(limit.quota, put(R"(","quota":)", to));
+        to = put(R"(,"left":)", to);
+    } else {
+        to = put(std::string_view(texts.json_quota), to);
+    }
     to = verdict.is_current ? put_number(std::min(verdict.remaining, limit.quota), to)
                             : put("null", to);
     to = put(R"(,"reset_ms":)", to);

@@ -240,4 +240,15 @@ std::string_view claim_identifier(std::string_view packed, std::size_t position)
     return packed.substr(begin, number_at(1 + position));
 }
 
+// No name of a claim has a `=`.
+std::string_view claim_value(std::string_view identifier, std::string_view space) {
+    const std::size_t equal = identifier.find('=');
+    if (equal == identifier.npos) return {};
+    identifier.remove_prefix(equal + 1);
+    if (space.empty()) return identifier;
+    const bool has_space = identifier.starts_with(space) && identifier.size() > space.size() &&
+                           identifier[space.size()] == ':';
+    return has_space ? identifier.substr(space.size() + 1) : std::string_view();
+}
+
 }  // namespace tidegate::identity

@@ -95,4 +95,8 @@ std::string pack_claims(std::span<const std::string> names, std::span<const std:
 // `packed`, which pack_claims() has returned.
 std::string_view claim_identifier(std::string_view packed, std::size_t position);
 
+// What the token states in the claim that has this identifier, encoded as there. `space`: the
+// namespace of its method. Empty: nothing, or more than an identifier holds.
+std::string_view claim_value(std::string_view identifier, std::string_view space);
+
 }  // namespace tidegate::identity

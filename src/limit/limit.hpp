@@ -265,6 +265,9 @@ struct Tier {
     std::string name;
     std::vector<Limit> limits;
     std::uint32_t index = 0;  // among all lists of limits: see Policy::index
+    // A token states quotas of these limits: several tiers have the index and the name, which is
+    // empty for the policy's own limits.
+    bool by_claims = false;
 };
 
 struct Policy {

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "http/field.hpp"
 #include "http/framing.hpp"
+#include "proxy/heads.hpp"
 #include "proxy/request.hpp"
 
 namespace tidegate::proxy {
@@ -90,12 +91,6 @@ Task<Fault> receive_body(Exchange& x, Take take) {
     co_return taken.fault;
 }
 
-bool is_form(const http::Fields& fields) {
-    const std::string_view type = http::single_value(fields, "content-type");
-    return http::equal_ignoring_case(trimmed(type.substr(0, type.find(';'))),
-                                     "application/x-www-form-urlencoded");
-}
-
 // Reads up to the route's `inspect_body` into the exchange's held body.
 Task<Fault> hold_body(WorkerContext& worker, Exchange& x, ask::InspectedBody& body) {
     Stream& client = *x.client;
@@ -139,6 +134,12 @@ Task<Fault> read_body(Exchange& x, std::uint64_t bytes_max, std::string* out) {
         return Taken{};
     };
     co_return co_await receive_body(x, take);
+}
+
+bool is_form(const http::Fields& fields) {
+    const std::string_view type = http::single_value(fields, "content-type");
+    return http::equal_ignoring_case(trimmed(type.substr(0, type.find(';'))),
+                                     "application/x-www-form-urlencoded");
 }
 
 bool is_coded(const http::Fields& fields) {

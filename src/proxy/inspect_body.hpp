@@ -15,6 +15,8 @@ namespace tidegate::proxy {
 // for which there is no room.
 Task<> decide_with_body(WorkerContext& worker, Exchange& x, const ask::Question& question);
 
+// Whether the fields of a request say that its body is a form.
+bool is_form(const http::Fields& fields);
 // Whether a field of a request or of an answer names a coding of its body other than `identity`.
 bool is_coded(const http::Fields& fields);
 

@@ -116,6 +116,8 @@ std::uint64_t DenyCache::name_of(const limit::Charge& charge) {
     for (const limit::ChargeItem& item : charge.items) {
         append_bytes(item.tier != nullptr ? item.tier->index : item.policy->index, name_);
         name_.append(item.identifier).push_back('\0');
+        if (item.tier == nullptr || !item.tier->by_claims) continue;
+        for (const limit::Limit& limit : item.tier->limits) append_bytes(limit.quota, name_);
     }
     return std::hash<std::string_view>{}(name_);
 }

@@ -199,11 +199,21 @@ std::size_t LocalLedger::put_back(LocalTaken taken) {
     return forgotten;
 }
 
-// Limits are copied once for all identifiers that they count.
-const std::shared_ptr<const limit::Policy>& LocalLedger::copy_of(const ChargeItem& item) {
+std::shared_ptr<const limit::Policy>& LocalLedger::place_of_copy(const ChargeItem& item) {
+    // Tiers with quotas of tokens share an index.
+    if (item.tier != nullptr && item.tier->by_claims) {
+        constexpr std::size_t kKept = 10'000;
+        if (copies_by_claims_.size() > kKept) copies_by_claims_.clear();
+        return copies_by_claims_[item.tier];
+    }
     const std::size_t index = item.tier != nullptr ? item.tier->index : item.policy->index;
     if (index >= copies_.size()) copies_.resize(index + 1);
-    std::shared_ptr<const limit::Policy>& copy = copies_[index];
+    return copies_[index];
+}
+
+// Limits are copied once for all identifiers that they count.
+const std::shared_ptr<const limit::Policy>& LocalLedger::copy_of(const ChargeItem& item) {
+    std::shared_ptr<const limit::Policy>& copy = place_of_copy(item);
     if (copy && is_copy_of(*copy, item)) return copy;
     limit::Policy made;
     made.name = item.policy->name;

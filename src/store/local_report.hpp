@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -101,6 +102,7 @@ class LocalLedger {
     };
 
     const std::shared_ptr<const limit::Policy>& copy_of(const limit::ChargeItem& item);
+    std::shared_ptr<const limit::Policy>& place_of_copy(const limit::ChargeItem& item);
     LocalTaken* find(const limit::ChargeItem& item);
     LocalTaken& made(const limit::ChargeItem& item, std::size_t& forgotten);
     void keep(LocalTaken taken);
@@ -112,6 +114,7 @@ class LocalLedger {
     std::vector<std::unique_ptr<LocalTaken>> kept_;
     boost::unordered_flat_map<Name, std::size_t, Hash> places_;  // names are of what is kept
     std::vector<std::shared_ptr<const limit::Policy>> copies_;   // by Policy::index
+    std::unordered_map<const limit::Tier*, std::shared_ptr<const limit::Policy>> copies_by_claims_;
     std::size_t portions_ = 0;
     std::size_t hand_ = 0;     // where hand_out() goes on
     limit::Micros latest_{0};  // that something was taken

@@ -66,6 +66,8 @@ class RequestReader {
     Estimate estimate(std::size_t rule, const RequestFacts& facts, std::size_t bytes) const;
     // For a body that is too long to be held.
     Estimate largest(std::size_t rule) const;
+    // The rule at that place, with the members of the providers where it names none.
+    const EstimateRule& rule(std::size_t position) const { return rules_[position]; }
 
   private:
     // A place in the list of all pointers, in which each stands once.

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "ask/identifiers.hpp"
+#include "identity/identifier.hpp"
 #include "unit/ask_world.hpp"
 
 namespace tidegate::ask::charge_list_test {
@@ -499,6 +500,117 @@ TEST_CASE("identifiers: white space around a value makes no other, and a blank v
             CHECK(identifiers(blank).empty());
         }
     }
+}
+
+// Quotas that tokens state.
+
+namespace {
+
+const std::string kPlans =
+    "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n"
+    "identity: {user: [{jwt: {secret: 0123456789abcdef0123456789abcdef, algorithms: [HS256], "
+    "issuer: i, audience: a, namespace: idp}}]}\n"
+    "policies:\n"
+    "  p:\n"
+    "    key: [ip]\n"
+    "    limits: [9/s, {quota: {claim: rpm, default: 60, max: 1000}, per: 1min}]\n"
+    "    tiers: {pro: [{quota: {claim: rpm, default: 200}, per: 1min}]}\n"
+    "routes: [{policies: [p]}]\n";
+
+// The limits that hold for a token with this claim.
+struct Planned {
+    explicit Planned(World& world, const std::string& rpm, std::string_view tier = {})
+        : request(world, get()) {
+        Decision& decision = request.decision;
+        match_route(*world.rules.config, request.facts, decision);
+        identify(world.rules, request.facts, decision);
+        decision.tier = tier;
+        const std::vector<std::string> names{"rpm"};
+        const std::vector<std::string> values{rpm};
+        decision.authentication->claims = identity::pack_claims(names, values, "idp");
+        list_charges(*world.rules.config, request.facts, decision);
+        REQUIRE(decision.charge.items.size() == 1);
+    }
+    const limit::ChargeItem& item() const { return request.decision.charge.items.front(); }
+    const limit::Limit& last() const { return item().limits().back(); }
+
+    Request request;
+};
+
+}  // namespace
+
+TEST_CASE("charge_list: a quota is what the token states, at most `max`, else the default") {
+    World world(kPlans);
+    CHECK(Planned(world, "").last().quota == 60);
+    CHECK(Planned(world, "").item().tier == nullptr);
+    CHECK(Planned(world, "600").last().quota == 600);
+    CHECK(Planned(world, "0").last().quota == 0);
+    CHECK(Planned(world, "1000000").last().quota == 1000);
+    for (const char* const none : {"many", "-5", "1.5", "1e3", "99999999999999999999"}) {
+        CAPTURE(none);
+        CHECK(Planned(world, none).last().quota == 60);
+    }
+}
+
+TEST_CASE("charge_list: limits with quotas of tokens are the same limits, and made once") {
+    World world(kPlans);
+    const Planned first(world, "600");
+    const Planned second(world, "600");
+    const Planned other(world, "500");
+    CHECK(first.item().tier == second.item().tier);
+    CHECK(first.item().tier != other.item().tier);
+    const limit::Policy& policy = *world.rules.config->policies.front();
+    CHECK(first.last().id == policy.limits.back().id);
+    CHECK(first.last().name == policy.limits.back().name);
+    CHECK(list_of(first.item()) == policy.index);
+    CHECK(first.item().limits().front().quota == 9);
+}
+
+TEST_CASE("charge_list: a tier has quotas of tokens, too") {
+    World world(kPlans);
+    CHECK(Planned(world, "", "pro").last().quota == 200);
+    const Planned pro(world, "5000", "pro");
+    CHECK(pro.last().quota == 5000);
+    CHECK(pro.item().tier->name == "pro");
+    CHECK(list_of(pro.item()) == world.rules.config->policies.front()->tiers.front().index);
+}
+
+TEST_CASE("charge_list: a claim of another method's namespace states no quota") {
+    World world(kPlans);
+    Request request(world, get());
+    match_route(*world.rules.config, request.facts, request.decision);
+    identify(world.rules, request.facts, request.decision);
+    const std::vector<std::string> names{"rpm"};
+    const std::vector<std::string> values{"600"};
+    request.decision.authentication->claims = identity::pack_claims(names, values, "other");
+    list_charges(*world.rules.config, request.facts, request.decision);
+    CHECK(request.decision.charge.items.front().limits().back().quota == 60);
+}
+
+TEST_CASE("charge_list: tokens that state too many different quotas get the default") {
+    World world(kPlans);
+    config::ClaimedTiers& tiers = *world.rules.config->claimed_tiers;
+    const config::PolicySettings& policy = *world.rules.config->policies.front();
+    const config::ClaimedQuota* const claimed = &policy.claimed_quotas.front();
+    for (std::int64_t quota = 0; quota < std::int64_t{config::ClaimedTiers::kMax}; ++quota) {
+        REQUIRE(tiers.find(policy, nullptr, {&claimed, 1}, {&quota, 1}) != nullptr);
+    }
+    CHECK(Planned(world, "600").last().quota == 600);
+    const std::int64_t further = config::ClaimedTiers::kMax;
+    CHECK(tiers.find(policy, nullptr, {&claimed, 1}, {&further, 1}) == nullptr);
+}
+
+TEST_CASE("charge_list: the fields of the answer have the quota of the token") {
+    World world(kPlans);
+    Planned planned(world, "600");
+    store::LimitDecision& charge = planned.request.decision.charge;
+    charge.result = Decided::admitted;
+    charge.verdict.limits = {{.remaining = 8}, {.remaining = 599}};
+    planned.request.apply_verdict();
+    REQUIRE(planned.request.decision.ratelimit.size() == 2);
+    CHECK(planned.request.decision.ratelimit.back().quota == 600);
+    // These texts have the quota of the configuration.
+    CHECK(planned.request.decision.ratelimit.back().texts == nullptr);
 }
 
 }  // namespace tidegate::ask::charge_list_test

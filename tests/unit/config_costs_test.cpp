@@ -261,4 +261,50 @@ TEST_CASE(
     CHECK(config::reread(*loaded.config).config == nullptr);
 }
 
+// Quotas in tokens.
+
+TEST_CASE("quotas in tokens: the limit has the default, and the claim is kept of tokens") {
+    const auto config = with_policies(
+        "p: {key: [\"claim:org\"], limits: [9/s, {quota: {claim: rpm, default: 60, max: 1000}, "
+        "per: 1min, algorithm: gcra}], on_missing: shared}");
+    CHECK(config->claims == std::vector<std::string>{"rpm", "org"});
+    REQUIRE(config->claimed_tiers != nullptr);
+    const config::PolicySettings& policy = *config->policies.at(0);
+    REQUIRE(policy.claimed_quotas.size() == 1);
+    const config::ClaimedQuota& claimed = policy.claimed_quotas.at(0);
+    CHECK(claimed.limit == 1);
+    CHECK(claimed.claim == 0);
+    CHECK(policy.limits.at(1).quota == 60);
+    CHECK(policy.limits.at(1).burst == 60);
+    CHECK(claimed.quota_for("700") == 700);
+    CHECK(claimed.quota_for("7000") == 1000);
+    CHECK(claimed.quota_for("") == 60);
+    // The burst follows the quota where none is written.
+    const config::ClaimedQuota* const one = &claimed;
+    const std::int64_t quota = 700;
+    const limit::Tier* const tier =
+        config->claimed_tiers->find(policy, nullptr, {&one, 1}, {&quota, 1});
+    REQUIRE(tier != nullptr);
+    CHECK(tier->limits.at(1).burst == 700);
+    CHECK(tier->limits.at(0).quota == 9);
+    // gcra has no quota of 0: the default holds.
+    const std::int64_t nothing = 0;
+    CHECK(config->claimed_tiers->find(policy, nullptr, {&one, 1}, {&nothing, 1})
+              ->limits.at(1)
+              .quota == 60);
+}
+
+TEST_CASE("quotas in tokens: dollars have decimals, and `max` is what the algorithm counts") {
+    const auto config = with_policies(
+        "p: {key: ip, limits: [{quota: {claim: budget, default: 5}, unit: usd, anchor: utc_month}],"
+        " cost: {reserve: 0.01, settle: {header: x-cost}, unit: usd}},"
+        "q: {key: ip, limits: [{quota: {claim: n, default: 5}, per: 1s, algorithm: sliding_log}]}",
+        "p, q");
+    const config::ClaimedQuota& dollars = config->policies.at(0)->claimed_quotas.at(0);
+    CHECK(config->policies.at(0)->limits.at(0).quota == 5'000'000);
+    CHECK(dollars.quota_for("12.5") == 12'500'000);
+    CHECK(dollars.quota_for("12") == 12'000'000);
+    CHECK(config->policies.at(1)->claimed_quotas.at(0).quota_for("99999") == 1'000);
+}
+
 }  // namespace tidegate::config_costs_test

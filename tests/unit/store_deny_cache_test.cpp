@@ -331,4 +331,19 @@ TEST_CASE("freed identifiers: known from when they were added, and beside others
     CHECK_FALSE(freed.any(items, now + 1ns));
 }
 
+TEST_CASE("deny_cache: a denial by the quota of one token does not hold for that of another") {
+    DenyCache cache{{}};
+    const auto policy = policy_with({});
+    limit::Tier few{.name = "", .limits = policy.limits, .index = policy.index, .by_claims = true};
+    limit::Tier many = few;
+    many.limits.front().quota = 500;
+    Denied denied(policy);
+    denied.item.tier = &few;
+    cache.remember(denied.charge, denied.verdict, kNow);
+    limit::Verdict verdict;
+    CHECK(cache.recall(denied.charge, kNow, verdict));
+    denied.item.tier = &many;
+    CHECK_FALSE(cache.recall(denied.charge, kNow, verdict));
+}
+
 }  // namespace tidegate::store::deny_cache_test

@@ -456,4 +456,27 @@ TEST_CASE("local_report: units that no longer count are not reported") {
     CHECK(rig.report->empty());
 }
 
+TEST_CASE("local_report: limits with quotas of tokens keep what each identifier took") {
+    LocalLedger ledger{{}};
+    MemoryStore memory{MemoryStore::Options{}};
+    limit::Policy policy;
+    policy.name = "p";
+    policy.limits = {window(100, 1s)};
+    std::vector<limit::Tier> tiers(2);
+    for (limit::Tier& tier : tiers) {
+        tier.limits = policy.limits;
+        tier.by_claims = true;
+    }
+    tiers[1].limits.front().quota = 500;
+    limit::Verdict verdict;
+    for (int i = 0; i < 6; ++i) {
+        const limit::ChargeItem item{&policy, i % 2 == 0 ? "a" : "b",
+                                     &tiers[static_cast<std::size_t>(i % 2)]};
+        const limit::Charge charge{{&item, 1}, 1};
+        memory.charge(charge, kBegin, verdict);
+        CHECK(ledger.take(charge, verdict) == 0);
+    }
+    CHECK(ledger.size() == 2);
+}
+
 }  // namespace tidegate::store::local_report_test

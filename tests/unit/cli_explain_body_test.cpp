@@ -1,0 +1,177 @@
+// What `explain --body` says of keys and costs.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/doc.hpp"
+#include "cli/explain.hpp"
+#include "identity/key_source.hpp"
+
+namespace tidegate::cli::explain_body_test {
+
+namespace {
+
+using Reserved = Explanation::Reserved;
+
+const std::string kBegin = "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n";
+
+const std::string kTokens =
+    kBegin +
+    "policies:\n"
+    "  requests: {key: [ip], limits: [60/min]}\n"
+    "  tokens:\n"
+    "    key: [\"ip+body:/model\"]\n"
+    "    limits: [100000/min]\n"
+    "    cost: {reserve: auto, settle: openai}\n"
+    "routes: [{name: chat, inspect_body: 1KiB, policies: [requests, tokens]}]\n";
+
+void never_fetch_keys(const std::shared_ptr<identity::KeySource>&) {
+    FAIL("keys are not needed");
+}
+
+Explanation explained(std::shared_ptr<const config::Config> config,
+                      const std::optional<std::string>& body,
+                      const std::vector<std::string>& fields = {}) {
+    ExplainQuestion question;
+    question.method = "POST";
+    question.from = parse_scoped_ip("203.0.113.7");
+    question.body = body;
+    question.fields = fields;
+    return explain(std::move(config), question, never_fetch_keys);
+}
+
+Explanation explained(const std::string& yaml, const std::optional<std::string>& body,
+                      const std::vector<std::string>& fields = {}) {
+    const auto loaded = config::load_text(yaml, "test.yaml");
+    for (const auto& error : loaded.errors) FAIL(error.to_string());
+    return explained(loaded.config, body, fields);
+}
+
+std::string with_cost(const std::string& cost) {
+    return kBegin + "policies: {p: {key: [ip], limits: [99999/s], cost: " + cost +
+           "}}\nroutes: [{name: all, inspect_body: 1KiB, policies: [p]}]\n";
+}
+
+bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("explain body: a key reads the body, and a cost is estimated by it") {
+    const std::string body = R"({"model": "gpt-x", "max_tokens": 300, "n": 2})";
+    const Explanation told = explained(kTokens, body);
+    CHECK(told.refusal == 0);
+    REQUIRE(told.body);
+    CHECK(told.body->is_json);
+    REQUIRE(told.policies.size() == 2);
+    CHECK_FALSE(told.policies[0].reserved);
+    CHECK(told.policies[1].keys.at(0).identifiers.at(0) ==
+          "14:ip:203.0.113.7+17:body:/model=gpt-x");
+    REQUIRE(told.policies[1].reserved);
+    const Reserved& reserved = *told.policies[1].reserved;
+    CHECK(reserved.by == Reserved::By::body);
+    CHECK(reserved.stated_by == "/max_tokens");
+    CHECK(reserved.answers == 2);
+    CHECK(reserved.tokens.output == 600);
+    CHECK(reserved.tokens.input_bytes == static_cast<std::int64_t>(body.size()));
+    CHECK(reserved.units == 600 + (static_cast<std::int64_t>(body.size()) + 3) / 4);
+    CHECK(reserved.model == "gpt-x");
+    // The other policy takes the cost of the route.
+    REQUIRE(told.cost);
+    CHECK(told.cost->counts);
+}
+
+TEST_CASE("explain body: without a maximum the default counts, and `max` caps both") {
+    const Explanation open = explained(with_cost("{reserve: {default: 70}}"), "{}");
+    CHECK(open.policies.at(0).reserved->stated_by.empty());
+    CHECK(open.policies.at(0).reserved->tokens.output == 70);
+    CHECK_FALSE(open.cost->counts);
+    const Explanation capped =
+        explained(with_cost("{reserve: {default: 70, max: 100}}"), R"({"max_tokens": 500})");
+    CHECK(capped.policies.at(0).reserved->is_capped);
+    CHECK(capped.policies.at(0).reserved->units == 100);
+}
+
+TEST_CASE("explain body: a longer body reserves the most, and a key refuses it") {
+    const std::string body(2'000, ' ');
+    const Explanation told = explained(with_cost("{}"), body);
+    CHECK(told.policies.at(0).reserved->by == Reserved::By::maximum);
+    CHECK(told.policies.at(0).reserved->units == 32'000);
+    CHECK_FALSE(told.body->is_whole);
+    CHECK(explained(kTokens, body).refusal == 413);
+}
+
+TEST_CASE("explain body: a compressed body is refused, and one that is not needed is not read") {
+    CHECK(explained(kTokens, "{}", {"Content-Encoding: gzip"}).refusal == 415);
+    const std::string plain =
+        kBegin + "policies: {p: {key: [ip], limits: [9/s]}}\nroutes: [{policies: [p]}]\n";
+    const Explanation told = explained(plain, "{}", {"Content-Encoding: gzip"});
+    CHECK(told.refusal == 0);
+    CHECK_FALSE(told.body->is_needed);
+}
+
+TEST_CASE("explain body: a request without a body has none of its members") {
+    const Explanation told = explained(kTokens, std::nullopt);
+    CHECK(told.refusal == 400);
+    CHECK_FALSE(told.body);
+    CHECK(explained(with_cost("{}"), std::nullopt).policies.at(0).reserved->units == 1'000);
+}
+
+TEST_CASE("explain body: a form is read as one") {
+    const std::string form = kBegin +
+                             "policies: {p: {key: [\"form:user\"], limits: [9/s]}}\n"
+                             "routes: [{policies: [p]}]\n";
+    const std::string type = "Content-Type: application/x-www-form-urlencoded";
+    const Explanation told = explained(form, "user=alice&x=1", {type});
+    CHECK(told.policies.at(0).keys.at(0).identifiers.at(0) == "form:user=alice");
+    CHECK(told.body->is_form);
+    CHECK(explained(form, "user=alice").refusal == 400);
+}
+
+TEST_CASE("explain body: money names the model and its price") {
+    std::string folder = std::filesystem::temp_directory_path() / "tidegate-explain-XXXXXX";
+    REQUIRE(mkdtemp(folder.data()) != nullptr);
+    std::ofstream(folder + "/prices.yaml") << "models: {\"gpt-x*\": {input: 2, output: 10}}\n";
+    std::ofstream(folder + "/tidegate.yaml")
+        << kBegin << "prices: prices.yaml\n"
+        << "policies: {p: {key: [ip], limits: [{quota: 5, unit: usd, per: 1h}],"
+           " cost: {settle: auto, unit: usd}}}\nroutes: [{policies: [p]}]\n";
+    const auto config = config::load_file(folder + "/tidegate.yaml").config;
+    std::filesystem::remove_all(folder);
+    REQUIRE(config != nullptr);
+    const Explanation told = explained(config, R"({"model": "gpt-x-1", "max_tokens": 1000})");
+    REQUIRE(told.policies.at(0).reserved);
+    CHECK(told.policies.at(0).reserved->units == 10'022);
+    const Doc doc = doc_of(told);
+    CHECK(has(doc.text(), "0.010022 USD"));
+    CHECK(has(doc.text(), "1000 tokens of output, by /max_tokens"));
+    CHECK(has(doc.text(), "input 2, cached 2, cache_write 2, output 10"));
+    CHECK(doc.json["policies"][0]["reserved"]["units"] == "0.010022");
+    CHECK(doc.json["policies"][0]["reserved"]["model"] == "gpt-x-1");
+    CHECK(explained(config, R"({"model": "other"})").refusal == 400);
+    CHECK(explained(config, "{}").refusal == 400);
+}
+
+TEST_CASE("explain body: a soft policy says that it refuses nothing") {
+    const Explanation told =
+        explained(kBegin +
+                      "policies: {p: {key: [ip], limits: [9/s], mode: soft, cost: {reserve: 3}}}\n"
+                      "routes: [{policies: [p]}]\n",
+                  std::nullopt);
+    CHECK(told.policies.at(0).reserved->by == Reserved::By::number);
+    const Doc doc = doc_of(told);
+    CHECK(has(doc.text(), "soft: refuses no request"));
+    CHECK(doc.json["policies"][0]["mode"] == "soft");
+    CHECK(has(doc.text(), "what is reserved stays"));
+}
+
+}  // namespace tidegate::cli::explain_body_test
