@@ -15,6 +15,7 @@
 #include "ask/ruleset.hpp"
 #include "base/timestamp.hpp"
 #include "base/units.hpp"
+#include "config/claimed_quotas.hpp"
 #include "config/config.hpp"
 #include "http/request_value.hpp"
 #include "identity/identifier.hpp"

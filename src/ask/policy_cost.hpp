@@ -10,6 +10,7 @@
 
 #include "ask/decision.hpp"
 #include "config/config.hpp"
+#include "config/policy_cost.hpp"
 #include "usage/answer.hpp"
 #include "usage/cost.hpp"
 

@@ -9,6 +9,7 @@
 
 #include "base/units.hpp"
 #include "base/utf8.hpp"
+#include "config/claimed_quotas.hpp"
 #include "config/config.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"

@@ -10,12 +10,13 @@
 #include <vector>
 
 #include "ask/policy_cost.hpp"
+#include "config/policy_cost.hpp"
 #include "http/framing.hpp"
 #include "http/head.hpp"
 #include "net/deadline.hpp"
 #include "telemetry/request_record.hpp"
 #include "usage/answer.hpp"
-#include "usage/chunk_filter.hpp"
+#include "usage/event_stream.hpp"
 
 namespace tidegate::proxy {
 

@@ -10,6 +10,7 @@
 
 #include "ask/verdict.hpp"
 #include "http/field.hpp"
+#include "proxy/answer_cost.hpp"
 #include "proxy/request_trace.hpp"
 
 namespace tidegate::proxy {

@@ -8,6 +8,7 @@
 #include "ask/request_checks.hpp"
 #include "http/forwarding_fields.hpp"
 #include "http/grpc.hpp"
+#include "proxy/answer_cost.hpp"
 #include "proxy/fault_answer.hpp"
 #include "proxy/forward.hpp"
 #include "proxy/inspect_body.hpp"

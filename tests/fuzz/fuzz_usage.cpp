@@ -16,7 +16,7 @@
 
 #include "fuzz_check.hpp"
 #include "usage/answer.hpp"
-#include "usage/chunk_filter.hpp"
+#include "usage/event_stream.hpp"
 #include "usage/cost.hpp"
 #include "usage/request.hpp"
 

@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "usage/chunk_filter.hpp"
+#include "usage/event_stream.hpp"
 
 namespace tidegate::usage::chunk_filter_test {
 namespace {
