@@ -252,9 +252,9 @@ def _(place):
     gateway = place.gateway(tokens("{reserve: auto, settle: openai, ask_usage: on}"))
     body = {"model": "gpt-x", "messages": TURN, "stream": True}
     client = Leaver(gateway.port, CHAT, body, trial="hold=late; output=4")
-    # Half of the seven events with the one of usage are sent; the rest waits.
-    client.read_until(b"word1 ")
-    need(b"word2" not in client.seen, "the provider does not wait")
+    # Half of the eight events, with the one of usage, are sent; the rest waits.
+    client.read_until(b"word2 ")
+    need(b"word3" not in client.seen, "the provider does not wait")
     place.provider.release("late")
     client.read_until(b"[DONE]")
     client.leave()

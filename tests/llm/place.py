@@ -237,10 +237,11 @@ class Gateway(Tidegate):
         return until(read, SETTLE_SECONDS, f"{count} lines of the access log")
 
     def usage(self, count=1):
-        """The field `usage` of the last line, when there are so many."""
+        """The fields `usage_...` of the last line, without that, when there are so many lines."""
         line = self.lines(count)[-1]
-        need("usage" in line, "the line has no `usage`:", line)
-        return line["usage"]
+        found = {name.removeprefix("usage_"): value for name, value in line.items() if name.startswith("usage_")}
+        need(found, "the line has no usage:", line)
+        return found
 
     def metrics(self):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}/metrics", timeout=10) as reply:

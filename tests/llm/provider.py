@@ -20,7 +20,7 @@ knows the true usage of each request. It does what the field `x-trial` of a requ
                   else before the head of the answer
 
 /_trial/seen is a list of the requests so far: fields, body, true usage, what became of each. /_trial/forget
-empties it.
+empties it, and forgets what was released.
 """
 
 import asyncio
@@ -132,6 +132,8 @@ class Provider:
             answer = [one.seen() for one in self.requests]
         elif request.path == "/_trial/forget":
             self.requests.clear()
+            self.releases.clear()
+            self.failed.clear()
         elif request.path == "/_trial/release":
             self.releases[request.query["name"]].set()
         await self.send(writer, 200, [("Content-Type", "application/json")], json.dumps(answer).encode())

@@ -68,8 +68,9 @@ def answers_unchanged(place, name, stream, cost="{reserve: auto, settle: auto, w
     gateway.settles_to(wanted)
     usage = gateway.usage()
     reserved = estimate(len(request["body"]), MAXIMA.get(name, 50))
-    same("`usage` of the log", usage, {"model": given["body"].get("model") or given["body"]["modelId"], **kinds,
-                                       "cost": wanted, "reserved": reserved})
+    model = given["body"].get("model") or given["body"]["modelId"]
+    same("the log", usage, {"model": model, **({} if name == "bedrock" else {"answer_model": model}), **kinds,
+                            "reserved": reserved, "cost": wanted})
     need("trial" not in json.dumps(usage) and PROMPT not in json.dumps(gateway.lines()[-1]),
          "the log holds the prompt")
 
@@ -211,11 +212,15 @@ def _(place):
          ["RateLimitError", 429, "requests", "rate_limit_exceeded", None])
     need(error["body"]["message"], "no message:", error)
     need(1 <= int(error["fields"]["retry-after"]) <= 2, "Retry-After:", error["fields"])
+    hour = place.gateway(requests_and_tokens("openai").replace(limits(10_000), "[100/h]"), name="hour")
+    error = error_of(place.clients.call("chat", hour.url, fields=fields, **given))
+    same("class, type, code", [error.get(one) for one in ("class", "type", "code")],
+         ["RateLimitError", "tokens", "rate_limit_exceeded"])
     given["body"]["max_completion_tokens"] = 20_000  # for each of two
     error = error_of(place.clients.call("chat", gateway.url, user="bob", fields=fields, **given))
-    # Its window is a day.
+    # Its window is a day, of which OpenAI says so, too.
     same("class, type, code", [error.get(one) for one in ("class", "type", "code")],
-         ["RateLimitError", "tokens", "insufficient_quota"])
+         ["RateLimitError", "insufficient_quota", "insufficient_quota"])
     same("requests at the provider", len(place.provider.seen()), 1)
 
 
