@@ -1,4 +1,5 @@
 // Costs that are known afterwards: what a request reserves by its body, and settles by its answer.
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <thread>
@@ -47,8 +48,9 @@ std::string usage_answer(int input, int output) {
 
 // What the limit of tokens has counted for 127.0.0.1.
 std::int64_t counted(const Tidegate& tidegate) {
-    const auto answer = tidegate.admin("/api/inspect?identifier=ip:127.0.0.1");
-    for (const auto& policy : json::parse(answer->body)["identifiers"][0]["policies"]) {
+    const json all =
+        json::parse(tidegate.admin("/api/inspect?identifier=ip:127.0.0.1").value().body);
+    for (const json& policy : all.at("identifiers").at(0).at("policies")) {
         if (policy["policy"] == "tokens") return policy["limits"][0]["counted"];
     }
     return -1;
@@ -177,8 +179,8 @@ TEST_CASE("costs: `ask_usage` asks for the chunk with the usage, and takes it ou
 
 TEST_CASE("costs: bodies that cannot be read first are refused, longer ones take the largest") {
     const Upstream upstream(ok());
-    Tidegate tidegate(counting(upstream.url(), "reserve: {max: 900}, settle: auto", 5'000,
-                               ", inspect_body: 1KiB"));
+    Tidegate tidegate(counting(upstream.url(), "reserve: {default: 100, max: 900}, settle: auto",
+                               5'000, ", inspect_body: 1KiB"));
     auto client = tidegate.client();
     CHECK(client.ask(post_request("/", "x", "Content-Encoding: gzip\r\n")).status() == 415);
     CHECK(upstream.requests() == 0);
@@ -250,7 +252,10 @@ TEST_CASE("costs: a soft policy lets all pass, and tells the upstream when it is
     CHECK_FALSE(upstream.last().has("X-Tidegate-Over"));
     CHECK(tidegate.get("/", "X_Tidegate_Over: forged\r\n").status() == 200);
     CHECK(upstream.last().field("X-Tidegate-Over") == "soft");
-    CHECK(tidegate.access_log(2)[1].at("soft_over") == "soft-1h");
+    const auto lines = tidegate.access_log(2);
+    CHECK(std::count_if(lines.begin(), lines.end(), [](const json& line) {
+              return line.value("soft_over", "") == "soft-1h";
+          }) == 1);
     CHECK(tidegate.metric(
               "tidegate_decisions_total{policy=\"soft\",limit=\"1h\",outcome=\"soft_over\"}") == 1);
 }
