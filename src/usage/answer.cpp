@@ -1,6 +1,7 @@
 #include "usage/answer.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/text.hpp"
@@ -336,9 +337,11 @@ void AnswerReader::take(const Members& members) {
         double units = 0;
         bool has_any = false;
         for (std::size_t i = 0; i < members.size(); ++i) {
-            if (members[i].kind != JsonMember::Kind::number) continue;
+            const double product = members[i].number * source_.weights_[i];
+            // Beyond a double's numbers it is infinite, and two of these may add up to no number.
+            if (members[i].kind != JsonMember::Kind::number || !std::isfinite(product)) continue;
             has_any = true;
-            units += members[i].number * source_.weights_[i];
+            units += product;
         }
         if (has_any) usage_ = Usage{{}, std::max(units, 0.0), {}};
         return;

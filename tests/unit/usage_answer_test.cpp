@@ -228,6 +228,9 @@ TEST_CASE("usage: members that the configuration names are weighed and added") {
     CHECK(found_in(source, Form::json, R"({"cost":{"images":0.4}})").usage->units == 1);
     CHECK(found_in(source, Form::json, R"({"cost":{"units":-3}})").usage->units == 0);
     CHECK_FALSE(found_in(source, Form::json, R"({"cost":{"units":"3"}})").usage);
+    CHECK_FALSE(found_in(source, Form::json, R"({"cost":{"units":1e999}})").usage);
+    CHECK(found_in(source, Form::json, R"({"cost":{"units":-1e999,"images":2}})").usage->units ==
+          5);
     CHECK(found_in(source, Form::server_sent_events,
                    event(R"({"cost":{"units":3}})") + event(R"({"other":1})") +
                        event(R"({"cost":{"units":5}})"))
