@@ -27,7 +27,8 @@ using Identifiers = Result<std::vector<std::string>, std::string>;
 
 constexpr std::array<std::string_view, 6> kPlainKinds{"user",   "route", "constant",
                                                       "shared", "host",  "method"};
-constexpr std::array<std::string_view, 5> kNamedKinds{"header", "query", "path", "claim", "cookie"};
+constexpr std::array<std::string_view, 8> kNamedKinds{"header", "query", "path",       "claim",
+                                                      "cookie", "body",  "body_lower", "form"};
 constexpr std::size_t kHashBytes = 65;  // `#` and SHA-256 in hexadecimal
 
 // What an identifier may be written with; see identity/identifier.hpp.
@@ -114,14 +115,19 @@ std::string canonical(std::string_view text) {
     return written(kind, body);
 }
 
-// Names of cookies have a case.
 bool is_same_name(Kind kind, std::string_view a, std::string_view b) {
-    return kind == Kind::cookie ? a == b : http::equal_ignoring_case(a, b);
+    const bool has_case = kind != Kind::header && kind != Kind::query;
+    return has_case ? a == b : http::equal_ignoring_case(a, b);
 }
 
-Kind stated_kind(std::string_view kind) {
-    if (kind == "query") return Kind::query;
-    return kind == "cookie" ? Kind::cookie : Kind::header;
+// The kinds whose values a request states, and a key may keep secret.
+constexpr std::array kStatedKinds{Kind::header, Kind::query,      Kind::cookie,
+                                  Kind::body,   Kind::body_lower, Kind::form};
+
+std::optional<Kind> stated_kind(std::string_view kind) {
+    const auto found = std::find_if(kStatedKinds.begin(), kStatedKinds.end(),
+                                    [&](Kind one) { return to_string(one) == kind; });
+    return found != kStatedKinds.end() ? std::optional<Kind>(*found) : std::nullopt;
 }
 
 // What is counted of the kind and name of `kind:name=value`, as a key has it; null: no key counts
@@ -141,7 +147,7 @@ const limit::KeyPart* stated_part(Kind kind, std::string_view name, const config
     return nullptr;
 }
 
-// Makes the identifier of a field, query parameter or cookie, `body` being `name=value`: its name
+// Makes the identifier of a value that requests state, `body` being `name=value`: its name
 // as the key has it, and of a secret value the hash, as ask/identifiers.cpp makes them. Nothing if
 // no key counts by it: then it is unknown whether the value may be shown.
 std::optional<std::string> stated_meant(std::string_view kind, std::string_view body,
@@ -149,12 +155,15 @@ std::optional<std::string> stated_meant(std::string_view kind, std::string_view 
     const std::size_t equals = body.find('=');
     if (equals == std::string_view::npos) return std::nullopt;
     const limit::KeyPart* const part =
-        stated_part(stated_kind(kind), body.substr(0, equals), config);
+        stated_part(*stated_kind(kind), body.substr(0, equals), config);
     const std::string name(part != nullptr ? part->name : body.substr(0, equals));
     std::string value(body.substr(equals + 1));
     if (is_hash(value)) return canonical(std::string(kind) + ":" + name + "=" + value);
     if (part == nullptr) return std::nullopt;
-    if (part->kind == Kind::query) value = ask::counted_query_value(std::move(value));
+    if (part->kind == Kind::query || part->kind == Kind::form) {
+        value = ask::counted_query_value(std::move(value));
+    }
+    if (part->kind == Kind::body_lower) value = to_lower(std::move(value));
     if (part->kind == Kind::cookie) {
         std::string room;
         value = std::string(identity::counted_cookie_value(value, room));
@@ -168,7 +177,7 @@ std::optional<std::string> stated_meant(std::string_view kind, std::string_view 
 }
 
 bool is_stated(std::string_view kind, std::string_view body) {
-    return (kind == "header" || kind == "query" || kind == "cookie") && !is_hash(body);
+    return stated_kind(kind) && !is_hash(body);
 }
 
 // Several as one, each as it is counted; nothing if it is nothing like that.

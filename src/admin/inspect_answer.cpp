@@ -12,6 +12,7 @@
 #include "base/doc.hpp"
 #include "base/timestamp.hpp"
 #include "base/utf8.hpp"
+#include "usage/cost.hpp"
 
 namespace tidegate::admin {
 
@@ -31,6 +32,7 @@ constexpr std::array<Doc::Column, 8> kLimitColumns{{{"POLICY"},
                                                     {"NEXT UNIT"},
                                                     {"ALL FREE"},
                                                     {"NOW"}}};
+constexpr std::size_t kCountedColumn = 2;
 constexpr std::size_t kQuotaColumn = 3;
 constexpr std::size_t kLeftColumn = 4;
 constexpr std::string_view kOneRowHolds =
@@ -107,6 +109,18 @@ Doc::Row limit_row(const std::string& policy, const limit::Limit& limit, std::st
             state_of(count)};
 }
 
+// Dollars in place of their millionths.
+void show_money(const limit::Limit& limit, const LimitCount& count, Json& json, Doc::Row& row) {
+    constexpr double kDollar = 1'000'000;
+    json["unit"] = "usd";
+    for (const char* const name : {"quota", "burst", "counted", "remaining"}) {
+        if (json.contains(name)) json[name] = json[name].get<double>() / kDollar;
+    }
+    row[kCountedColumn] = usage::dollars_of(count.counted);
+    row[kQuotaColumn] = usage::dollars_of(limit.quota);
+    row[kLeftColumn] = usage::dollars_of(count.remaining);
+}
+
 std::vector<std::string> moment_lines(std::string_view name, const LimitCount& count,
                                       const Json& moments) {
     if (moments.empty()) return {};
@@ -181,6 +195,11 @@ std::string identifier_heading(std::string_view identifier, std::string_view sto
                        store == "redis" ? "in Redis" : "in process");
 }
 
+std::string_view mode_of(const limit::Policy& policy) {
+    if (policy.soft) return "soft";
+    return policy.shadow ? "shadow" : "enforce";
+}
+
 // The policy of an item, as the table names it.
 std::string row_name(const limit::ChargeItem& item) {
     std::string text = escaped_text(item.policy->name);
@@ -189,7 +208,7 @@ std::string row_name(const limit::ChargeItem& item) {
     } else if (!item.policy->tiers.empty()) {
         text += " (no tier)";
     }
-    return item.policy->shadow ? text + ", shadow" : text;
+    return item.policy->refuses() ? text : text + ", " + std::string(mode_of(*item.policy));
 }
 
 // What is counted for one identifier: its JSON, a table with a row for each limit, and what does
@@ -230,7 +249,7 @@ class InspectedIdentifier {
         const std::string name = row_name(item);
         Json limits = Json::array();
         for (std::size_t k = 0; shown && k < item.limits().size(); ++k) {
-            limits.push_back(add_limit(name, item.limits()[k], texts_.of(item, k).name,
+            limits.push_back(add_limit(name, item.limits()[k], texts_.of(item, k),
                                        inspected_.counts.items[i].limits[k],
                                        is_of_calls(*item.policy)));
         }
@@ -248,15 +267,20 @@ class InspectedIdentifier {
              {"tier", optional_text(item.tier != nullptr ? std::string_view(item.tier->name)
                                                          : std::string_view())},
              {"has_tiers", !item.policy->tiers.empty()},
-             {"mode", item.policy->shadow ? "shadow" : "enforce"},
+             {"mode", mode_of(*item.policy)},
              {"limits", std::move(limits)},
              {"unknown", std::move(records)}});
     }
 
-    Json add_limit(const std::string& policy, const limit::Limit& limit, std::string_view name,
-                   const LimitCount& count, bool is_of_calls) {
+    Json add_limit(const std::string& policy, const limit::Limit& limit,
+                   const ask::PolicyTexts::LimitTexts& texts, const LimitCount& count,
+                   bool is_of_calls) {
+        const std::string_view name = texts.name;
         Json json = counted_limit_json(limit, name, count);
         rows_.push_back(limit_row(policy, limit, name, count));
+        if (texts.unit == http::RateLimitItem::Unit::microdollars) {
+            show_money(limit, count, json, rows_.back());
+        }
         if (is_of_calls) {
             for (const char* const unknown : {"quota", "remaining", "denied", "denied_for_us"}) {
                 json[unknown] = nullptr;

@@ -456,6 +456,11 @@ void append_reading(std::span<const ChargeItem> items, std::size_t keys, std::si
     append_policies(items, requests, clock, out);
 }
 
+void append_reading_argument(std::span<const ChargeItem> items, std::size_t requests,
+                             std::optional<Micros> clock, std::string& out) {
+    append_policies(items, requests, clock, out);
+}
+
 void append_reading_keys(std::span<const ChargeItem> items, std::string_view prefix,
                          std::string& out) {
     for (const ChargeItem& item : items) append_state_key(item, prefix, out);

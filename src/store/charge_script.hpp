@@ -74,6 +74,9 @@ void append_reading(std::span<const limit::ChargeItem> items, std::size_t keys,
                     std::size_t requests, std::string_view prefix,
                     std::optional<limit::Micros> clock, std::string& out);
 std::size_t reading_keys(std::span<const limit::ChargeItem> items);
+// The policies alone.
+void append_reading_argument(std::span<const limit::ChargeItem> items, std::size_t requests,
+                             std::optional<limit::Micros> clock, std::string& out);
 // The keys alone.
 void append_reading_keys(std::span<const limit::ChargeItem> items, std::string_view prefix,
                          std::string& out);

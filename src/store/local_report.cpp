@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <random>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -10,6 +11,7 @@
 #include <boost/unordered/unordered_flat_set.hpp>
 
 #include "base/secrets.hpp"
+#include "base/text.hpp"
 #include "limit/bytes.hpp"
 #include "store/charge_script.hpp"
 #include "store/process_clock.hpp"
@@ -52,6 +54,10 @@ std::vector<LocalTaken::OfLimit> nothing_taken(std::span<const Limit> limits) {
 
 // The pause after a failure.
 constexpr std::chrono::seconds kQuiet{1};
+// How long Redis remembers the name of a report, and how long one without an answer is sent again.
+constexpr std::chrono::milliseconds kNameKept{600'000};
+constexpr std::chrono::seconds kAskedAgain{300};
+constexpr std::size_t kUnsureMax = 1'000;
 // A report that Redis refuses was not carried out: it is sent again, a few times.
 constexpr int kRefusalsMax = 3;
 
@@ -284,8 +290,9 @@ std::size_t LocalLedger::make_room(std::size_t names) {
 }
 
 void append_report_command(const LocalTaken& taken, const limit::Now& now, std::string_view prefix,
-                           std::optional<Micros> clock, std::string& out) {
+                           std::optional<Micros> clock, std::string& out, std::string_view name) {
     const limit::ChargeItem item = taken.item();
+    const bool is_named = !name.empty();
     std::string report;
     limit::append_double(now.steady.count(), report);
     for (std::size_t k = 0; k < taken.limits.size(); ++k) {
@@ -294,28 +301,48 @@ void append_report_command(const LocalTaken& taken, const limit::Now& now, std::
             taken.limits[k]);
     }
     const std::size_t keys = reading_keys({&item, 1});
-    append_length('*', 5 + keys + (clock ? 1 : 0), out);
+    append_length('*', (is_named ? 8 : 5) + keys + (clock ? 1 : 0), out);
     append_string("EVALSHA", out);
-    append_string(report_script().sha1, out);
-    append_reading({&item, 1}, keys, 0, prefix, clock, out);
+    append_string(is_named ? report_once_script().sha1 : report_script().sha1, out);
+    if (!is_named) {
+        append_reading({&item, 1}, keys, 0, prefix, clock, out);
+    } else {
+        append_number(keys + 1, out);
+        append_reading_keys({&item, 1}, prefix, out);
+        std::string claim(prefix);
+        claim.append("reported:").append(name).append(":{").append(taken.identifier).append("}");
+        append_string(claim, out);
+        append_reading_argument({&item, 1}, 0, clock, out);
+    }
     append_string(report, out);
     if (clock) append_number(static_cast<std::uint64_t>(clock->count()), out);
+    if (!is_named) return;
+    append_number(static_cast<std::uint64_t>(kNameKept.count()), out);
+    append_string("1", out);
 }
 
 // One identifier on its way. Deletes itself.
 class LocalReport::Command final : public redis::Request {
   public:
-    Command(LocalReport& report, LocalLedger& from, LocalTaken taken)
-        : report_(report), from_(from), taken_(std::move(taken)) {}
+    // With a name, Redis takes the report once, however often it is sent.
+    Command(LocalReport& report, LocalLedger& from, LocalTaken taken, std::string name,
+            SteadyTime since)
+        : report_(report),
+          from_(from),
+          taken_(std::move(taken)),
+          name_(std::move(name)),
+          since_(since) {}
 
     bool is_of(const LocalLedger& ledger) const { return &from_ == &ledger; }
 
     void append_command(std::string& out) override {
         has_left_ = true;
         append_report_command(taken_, process_now(), report_.redis_.key_prefix,
-                              report_.redis_.clock(), out);
+                              report_.redis_.clock(), out, name_);
     }
-    const redis::Script* script() const override { return &report_script(); }
+    const redis::Script* script() const override {
+        return name_.empty() ? &report_script() : &report_once_script();
+    }
 
     void on_reply(const redis::Reply&) override {
         count(LocalReportResult::reported);
@@ -325,7 +352,9 @@ class LocalReport::Command final : public redis::Request {
     void on_failure(redis::Failure failure) override {
         report_.failed_ = true;
         const bool was_refused = has_left_ && failure == redis::Failure::refused;
-        if (has_left_ && !was_refused) {
+        if (has_left_ && !was_refused && !name_.empty()) {
+            if (!is_forgotten_) report_.ask_again({std::move(taken_), std::move(name_), since_});
+        } else if (has_left_ && !was_refused) {
             count(LocalReportResult::lost);
         } else if (was_refused && ++taken_.refusals == kRefusalsMax) {
             count(LocalReportResult::refused);
@@ -337,6 +366,7 @@ class LocalReport::Command final : public redis::Request {
 
     // Redis did not take the command.
     LocalTaken unsent() { return std::move(taken_); }
+    Unsure unsent_again() { return {std::move(taken_), std::move(name_), since_, true}; }
 
     // If it is about one of the items: is not kept for another time, and reports nothing if it has
     // not left yet.
@@ -362,6 +392,8 @@ class LocalReport::Command final : public redis::Request {
     LocalReport& report_;
     LocalLedger& from_;
     LocalTaken taken_;
+    std::string name_;
+    SteadyTime since_;       // when it was sent first
     bool has_left_ = false;  // it may have been carried out
     bool is_forgotten_ = false;
 };
@@ -373,7 +405,10 @@ LocalReport::LocalReport(RedisStore redis, const Options& options, Metrics& metr
       metrics_(&metrics),
       ledger_(options.ledger),
       more_(options.ledger),
-      more_left_(options.more_at_once) {}
+      more_left_(options.more_at_once) {
+    std::random_device device;
+    append_hex64(std::uint64_t{device()} << 32 | device(), name_);
+}
 
 void LocalReport::took(const limit::Charge& charge, const limit::Verdict& verdict) {
     const limit::Now now = process_now();
@@ -398,11 +433,18 @@ void LocalReport::forget(std::span<const limit::ChargeItem> items) {
     ledger_.forget(items);
     more_.forget(items);
     for (Command* const command : in_flight_) command->forget_if_about(items);
+    std::erase_if(unsure_, [&](const Unsure& one) {
+        return std::any_of(items.begin(), items.end(), [&](const limit::ChargeItem& item) {
+            return item.identifier == one.taken.identifier &&
+                   item.policy->name == one.taken.policy->name;
+        });
+    });
 }
 
 void LocalReport::send(SteadyTime now) {
     if (std::exchange(failed_, false)) quiet_until_ = now + kQuiet;
     more_left_ = now < quiet_until_ ? 0 : more_at_once_;
+    if (now >= quiet_until_) send_unsure(now);
     send_more();
     if (ledger_.empty() || now < quiet_until_) return;
     const auto under_way = static_cast<std::size_t>(
@@ -435,16 +477,53 @@ bool LocalReport::is_reachable(const LocalTaken& taken) const {
     return !redis_.servers.is_away(redis_.slot_of({&item, 1}));
 }
 
+// What requests cost more is counted once, so it has a name that Redis remembers. What was admitted
+// while Redis was away is only a help, and needs none.
 void LocalReport::send_one(LocalLedger& from, LocalTaken taken) {
-    const limit::ChargeItem item = taken.item();
+    std::string name;
+    if (&from == &more_) name = name_ + '-' + std::to_string(++last_name_);
+    send_named(from, {std::move(taken), std::move(name), steady_now()});
+}
+
+void LocalReport::send_named(LocalLedger& from, Unsure report) {
+    const limit::ChargeItem item = report.taken.item();
     const std::uint16_t slot = redis_.slot_of({&item, 1});
-    auto command = std::make_unique<Command>(*this, from, std::move(taken));
+    const bool is_again = report.is_again;
+    auto command = std::make_unique<Command>(*this, from, std::move(report.taken),
+                                             std::move(report.name), report.since);
     if (redis_.servers.send(*command, slot)) {
         failed_ = true;
-        keep(from, command->unsent());
+        if (is_again) {
+            unsure_.push_front(command->unsent_again());
+        } else {
+            keep(from, command->unsent());
+        }
         return;
     }
     in_flight_.push_back(command.release());  // deletes itself
+}
+
+void LocalReport::ask_again(Unsure report) {
+    report.is_again = true;
+    if (unsure_.size() == kUnsureMax) {
+        unsure_.pop_front();
+        count(LocalReportResult::lost);
+    }
+    unsure_.push_back(std::move(report));
+}
+
+void LocalReport::send_unsure(SteadyTime now) {
+    for (std::size_t left = std::min(unsure_.size(), more_at_once_); left > 0; --left) {
+        Unsure report = std::move(unsure_.front());
+        unsure_.pop_front();
+        if (now - report.since > kAskedAgain) {
+            count(LocalReportResult::lost);
+        } else if (failed_ || !is_reachable(report.taken)) {
+            unsure_.push_back(std::move(report));
+        } else {
+            send_named(more_, std::move(report));
+        }
+    }
 }
 
 void LocalReport::keep(LocalLedger& ledger, LocalTaken taken) {

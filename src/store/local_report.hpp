@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -122,9 +123,12 @@ class LocalLedger {
 };
 
 // Appends the whole command that reports `taken` to lua/report.lua, sent at `now` by the clocks
-// that it was noted by. `clock` as in append_charge_command().
+// that it was noted by. `clock` as in append_charge_command(). With a
+// `name`, that no other report has, Redis takes it once, however often it is sent within ten
+// minutes.
 void append_report_command(const LocalTaken& taken, const limit::Now& now, std::string_view prefix,
-                           std::optional<limit::Micros> clock, std::string& out);
+                           std::optional<limit::Micros> clock, std::string& out,
+                           std::string_view name = {});
 
 // Reports to Redis, once it is back, what this worker admitted while it was away: with the
 // sub-buckets of time in which that was taken, once, and slowly enough to leave room for decisions.
@@ -158,12 +162,25 @@ class LocalReport {
     // Sends what can be sent now. Call about every 50 ms.
     void send(SteadyTime now);
 
-    bool empty() const { return ledger_.empty() && more_.empty() && in_flight_.empty(); }
+    bool empty() const {
+        return ledger_.empty() && more_.empty() && unsure_.empty() && in_flight_.empty();
+    }
 
   private:
     class Command;
 
+    // A report with a name that Redis may have got or not.
+    struct Unsure {
+        LocalTaken taken;
+        std::string name;
+        SteadyTime since;  // when it was sent first
+        bool is_again = false;
+    };
+
     bool is_reachable(const LocalTaken& taken) const;
+    void ask_again(Unsure report);
+    void send_unsure(SteadyTime now);
+    void send_named(LocalLedger& from, Unsure report);
     void send_from(LocalLedger& ledger, std::size_t most);
     void send_more();
     void send_one(LocalLedger& from, LocalTaken taken);
@@ -178,7 +195,10 @@ class LocalReport {
     LocalLedger more_;                 // what requests that Redis decided cost more
     std::vector<Command*> in_flight_;  // at most at_once_ of ledger_
     std::size_t more_left_;            // that may be sent until the next send()
-    bool failed_ = false;              // something since the last send()
+    std::deque<Unsure> unsure_;        // oldest first
+    std::string name_;                 // of this, among all processes and threads
+    std::uint64_t last_name_ = 0;
+    bool failed_ = false;  // something since the last send()
     SteadyTime quiet_until_;
 };
 

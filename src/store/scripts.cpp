@@ -259,6 +259,14 @@ const redis::Script& report_script() {
     return script.get();
 }
 
+const redis::Script& report_once_script() {
+    static const OwnedScript script{
+        "report_once",
+        {counting("report"), lua_file("claim"), kCorrectBegins, lua_file("read_states"),
+         lua_file("report"), kCorrectEnds, lua_file("settle_more")}};
+    return script.get();
+}
+
 const redis::Script& inspect_script() {
     static const OwnedScript script{
         "inspect", {counting("inspect"), lua_file("read_states"), lua_file("inspect")}};
@@ -273,6 +281,7 @@ const redis::Script& forget_script() {
 std::vector<const redis::Script*> all_scripts() {
     return {&general_script(),     &windows_script(), &give_back_script(), &settle_less_script(),
             &settle_more_script(), &renew_script(),   &hold_script(),      &report_script(),
+            &report_once_script(),
             &inspect_script(),     &forget_script()};
 }
 

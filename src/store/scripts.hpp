@@ -22,6 +22,8 @@ const redis::Script& settle_more_script();
 const redis::Script& renew_script();
 const redis::Script& hold_script();
 const redis::Script& report_script();
+// The same, of which Redis remembers that it was done: lua/claim.lua.
+const redis::Script& report_once_script();
 const redis::Script& inspect_script();
 const redis::Script& forget_script();
 

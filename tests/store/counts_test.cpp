@@ -83,7 +83,9 @@ class Looking : public Subject {
         one.admitted = verdict.admitted;
         one.shadow_admitted = verdict.shadow_admitted;
         for (const limit::ChargeItem& item : charge.items) {
-            const auto told = subject_.charge({{&item, 1}, 0, {}, now}, now).limits;
+            limit::ChargeItem free = item;
+            free.own_cost = 0;
+            const auto told = subject_.charge({{&free, 1}, 0, {}, now}, now).limits;
             one.told.limits.insert(one.told.limits.end(), told.begin(), told.end());
             for (const limit::Limit& limit : item.limits()) {
                 one.of_slots.push_back(limit.algorithm == Algorithm::concurrency);

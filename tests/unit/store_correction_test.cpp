@@ -289,13 +289,13 @@ TEST_CASE("correct: what a request cost more is reported at once, also after an 
     Rig rig;
     rig.decide(rig.decision, 1'000);
     const auto reported = [&](std::size_t count) {
-        CHECK(rig.wait([&] { return rig.commands_of(report_script()).size() == count; }));
-        const Words told = rig.commands_of(report_script()).back();
+        CHECK(rig.wait([&] { return rig.commands_of(report_once_script()).size() == count; }));
+        const Words told = rig.commands_of(report_once_script()).back();
         CHECK(told.at(3) == "tg:4:tokens:{user:alice}");
         // The time, how many portions, when the first began, and its units.
-        REQUIRE(told.at(5).size() == 8 + 2 + 8 + 4);
+        REQUIRE(told.at(6).size() == 8 + 2 + 8 + 4);
         std::uint32_t units = 0;
-        std::memcpy(&units, told.at(5).data() + 18, sizeof units);
+        std::memcpy(&units, told.at(6).data() + 18, sizeof units);
         return units;
     };
     rig.correct(rig.decision, 1'300);

@@ -154,7 +154,7 @@ TEST_CASE("scripts: each is known by its own digest, and stays where it is") {
         CHECK_FALSE(script->text.empty());
         CHECK(digests.insert(script->sha1).second);
     }
-    CHECK(digests.size() == 10);
+    CHECK(digests.size() == 11);
     CHECK(digests.count(charge_script({}).sha1) == 1);
     CHECK(digests.count(give_back_script().sha1) == 1);
     CHECK(digests.count(settle_less_script().sha1) == 1);
