@@ -150,12 +150,13 @@ TEST_CASE("explain body: money names the model and its price") {
     REQUIRE(config != nullptr);
     const Explanation told = explained(config, R"({"model": "gpt-x-1", "max_tokens": 1000})");
     REQUIRE(told.policies.at(0).reserved);
-    CHECK(told.policies.at(0).reserved->units == 10'022);
+    CHECK(told.policies.at(0).reserved->units == 10'020);
     const Doc doc = doc_of(told);
-    CHECK(has(doc.text(), "0.010022 USD"));
+    CHECK(has(doc.text(), "0.01002 USD"));
+    CHECK(has(doc.text(), "5 USD in 1h"));
     CHECK(has(doc.text(), "1000 tokens of output, by /max_tokens"));
     CHECK(has(doc.text(), "input 2, cached 2, cache_write 2, output 10"));
-    CHECK(doc.json["policies"][0]["reserved"]["units"] == "0.010022");
+    CHECK(doc.json["policies"][0]["reserved"]["units"] == "0.01002");
     CHECK(doc.json["policies"][0]["reserved"]["model"] == "gpt-x-1");
     CHECK(explained(config, R"({"model": "other"})").refusal == 400);
     CHECK(explained(config, "{}").refusal == 400);
