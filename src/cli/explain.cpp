@@ -202,14 +202,16 @@ bool is_left_out(const ask::Decision& decision, const ChargeNotes::Policy& note)
 }
 
 Explanation::Policy policy_of(const ExplainedRequest& request, const ChargeNotes::Policy& note) {
-    Explanation::Policy policy{.name = note.policy->name,
-                               .outcome = note.outcome,
-                               .shadow = note.policy->shadow,
-                               .soft = note.policy->soft,
-                               .has_claimed_quotas = note.tier != nullptr && note.tier->by_claims,
-                               .left_out = is_left_out(request.decision, note),
-                               .lacks_address = ask::lacks_address(*note.policy, request.decision),
-                               .tier = note.tier != nullptr ? note.tier->name : ""};
+    Explanation::Policy policy{
+        .name = note.policy->name,
+        .outcome = note.outcome,
+        .shadow = note.policy->shadow,
+        .soft = note.policy->soft,
+        .in_money = note.policy->cost != nullptr && note.policy->cost->in_money,
+        .has_claimed_quotas = note.tier != nullptr && note.tier->by_claims,
+        .left_out = is_left_out(request.decision, note),
+        .lacks_address = ask::lacks_address(*note.policy, request.decision),
+        .tier = note.tier != nullptr ? note.tier->name : ""};
     using Outcome = ChargeNotes::Outcome;
     if (note.outcome == Outcome::exempt || note.outcome == Outcome::denied) {
         const bool is_exempt = note.outcome == Outcome::exempt;

@@ -87,13 +87,29 @@ std::string window_of(const limit::Limit& limit) {
     }
 }
 
+// Millionths as a decimal: `1.25`.
+std::string decimal(std::int64_t millionths) {
+    constexpr std::int64_t kUnit = usage::Rates::kUnit;
+    std::string text = std::to_string(millionths / kUnit);
+    if (millionths % kUnit == 0) return text;
+    std::string digits = std::to_string(kUnit + millionths % kUnit).substr(1);
+    while (digits.ends_with('0')) digits.pop_back();
+    return text + "." + digits;
+}
+
+// `in_money`: millionths of a dollar.
+std::string units_text(std::int64_t units, bool in_money) {
+    return in_money ? decimal(units) + " USD" : std::to_string(units);
+}
+
 // `10 in 1s, sliding_window, burst 20`
-std::string described(const limit::Limit& limit) {
+std::string described(const limit::Limit& limit, bool in_money) {
+    const std::string quota = units_text(limit.quota, in_money);
     std::string text = limit.traits().has(limit::kPer)
-                           ? fmt::format("{} in {}", limit.quota, window_of(limit))
-                           : fmt::format("{} at once", limit.quota);
+                           ? fmt::format("{} in {}", quota, window_of(limit))
+                           : fmt::format("{} at once", quota);
     text += fmt::format(", {}", limit.traits().name);
-    if (limit.burst != 0) text += fmt::format(", burst {}", limit.burst);
+    if (limit.burst != 0) text += fmt::format(", burst {}", units_text(limit.burst, in_money));
     if (limit.strict) text += ", strict";
     if (limit.count == limit::Count::all) text += ", counts refused requests too";
     if (limit.count == limit::Count::by_status) {
@@ -336,16 +352,6 @@ Json keys_of(const Explanation::Policy& policy, Doc& doc) {
     return keys;
 }
 
-// Millionths as a decimal: `1.25`.
-std::string decimal(std::int64_t millionths) {
-    constexpr std::int64_t kUnit = usage::Rates::kUnit;
-    std::string text = std::to_string(millionths / kUnit);
-    if (millionths % kUnit == 0) return text;
-    std::string digits = std::to_string(kUnit + millionths % kUnit).substr(1);
-    while (digits.ends_with('0')) digits.pop_back();
-    return text + "." + digits;
-}
-
 std::string why_reserved(const Explanation::Reserved& reserved) {
     using By = Explanation::Reserved::By;
     const usage::Estimate& tokens = reserved.tokens;
@@ -432,7 +438,7 @@ void add_policy(const Explanation::Policy& policy, Doc& doc) {
     Json limits = Json::array();
     for (const Explanation::Limit& limit : policy.limits) {
         limits.push_back(admin::limit_json(limit.limit, limit.name));
-        if (is_counted) doc.fact("  limit", limit.name, described(limit.limit));
+        if (is_counted) doc.fact("  limit", limit.name, described(limit.limit, policy.in_money));
     }
     Json reserved = nullptr;
     if (policy.reserved) reserved = add_reserved(*policy.reserved, doc);

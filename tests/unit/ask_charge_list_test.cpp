@@ -527,6 +527,7 @@ struct Planned {
         decision.tier = tier;
         const std::vector<std::string> names{"rpm"};
         const std::vector<std::string> values{rpm};
+        decision.authentication->method = 0;
         decision.authentication->claims = identity::pack_claims(names, values, "idp");
         list_charges(*world.rules.config, request.facts, decision);
         REQUIRE(decision.charge.items.size() == 1);
@@ -559,7 +560,7 @@ TEST_CASE("charge_list: limits with quotas of tokens are the same limits, and ma
     const Planned other(world, "500");
     CHECK(first.item().tier == second.item().tier);
     CHECK(first.item().tier != other.item().tier);
-    const limit::Policy& policy = *world.rules.config->policies.front();
+    const limit::Policy& policy = *world.rules.config->routes.front().policies.front();
     CHECK(first.last().id == policy.limits.back().id);
     CHECK(first.last().name == policy.limits.back().name);
     CHECK(list_of(first.item()) == policy.index);
@@ -572,7 +573,8 @@ TEST_CASE("charge_list: a tier has quotas of tokens, too") {
     const Planned pro(world, "5000", "pro");
     CHECK(pro.last().quota == 5000);
     CHECK(pro.item().tier->name == "pro");
-    CHECK(list_of(pro.item()) == world.rules.config->policies.front()->tiers.front().index);
+    CHECK(list_of(pro.item()) ==
+          world.rules.config->routes.front().policies.front()->tiers.front().index);
 }
 
 TEST_CASE("charge_list: a claim of another method's namespace states no quota") {
@@ -582,6 +584,7 @@ TEST_CASE("charge_list: a claim of another method's namespace states no quota") 
     identify(world.rules, request.facts, request.decision);
     const std::vector<std::string> names{"rpm"};
     const std::vector<std::string> values{"600"};
+    request.decision.authentication->method = 0;
     request.decision.authentication->claims = identity::pack_claims(names, values, "other");
     list_charges(*world.rules.config, request.facts, request.decision);
     CHECK(request.decision.charge.items.front().limits().back().quota == 60);
@@ -590,7 +593,7 @@ TEST_CASE("charge_list: a claim of another method's namespace states no quota") 
 TEST_CASE("charge_list: tokens that state too many different quotas get the default") {
     World world(kPlans);
     config::ClaimedTiers& tiers = *world.rules.config->claimed_tiers;
-    const config::PolicySettings& policy = *world.rules.config->policies.front();
+    const config::PolicySettings& policy = *world.rules.config->routes.front().policies.front();
     const config::ClaimedQuota* const claimed = &policy.claimed_quotas.front();
     for (std::int64_t quota = 0; quota < std::int64_t{config::ClaimedTiers::kMax}; ++quota) {
         REQUIRE(tiers.find(policy, nullptr, {&claimed, 1}, {&quota, 1}) != nullptr);

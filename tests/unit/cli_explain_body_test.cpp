@@ -153,6 +153,7 @@ TEST_CASE("explain body: money names the model and its price") {
     CHECK(told.policies.at(0).reserved->units == 10'020);
     const Doc doc = doc_of(told);
     CHECK(has(doc.text(), "0.01002 USD"));
+    CHECK(has(doc.text(), "5 USD in 1h"));
     CHECK(has(doc.text(), "1000 tokens of output, by /max_tokens"));
     CHECK(has(doc.text(), "input 2, cached 2, cache_write 2, output 10"));
     CHECK(doc.json["policies"][0]["reserved"]["units"] == "0.01002");
