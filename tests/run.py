@@ -337,6 +337,7 @@ def some(report, beside=None):
     step(report, "schema", "/usr/bin/python3", "tests/package/schema.py", counted="^ok  ",
          settings=sanitized)
     step(report, "licence", "python3", "tests/package/licence.py", counted="^ok  ")
+    step(report, "options", "python3", "tests/package/options.py", counted="^ok  ")
     step(report, "install", "python3", "tests/package/install.py", "build/sanitize",
          counted="^ok  ")
     step(report, "plots", "scripts/plots", "--check", "build/sanitize/arrivals")
