@@ -58,9 +58,9 @@ TSAN_UNITS = ("unit_telemetry", "unit_redis", "unit_store", "unit_ask", "unit_pr
               "unit_balance")
 # What meets another Redis, and what depends on the libraries of the system.
 ON_REDIS = "redis*,doctor*,limits:*,batching:*,settle:*,concurrency:*,inspect*"
-ON_SYSTEM = (ON_REDIS + ",messages:*,framing:*,smuggling:*,both sides:*,upstream:*,upstream tls*,upstream http2*,"
-             "names:*,http2*,listener tls:*,identity*,jwks*,tokens:*,tracing:*,lifecycle:*,start:*,handover:*,"
-             "hardening:*,health*,config*,explain:*,grpc*")
+ON_LIBRARIES = ON_REDIS + ",upstream tls*,upstream http2*,http2*,listener tls:*,identity*,jwks*,tokens:*,grpc*,config*"
+ON_SYSTEM = (ON_LIBRARIES + ",messages:*,framing:*,smuggling:*,both sides:*,upstream:*,names:*,tracing:*,lifecycle:*,"
+             "start:*,handover:*,hardening:*,health*,explain:*")
 SHELL_SCRIPTS = ("alerts", "apps", "bench", "browser", "build", "certificates", "controllers", "dashboard", "debian13", "deps", "format", "fuzz",
                  "gateways", "helm", "http2", "image", "llm", "measure", "models", "moving", "package", "provider", "reference", "reproduce", "run", "soak", "test", "tidy")
 
@@ -337,6 +337,7 @@ def some(report, beside=None):
     step(report, "schema", "/usr/bin/python3", "tests/package/schema.py", counted="^ok  ",
          settings=sanitized)
     step(report, "licence", "python3", "tests/package/licence.py", counted="^ok  ")
+    step(report, "options", "python3", "tests/package/options.py", counted="^ok  ")
     step(report, "install", "python3", "tests/package/install.py", "build/sanitize",
          counted="^ok  ")
     step(report, "plots", "scripts/plots", "--check", "build/sanitize/arrivals")
@@ -430,7 +431,7 @@ def plain(report, is_whole):
     valkey = valkey_as_redis()
     slow = {"TIDEGATE_SANITIZED": "1"}  # it has more time, as it is not optimised either
     run_programs(report, [
-        integration("integration", "plain", slow, cases=ON_SYSTEM, tests="plain"),
+        integration("integration", "plain", slow, cases=ON_SYSTEM if is_whole else ON_LIBRARIES, tests="plain"),
         integration("integration-valkey", "plain", {**slow, **valkey}, cases=ON_REDIS, tests="plain"),
         Program("store_conformance", "build/plain/store_conformance", part=4, settings=few),
         Program("store_conformance-valkey", "build/plain/store_conformance", part=4,
