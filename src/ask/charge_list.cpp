@@ -247,7 +247,7 @@ const config::PolicySettings* denying_policy(const Decision& decision, const Lis
     const auto& policies = decision.route->policies;
     const auto found =
         std::find_if(policies.begin(), policies.end(), [&](const config::PolicySettings* policy) {
-            return !policy->shadow && !policy->deny.empty() && lists(policy->deny);
+            return policy->refuses() && !policy->deny.empty() && lists(policy->deny);
         });
     return found != policies.end() ? *found : nullptr;
 }
@@ -361,7 +361,7 @@ bool list_policies(const config::Config& config, const Facts& facts, IdentifierM
 // A policy's `deny` by network. Entries about users do not apply to a preflight.
 bool is_network_denied(const Decision& decision) {
     const auto denies = [&](const config::PolicySettings* policy) {
-        return !policy->shadow && policy->deny.networks.contains(*decision.client);
+        return policy->refuses() && policy->deny.networks.contains(*decision.client);
     };
     const auto& policies = decision.route->policies;
     return decision.client && std::any_of(policies.begin(), policies.end(), denies);
