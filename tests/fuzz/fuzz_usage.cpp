@@ -16,8 +16,8 @@
 
 #include "fuzz_check.hpp"
 #include "usage/answer.hpp"
-#include "usage/event_stream.hpp"
 #include "usage/cost.hpp"
+#include "usage/event_stream.hpp"
 #include "usage/request.hpp"
 
 namespace {
