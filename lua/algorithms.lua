@@ -23,8 +23,10 @@
 -- give_back (and settle_less), report, inspect, renew and hold.
 
 -- With room for as many letters: a table that grows four times takes longer than what most scripts do with it.
-local algorithms = {w = false, l = false, g = false, k = false, s = false, d = false, c = false}
-local made = {w = false, l = false, g = false, k = false, s = false, d = false, c = false}
+local algorithms =
+    {w = false, l = false, m = false, g = false, k = false, s = false, d = false, c = false}
+local made =
+    {w = false, l = false, m = false, g = false, k = false, s = false, d = false, c = false}
 -- What the algorithms count by: the time; whether it is that of Redis; and the bytes of the requests.
 local now, server_clock, requests
 

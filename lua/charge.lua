@@ -35,18 +35,13 @@ local function tell(run, told)
     end
 end
 
--- The cost of the states of a run, and where the numbers of its limits begin.
-local function cost_of(run, cost, numbers_at)
-    if not run.has_cost then return cost, numbers_at end
-    return unbytes('<d', requests, numbers_at)
-end
-
 -- Whether an enforced policy denies, whether one in shadow does, whether a schedule does; and where in
 -- ARGV[2] the numbers of the next request begin.
 local function look_at_all(of_request, numbers_at)
-    local denied, shadow_denied, by_moment, cost = false, false, false
+    local denied, shadow_denied, by_moment = false, false, false
     for _, run in ipairs(runs) do
-        cost, numbers_at = cost_of(run, of_request, numbers_at)
+        local cost = of_request
+        if run.has_cost then cost, numbers_at = unbytes('<d', requests, numbers_at) end
         for k, limit in ipairs(run) do
             local verbs = limit.verbs
             local look = verbs.look
@@ -70,9 +65,9 @@ end
 -- With `admitting`, takes from the policies that admit the request; else, of the policies that do not,
 -- from the limits with `count: all`.
 local function take_from_all(of_request, numbers_at, denied, shadow_denied, admitting)
-    local cost
     for _, run in ipairs(runs) do
-        cost, numbers_at = cost_of(run, of_request, numbers_at)
+        local cost = of_request
+        if run.has_cost then cost, numbers_at = unbytes('<d', requests, numbers_at) end
         local admits = not denied and not (run.shadow and shadow_denied)
         for k, limit in ipairs(run) do
             local verbs = limit.verbs
@@ -90,9 +85,10 @@ end
 
 -- When all windows that deny would admit; and, if a schedule denies, the moments of each schedule.
 local function explain(of_request, numbers_at, by_moment, explained)
-    local retry_at, cost = 0
+    local retry_at = 0
     for _, run in ipairs(runs) do
-        cost, numbers_at = cost_of(run, of_request, numbers_at)
+        local cost = of_request
+        if run.has_cost then cost, numbers_at = unbytes('<d', requests, numbers_at) end
         local tells = not run.shadow and not run.soft
         for k, limit in ipairs(run) do
             local verbs = limit.verbs

@@ -10,7 +10,8 @@
 --            w  sliding_window, fixed_window: quota, width and span, as in window.lua. In the place of
 --               width -1 asks for weeks of UTC, -2 for months: those the script computes. For days,
 --               weeks and months of a time zone the proxy sends when they end
---            l  sliding_log: the same;  W, L, G: with count: all
+--            l  sliding_log: the same;  W, L, M, G: with count: all
+--            m  windows of money: the same, but for the quota, which comes d after all that; I4 is not used
 --            g  gcra, k leaky_bucket: quota, how long a full bucket takes to become empty, and parts
 --            s  schedule, d by UTC day: quota, duration, 1 if moments in the past are not limited
 --            c  concurrency: quota, lease, -
@@ -54,13 +55,13 @@ while #runs == 0 or runs[#runs].last < states do
     local first = #runs == 0 and 1 or runs[#runs].last + 1
     local count, flags, layout, kinds, terms_at = unbytes('<I1I1I4I1c0', policies, policy_at)
     local n, lower = #kinds, string.lower(kinds)
-    local run = {
-        first = first, last = first + count - 1, states = {},
-        shadow = flags % 2 == 1, has_cost = flags % 4 > 1, soft = flags > 3,
-    }
+    policy_at = terms_at + 25 * n
+    local run = {first = first, last = first + count - 1, shadow = flags % 2 == 1, states = {}}
+    if flags > 1 then run.has_cost, run.soft = flags % 4 > 1, flags > 3 end
     for k = 1, n do
         local quota, second, third = unbytes('<I4dd', policies, terms_at + 20 * (k - 1))
         local kind = string.sub(lower, k, k)
+        if kind == 'm' then quota, policy_at = unbytes('<d', policies, policy_at) end
         local verbs, fault = algorithm(kind)
         if second < 0 then
             second, third, fault = verbs.begin(second, third)
@@ -68,9 +69,10 @@ while #runs == 0 or runs[#runs].last < states do
         end
         local has_set = verbs.has_set
         run[k] = {
-            verbs = verbs, counts_all = string.sub(kinds, k, k) ~= kind, soft = run.soft,
+            verbs = verbs, counts_all = string.sub(kinds, k, k) ~= kind,
             quota = quota, second = second, third = third,
             sets = has_set and {} or none, moments = has_set and {} or none,
+            soft = run.soft,
         }
     end
     for i = first, run.last do
@@ -96,5 +98,4 @@ while #runs == 0 or runs[#runs].last < states do
         run.states[i] = state
     end
     runs[#runs + 1] = run
-    policy_at = terms_at + 25 * n
 end

@@ -5,7 +5,7 @@
 -- ARGV[1], ARGV[3]  as in read_states.lua: one state, no request
 -- ARGV[2]  the time of the proxy's clock d, then for each limit how many portions were taken I2, each
 --            windows    when its sub-bucket began d (if the window begins with its first request: when
---                       that came; of a day, week or month: when that ends) and units I4
+--                       that came; of a day, week or month: when that ends) and units I4, of money d
 --            buckets    one: the time that the units take and its parts d d; the tat, had the bucket
 --                       been empty before, d d; the most that the bucket may then hold d d; when the
 --                       last request came d

@@ -3,7 +3,8 @@
 --
 --   names       for each record: id of the limit I4, bytes of a mark I1
 --   marks       of the last record, then of the one before, ...; the oldest mark first: total I4, label
---               (I2; in a log d)
+--               (I2; in a log d). Of money: units d and base d, then the marks: total d, label I2. The fields
+--               for units and base are zero there
 -- The head follows. It comes last so that one SETRANGE can add a mark and replace the head:
 --   units       I4 for each record. They are side by side, as most requests change nothing else
 --   generation  I4: drawn when the state is made. Units are given back only to the state that they were
@@ -46,6 +47,13 @@ local function opened(value)
         local units = unbytes('<I4', value, head + 4 * k - 4)
         local ends, oldest, base, count, gone = unbytes('<ddI4I2I2', value, head + 4 * n + 24 * k - 12)
         local id, size = unbytes('<I4I1', value, 5 * k - 4)
+        if size == 10 then
+            if from + 16 > head then return nil end
+            units, base, from = unbytes('<dd', value, from)
+            if not (units >= 0 and units < 4503599627370496 and base >= 0 and base < 4503599627370496) then
+                return nil
+            end
+        end
         local till = from + size * count
         if not (ends >= 0 and ends < 9007199254740992 and math.abs(oldest) < 9007199254740992) or
             gone > count or till > head then
@@ -75,6 +83,10 @@ local function store(key, state, now)
         records[k] = bytes_of('<ddI4I2I2', record.ends, record.oldest, record.base, count, 0)
         names[k] = bytes_of('<I4I1', record.id, record.size)
         marks[k] = record.marks
+        if record.size == 10 then
+            marks[k] = bytes_of('<dd', record.units, record.base) .. record.marks
+            units[k], records[k] = 0, bytes_of('<ddI4I2I2', record.ends, record.oldest, 0, count, 0)
+        end
         if record.ends >= last then last = record.ends + 1 end
     end
     local keep = last <= state.expiry and not state.moved

@@ -1,13 +1,17 @@
--- sliding_window, fixed_window and sliding_log: sub-buckets of units, as state.lua describes. `width` is
--- the duration of a sub-bucket (0: the window begins with its first request), `span` is how long a sub-bucket
--- counts from its beginning. For a week or month, or a day of a time zone, they are moments: -`width` is
+-- sliding_window, fixed_window and sliding_log, and of money with the letter m: sub-buckets of units, as
+-- state.lua describes. `width` is the duration of a sub-bucket (0: the window begins with its first request),
+-- `span` is how long a sub-bucket counts from its beginning. For a week or month, or a day of a time zone, they are moments: -`width` is
 -- when the present one ends, `span` when the next one does; read_states.lua says who computes them.
 
 --for charge give_back report inspect
-algorithms.w = function()
+algorithms.w = function(letter)
     local unbytes = struct.unpack
+    -- Money is counted in wider numbers: totals modulo 2^52, and up to four times the largest quota.
+    local is_money = letter == 'm'
+    local wrap_total = is_money and 4503599627370496 or 4294967296
 
     local function mark_format(record)
+        if is_money then return '<dI2', 65536 end
         if record.size == 12 then return '<I4d', 9007199254740992 end
         return '<I4I2', 65536
     end
@@ -44,7 +48,7 @@ algorithms.w = function()
     local function settle(record, width, span)
         if record.units == 0 or now < record.oldest then return end
         keep_untouched(record)
-        local total = (record.base + record.units) % 4294967296
+        local total = (record.base + record.units) % wrap_total
         if record.ends <= now then
             record.base, record.units, record.ends, record.oldest, record.marks = total, 0, 0, 0, ''
             return
@@ -56,7 +60,7 @@ algorithms.w = function()
         local format = mark_format(record)
         -- With `first` == 1 no mark has ended: `oldest` was earlier than the marks say.
         if first > 1 then record.base = unbytes(format, record.marks, 1 + size * (first - 2)) end
-        record.units = (total - record.base) % 4294967296
+        record.units = (total - record.base) % wrap_total
         record.oldest = record.units > 0 and record.ends or 0
         if first <= count then
             local _, label = unbytes(format, record.marks, 1 + size * (first - 1))
@@ -143,12 +147,15 @@ algorithms.w = function()
     local function frees_at(record, needed, width, span)
         local count = #record.marks / record.size
         local first = first_mark(record, count, function(total)
-            return (total - record.base) % 4294967296 >= needed
+            return (total - record.base) % wrap_total >= needed
         end)
         if first > count then return record.ends end
         local _, label = unbytes(mark_format(record), record.marks, 1 + record.size * (first - 1))
         return end_of(record, label, width, span)
     end
+
+--for charge report
+    local most = is_money and 4000000000000000 or 4294967295
 
 --for charge
     local function look(limit, record, _, cost)
@@ -169,9 +176,9 @@ algorithms.w = function()
         elseif width > 0 and ends > record.ends then
             -- The newest sub-bucket has ended and leaves a mark, unless its units were given back.
             local format, wrap = mark_format(record)
-            local total = (record.base + record.units) % 4294967296
+            local total = (record.base + record.units) % wrap_total
             local last = #record.marks - record.size + 1
-            if last < 1 or unbytes('<I4', record.marks, last) ~= total then
+            if last < 1 or unbytes(format, record.marks, last) ~= total then
                 record.marks = record.marks ..
                     struct.pack(format, total, (record.ends - span) / width % wrap)
             end
@@ -179,12 +186,12 @@ algorithms.w = function()
             if record.size == 12 and #record.marks > 1000 * 12 then
                 -- A log has more marks than its largest possible quota: the oldest changes no decision.
                 local gone, _, _, label = unbytes('<I4dI4d', record.marks)
-                record.units = record.units - (gone - record.base) % 4294967296
+                record.units = record.units - (gone - record.base) % wrap_total
                 record.base, record.oldest = gone, label + span
                 record.marks = string.sub(record.marks, 13)
             end
         end
-        record.units = math.min(record.units + cost, 4294967295)
+        record.units = math.min(record.units + cost, most)
         return true
     end
 
@@ -231,17 +238,17 @@ algorithms.w = function()
         local marks, before, given, oldest = '', record.base, 0, record.ends
         for mark = 1, count do
             local total, label = unbytes(format, record.marks, 1 + size * (mark - 1))
-            local held = (total - before) % 4294967296
+            local held = (total - before) % wrap_total
             if mark == place then given = math.min(units, held) end
             before = total
             -- Every later mark gets a total without the units; an empty sub-bucket loses its mark.
             if mark ~= place or given < held then
                 if marks == '' then oldest = end_of(record, label, width, span) end
-                marks = marks .. struct.pack(format, (total - given) % 4294967296, label)
+                marks = marks .. struct.pack(format, (total - given) % wrap_total, label)
             end
         end
         if place > count then
-            given = math.min(units, (record.base + record.units - before) % 4294967296)
+            given = math.min(units, (record.base + record.units - before) % wrap_total)
         end
         record.marks, record.units = marks, record.units - given
         record.oldest = record.units > 0 and oldest or 0
@@ -267,7 +274,7 @@ algorithms.w = function()
             end
             if ends > now then
                 if record.units == 0 then record.ends = math.max(ends, record.ends) end
-                record.units = math.min(record.units + portion.units, 4294967295)
+                record.units = math.min(record.units + portion.units, most)
             end
         end
         record.oldest = record.units > 0 and record.ends or 0
@@ -284,17 +291,17 @@ algorithms.w = function()
         end
         for mark = 1, #record.marks / size do
             local total, label = unbytes(mark_format(record), record.marks, 1 + size * (mark - 1))
-            add(end_of(record, label, width, span), (total - before) % 4294967296)
+            add(end_of(record, label, width, span), (total - before) % wrap_total)
             before = total
         end
         -- Even without units, as the time of a record never runs backwards.
-        if record.ends > now then add(record.ends, (record.base + record.units - before) % 4294967296) end
+        if record.ends > now then add(record.ends, (record.base + record.units - before) % wrap_total) end
         return held, ends, add
     end
 
     local function report_window(record, width, span, portions, behind)
         local held, ends, add = sub_buckets(record, width, span)
-        local newest, left = math.max(now, record.ends - span), 4294967295 - record.units
+        local newest, left = math.max(now, record.ends - span), most - record.units
         local counted = false
         for _, portion in ipairs(portions) do
             local at = here(portion.began, width, behind)
@@ -315,7 +322,7 @@ algorithms.w = function()
             if held[till] > 0 and oldest == 0 then oldest = till end
             if held[till] > 0 and i < #ends then
                 marks[#marks + 1] =
-                    struct.pack(format, total % 4294967296, (till - span) / width % wrap)
+                    struct.pack(format, total % wrap_total, (till - span) / width % wrap)
             end
         end
         record.marks, record.units = table.concat(marks), total - record.base
@@ -332,7 +339,7 @@ algorithms.w = function()
     -- month: when that ends) and the units.
     local function next_portion(bytes, at)
         local portion = {}
-        portion.began, portion.units, at = unbytes('<dI4', bytes, at)
+        portion.began, portion.units, at = unbytes(is_money and '<dd' or '<dI4', bytes, at)
         return portion, at
     end
 
@@ -341,3 +348,4 @@ algorithms.w = function()
 end
 -- The letter makes no difference here, so both share their functions.
 algorithms.l = function() return algorithm('w') end
+algorithms.m = algorithms.w

@@ -34,6 +34,7 @@ constexpr double kMomentBytes = 36;  // of a moment or a slot in a sorted set
 constexpr double kProcessLimitBytes = 48;
 constexpr double kProcessMarkBytes = 8;
 constexpr double kProcessUnitBytes = 16;  // of a log
+constexpr double kProcessWideBytes = 48;  // of money: apart from the record
 // Pipes, listeners, files and wakeups of a thread and of the process.
 constexpr double kFilesOfThread = 80;
 constexpr double kFilesOfProcess = 64;
@@ -96,9 +97,10 @@ double marks_in(const Limit& limit, double rate) {
 }
 
 double redis_limit_bytes(const Limit& limit, double rate) {
-    const double mark = limit.traits().mark_bytes;
+    const double mark = limit.mark_bytes();
     switch (limit.state()) {
         case limit::StateKind::windows:
+        case limit::StateKind::wide_windows:
             return kLimitBytes + mark * (marks_in(limit, rate) - 1);
         case limit::StateKind::log:
             return kLimitBytes + mark * units_in(limit, rate);
@@ -117,6 +119,9 @@ double process_limit_bytes(const Limit& limit, double rate) {
     switch (limit.state()) {
         case limit::StateKind::windows:
             return kProcessLimitBytes + kProcessMarkBytes * marks_in(limit, rate);
+        case limit::StateKind::wide_windows:
+            return kProcessLimitBytes + kProcessWideBytes +
+                   2 * kProcessMarkBytes * marks_in(limit, rate);
         case limit::StateKind::log:
             return kProcessLimitBytes + kProcessUnitBytes * units_in(limit, rate);
         case limit::StateKind::moments:

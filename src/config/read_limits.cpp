@@ -397,6 +397,7 @@ void read_claimed_quota(const Value& value, LimitNotes& notes, LimitSpec& spec) 
 void read_amounts(Section& section, LimitNotes& notes, LimitSpec& spec) {
     const auto unit = section.find("unit");
     if (unit) notes.in_money = unit->choice<bool>({{"usd", true}}).value_or(false);
+    spec.in_money = notes.in_money;
     if (const auto quota = section.need("quota")) {
         if (quota->is_map()) {
             read_claimed_quota(*quota, notes, spec);

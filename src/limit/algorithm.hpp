@@ -14,6 +14,10 @@ namespace tidegate::limit {
 // Bounds of what may be configured; with those of limit.hpp they keep every number of a script
 // below 2^53.
 inline constexpr std::int64_t kQuotaMax = 4'294'967'295;
+// Of windows that count money: a billion dollars, in millionths. What is counted may be above the
+// quota, and stays below 2^52.
+inline constexpr std::int64_t kMoneyMax = 1'000'000'000'000'000;
+inline constexpr std::int64_t kMoneyCountedMax = 4 * kMoneyMax;
 inline constexpr std::int64_t kLogQuotaMax = 1'000;  // of a sliding_log: each unit is kept
 inline constexpr std::int64_t kLeasesMax = 100'000;  // quota of a concurrency limit
 // A look at a schedule in Redis reads the moments of two windows.
@@ -33,14 +37,15 @@ enum class Algorithm : std::uint8_t {
 // What a store keeps of one limit for one identifier: the class that counts it (kinds.hpp). Part of
 // what a process hands to the next one, so new ones come last.
 enum class StateKind : std::uint8_t {
-    windows,  // counts of sub-buckets (window.hpp)
-    bucket,   // when it will be empty (gcra.hpp)
-    log,      // as windows, with a sub-bucket for each microsecond
-    moments,  // a set of accepted moments (schedule.hpp)
-    slots,    // a set of requests in flight (concurrency.hpp)
-    period,   // of a day, week or month (calendar_window.hpp); no algorithm has it alone
+    windows,       // counts of sub-buckets (window.hpp)
+    bucket,        // when it will be empty (gcra.hpp)
+    log,           // as windows, with a sub-bucket for each microsecond
+    moments,       // a set of accepted moments (schedule.hpp)
+    slots,         // a set of requests in flight (concurrency.hpp)
+    period,        // of a day, week or month (calendar_window.hpp); no algorithm has it alone
+    wide_windows,  // as windows, of money; likewise
 };
-inline constexpr std::size_t kStateKinds = 6;
+inline constexpr std::size_t kStateKinds = 7;
 
 // Settings that not every algorithm has; a row holds their sum.
 enum Setting : unsigned {

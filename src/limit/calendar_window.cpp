@@ -90,7 +90,7 @@ WindowStanding standing_at(const PeriodUnits& count, const Now& now) {
 
 void take(PeriodUnits& count, const Limit& limit, const WindowStanding& standing, const Now& now,
           std::int64_t units) {
-    assert(units >= 1 && standing.units + units <= kQuotaMax);
+    assert(units >= 1 && standing.units + units <= limit.most_counted());
     using std::chrono::ceil;
     using std::chrono::floor;
     using std::chrono::milliseconds;
@@ -111,13 +111,13 @@ void take(PeriodUnits& count, const Limit& limit, const WindowStanding& standing
         count.left_ms += static_cast<std::uint32_t>(earlier.count());
         count.opened_us = now.steady.count();
     }
-    count.units += static_cast<std::uint32_t>(units);
+    count.units += units;
 }
 
 void give_back(PeriodUnits& count, Micros at, std::int64_t units, const Now& now) {
     const WindowStanding standing = standing_at(count, now);
     if (standing.units == 0 || at.count() < count.opened_us) return;
-    count.units -= static_cast<std::uint32_t>(std::min(units, standing.units));
+    count.units -= std::min(units, standing.units);
 }
 
 Micros end_of(const PeriodUnits& count, const Now& now) {
@@ -141,7 +141,7 @@ void PeriodCount::save(CountsWriter& out) const {
     out.number(count_.opened_us);
     out.number(std::uint64_t{count_.length_s});
     out.number(std::uint64_t{count_.left_ms});
-    out.number(std::uint64_t{count_.units});
+    out.number(count_.units);
 }
 
 void PeriodCount::load(CountsReader& in) {
@@ -149,7 +149,8 @@ void PeriodCount::load(CountsReader& in) {
     count_.opened_us = in.time_us();
     count_.length_s = static_cast<std::uint32_t>(in.number());
     count_.left_ms = static_cast<std::uint32_t>(in.number());
-    count_.units = static_cast<std::uint32_t>(in.number());
+    count_.units = in.time_us();
+    if (count_.units < 0) in.refuse();
 }
 
 void PeriodCount::pack_terms(const Limit& limit, Micros wall, Packer& out) {

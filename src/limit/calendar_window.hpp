@@ -42,7 +42,7 @@ struct PeriodUnits {
     std::int64_t opened_us = 0;  // when its first unit was taken, by the steady clock
     std::uint32_t length_s = 0;  // of the period
     std::uint32_t left_ms = 0;   // of it when it was opened, rounded up
-    std::uint32_t units = 0;
+    std::int64_t units = 0;
 
     Micros begins() const { return Micros{begins_us}; }
     Micros ends() const { return begins() + std::chrono::seconds{length_s}; }
@@ -55,8 +55,8 @@ struct PeriodUnits {
 // Looks without touching. The times of the answer are the wall clock's.
 WindowStanding standing_at(const PeriodUnits& count, const Now& now);
 
-// Takes `units` at `now`. Requires units >= 1, units that keep the count within kQuotaMax, and a
-// standing of this very count at `now`.
+// Takes `units` at `now`. Requires units >= 1, units that keep the count within
+// limit.most_counted(), and a standing of this very count at `now`.
 void take(PeriodUnits& count, const Limit& limit, const WindowStanding& standing, const Now& now,
           std::int64_t units);
 
@@ -86,7 +86,7 @@ class PeriodCount : public WindowVerbs {
     }
     static void reserve(const Limit&, const Asked&, const WindowStanding&) {}
     void take(const Limit& limit, const Asked& asked, const WindowStanding& standing) {
-        const std::int64_t units = std::min(asked.cost, kQuotaMax - standing.units);
+        const std::int64_t units = std::min(asked.cost, limit.most_counted() - standing.units);
         if (units > 0) limit::take(count_, limit, standing, asked.now, units);
     }
     void give_back(const Limit&, const Asked& asked, Micros at) {

@@ -20,9 +20,9 @@
 namespace tidegate::limit {
 
 // In the order of StateKind.
-using Kinds =
-    boost::mp11::mp_list<WindowCount<std::uint16_t>, BucketCount, WindowCount<std::uint64_t>,
-                         ScheduleCount, SlotCount, PeriodCount>;
+using Kinds = boost::mp11::mp_list<WindowCount<std::uint16_t>, BucketCount,
+                                   WindowCount<std::uint64_t>, ScheduleCount, SlotCount,
+                                   PeriodCount, WindowCount<std::uint16_t, std::uint64_t>>;
 
 inline constexpr std::size_t kKinds = boost::mp11::mp_size<Kinds>::value;
 static_assert(kKinds == kStateKinds);

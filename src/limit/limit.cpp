@@ -80,6 +80,7 @@ std::uint32_t fingerprint(const Limit& limit) {
     print.add(to_string(limit.count));
     for (const std::uint16_t status : limit.statuses) print.add(status);
     if (!limit.time_zone.empty()) print.add(limit.time_zone);
+    if (limit.in_money) print.add("money");
     return print.value();
 }
 
@@ -128,8 +129,17 @@ LimitFault stray_setting(const LimitSpec& spec) {
 
 LimitFault fault_of_quota(const LimitSpec& spec) {
     const AlgorithmTraits& traits = traits_of(spec.algorithm);
+    if (spec.in_money && traits.state == StateKind::windows) {
+        if (spec.quota >= 0 && spec.quota <= kMoneyMax) return {};
+        return out_of_range("quota", "a quota in micro-dollars of ", std::to_string(spec.quota),
+                            "0", std::to_string(kMoneyMax));
+    }
     if (spec.quota >= traits.quota_min && spec.quota <= traits.quota_max) return {};
     const std::string name = "`" + std::string(traits.name) + "`";
+    if (spec.in_money && spec.quota > kQuotaMax) {
+        return {"quota", name + " counts at most 4294 dollars: write less, or `algorithm: " +
+                             std::string(traits_of(Algorithm::sliding_window).name) + "`"};
+    }
     if (spec.quota == 0) return {"quota", name + " needs a quota of at least 1"};
     if (spec.quota < 0 || traits.quota_max == kQuotaMax) {
         return out_of_range("quota", "a quota of ", std::to_string(spec.quota),
@@ -308,6 +318,7 @@ Result<Limit, LimitFault> make_limit(const LimitSpec& given) {
     limit.strict = spec.strict;
     limit.count = spec.count;
     limit.quota = spec.quota;
+    limit.in_money = spec.in_money;
     const AlgorithmTraits& traits = limit.traits();
     limit.duration = traits.has_leases ? kLease : spec.duration;
     limit.statuses = spec.statuses;

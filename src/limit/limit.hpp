@@ -112,6 +112,8 @@ struct LimitSpec {
     bool forward_past = false;            // schedule: what is past is neither asked nor recorded
     Count count = Count::admitted;
     std::vector<std::uint16_t> statuses{};  // of count by_status: of HTTP, or see kGrpcStatuses
+    // Quota and burst are in micro-dollars: of sliding_window and fixed_window up to kMoneyMax.
+    bool in_money = false;
 };
 
 struct Limit {
@@ -120,7 +122,9 @@ struct Limit {
     Anchor anchor = Anchor::clock;
     bool strict = false;
     Count count = Count::admitted;
-    std::int64_t quota = 0;  // 0 .. kQuotaMax; at least 1 for gcra and leaky_bucket
+    // 0 .. kQuotaMax, of wide windows 0 .. kMoneyMax; at least 1 for gcra and leaky_bucket
+    std::int64_t quota = 0;
+    bool in_money = false;  // it counts micro-dollars
     // kDurationMin .. kDurationMax; of a lease for concurrency; of a period the longest, for time
     // zones that change their offset by an hour
     Micros duration{0};
@@ -143,7 +147,14 @@ struct Limit {
     std::uint32_t id = 0;  // names the record in the state; a hash of all but the quota
 
     const AlgorithmTraits& traits() const { return traits_of(algorithm); }
-    StateKind state() const { return follows_calendar() ? StateKind::period : traits().state; }
+    StateKind state() const {
+        if (follows_calendar()) return StateKind::period;
+        return is_wide() ? StateKind::wide_windows : traits().state;
+    }
+    // Windows that count in wider numbers than others.
+    bool is_wide() const { return in_money && traits().state == StateKind::windows; }
+    // What is counted never exceeds it.
+    std::int64_t most_counted() const { return is_wide() ? kMoneyCountedMax : kQuotaMax; }
     bool has_set() const { return traits().has_set; }
     bool opens_itself() const { return anchor == Anchor::first_request; }
     // Windows are the periods of calendar_window.hpp.
@@ -156,11 +167,14 @@ struct Limit {
     bool frees_all_at_once() const { return traits().has(kAnchor); }
     // The fast path of the scripts decides it.
     bool has_fast_path() const {
-        return traits().has_fast_path && count == Count::admitted && is_on_grid();
+        return traits().has_fast_path && count == Count::admitted && is_on_grid() && !in_money;
     }
-    // How the scripts count it: the letter that they get.
+    // How the scripts count it: the letter that they get, and of a mark in Redis the bytes.
+    char letter() const { return is_wide() ? 'm' : utc_day ? 'd' : traits().letter; }
+    std::uint8_t mark_bytes() const { return is_wide() ? std::uint8_t{10} : traits().mark_bytes; }
+    // In upper case where denied requests count, too.
     char script_letter() const {
-        const char letter = utc_day ? 'd' : traits().letter;
+        const char letter = this->letter();
         return count == Count::all ? static_cast<char>(letter - 'a' + 'A') : letter;
     }
     // The most units that ever pass at once.

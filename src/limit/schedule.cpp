@@ -183,9 +183,15 @@ LimitVerdict ScheduleCount::verdict_of(const Limit& limit, const Asked& asked,
                                standing.concerned ? taken : 0);
 }
 
+// A soft policy may ask for more than there is room for.
+std::size_t ScheduleCount::taken_of(const Asked& asked) const {
+    const auto room = kMomentsMax - static_cast<std::int64_t>(moments_.size());
+    return static_cast<std::size_t>(std::clamp<std::int64_t>(room, 0, asked.cost));
+}
+
 void ScheduleCount::reserve(const Limit&, const Asked& asked, const ScheduleStanding& standing) {
     if (!standing.concerned) return;
-    const std::size_t needed = moments_.size() + static_cast<std::size_t>(asked.cost);
+    const std::size_t needed = moments_.size() + taken_of(asked);
     if (needed > moments_.capacity()) moments_.reserve(std::max(needed, 2 * moments_.size()));
 }
 
@@ -196,7 +202,8 @@ void ScheduleCount::take(const Limit& limit, const Asked& asked, const ScheduleS
     const std::size_t gone = past(moments_, limit, Micros{newest_us_});
     moments_.erase(moments_.begin(), moments_.begin() + static_cast<std::ptrdiff_t>(gone));
     const auto place = std::upper_bound(moments_.begin(), moments_.end(), standing.at.count());
-    moments_.insert(place, static_cast<std::size_t>(asked.cost), standing.at.count());
+    moments_.insert(place, taken_of(asked), standing.at.count());
+    if (moments_.empty()) return;
     ends_us_ = end_of_moment(limit, Micros{moments_.back()}).count();
 }
 

@@ -107,6 +107,7 @@ class ScheduleCount : public CommonVerbs {
     static LimitCount count_of(const Limit&, const InspectedNumbers&, Micros) { return {}; }
 
   private:
+    std::size_t taken_of(const Asked& asked) const;
     static std::int64_t share(const Limit& limit, const Asked& asked);
     std::int64_t newest_at(const Limit& limit, const Now& now) const;
 

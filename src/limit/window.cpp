@@ -10,33 +10,33 @@
 namespace tidegate::limit {
 namespace {
 
-template <class Label>
-std::size_t index_of(const WindowOf<Label>& window, std::size_t room, std::size_t position) {
+template <class Label, class Total>
+std::size_t index_of(const WindowOf<Label, Total>& window, std::size_t room, std::size_t position) {
     const std::size_t index = window.first + position;
     return index < room ? index : index - room;
 }
 
-template <class Label>
-const MarkOf<Label>& mark_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
-                             std::size_t position) {
+template <class Label, class Total>
+const MarkOf<Label, Total>& mark_at(const WindowOf<Label, Total>& window,
+                                    Ring<const MarkOf<Label, Total>> ring, std::size_t position) {
     return ring[index_of(window, ring.size(), position)];
 }
 
-template <class Label>
-Label age_of(const WindowOf<Label>& window, Label label) {
+template <class Label, class Total>
+Label age_of(const WindowOf<Label, Total>& window, Label label) {
     return static_cast<Label>(window.newest - label);
 }
 
 // When a sub-bucket of that label stops counting.
-template <class Label>
-Micros end_of(const WindowOf<Label>& window, const Limit& limit, Label label) {
+template <class Label, class Total>
+Micros end_of(const WindowOf<Label, Total>& window, const Limit& limit, Label label) {
     return Micros{window.ends_us} -
            static_cast<std::int64_t>(age_of(window, label)) * limit.precision;
 }
 
 // The first of the marks [from, window.marks) for which `reached` holds; they are ordered by time.
-template <class Label, class Reached>
-std::size_t first_mark(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
+template <class Label, class Total, class Reached>
+std::size_t first_mark(const WindowOf<Label, Total>& window, Ring<const MarkOf<Label, Total>> ring,
                        std::size_t from, Reached reached) {
     std::size_t low = from;
     std::size_t high = window.marks;
@@ -52,9 +52,9 @@ std::size_t first_mark(const WindowOf<Label>& window, Ring<const MarkOf<Label>> 
 }
 
 // The total when the sub-bucket at `position` began; window.marks is the newest.
-template <class Label>
-std::uint32_t total_before(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
-                           std::size_t position) {
+template <class Label, class Total>
+Total total_before(const WindowOf<Label, Total>& window, Ring<const MarkOf<Label, Total>> ring,
+                   std::size_t position) {
     return position == 0 ? window.base : mark_at(window, ring, position - 1).total;
 }
 
@@ -69,26 +69,27 @@ Micros end_on_grid(const Limit& limit, Micros at) {
 }
 
 // Whether units taken at `at` belong to the newest sub-bucket. Requires that it still counts.
-template <class Label>
-bool newest_is_current(const WindowOf<Label>& window, const Limit& limit, Micros at) {
+template <class Label, class Total>
+bool newest_is_current(const WindowOf<Label, Total>& window, const Limit& limit, Micros at) {
     return end_on_grid(limit, at) == Micros{window.ends_us} || limit.opens_itself();
 }
 
-template <class Label>
-bool newest_has_units(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring) {
+template <class Label, class Total>
+bool newest_has_units(const WindowOf<Label, Total>& window, Ring<const MarkOf<Label, Total>> ring) {
     return window.total != total_before(window, ring, window.marks);
 }
 
-template <class Label>
-void forget(WindowOf<Label>& window, Ring<const MarkOf<Label>> ring, std::size_t expired) {
+template <class Label, class Total>
+void forget(WindowOf<Label, Total>& window, Ring<const MarkOf<Label, Total>> ring,
+            std::size_t expired) {
     if (expired == 0) return;
     window.base = mark_at(window, ring, expired - 1).total;
     window.first = static_cast<std::uint16_t>((window.first + expired) % ring.size());
     window.marks = static_cast<std::uint16_t>(window.marks - expired);
 }
 
-template <class Label>
-void add_mark(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit) {
+template <class Label, class Total>
+void add_mark(WindowOf<Label, Total>& window, Ring<MarkOf<Label, Total>> ring, const Limit& limit) {
     if (window.marks == marks_max(limit)) forget(window, ring, 1);
     assert(window.marks < ring.size());
     ring[index_of(window, ring.size(), window.marks)] = {window.total, window.newest};
@@ -97,8 +98,8 @@ void add_mark(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& li
 
 // Where the units taken at `at` are: the position of a mark, window.marks for the newest, more
 // than that if nowhere.
-template <class Label>
-std::size_t position_of(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
+template <class Label, class Total>
+std::size_t position_of(const WindowOf<Label, Total>& window, Ring<const MarkOf<Label, Total>> ring,
                         const Limit& limit, Micros at) {
     const std::size_t nowhere = window.marks + 1U;
     const Micros ends{window.ends_us};
@@ -107,7 +108,7 @@ std::size_t position_of(const WindowOf<Label>& window, Ring<const MarkOf<Label>>
     }
     const Micros end = end_on_grid(limit, at);
     if (end >= ends) return end == ends ? window.marks : nowhere;
-    const std::size_t position = first_mark(window, ring, 0, [&](const MarkOf<Label>& mark) {
+    const std::size_t position = first_mark(window, ring, 0, [&](const MarkOf<Label, Total>& mark) {
         return end_of(window, limit, mark.label) >= end;
     });
     if (position == window.marks) return nowhere;
@@ -150,13 +151,14 @@ void forget_the_oldest(std::vector<Portion>& portions, const Limit& limit, Micro
 
 void add_portion(std::vector<Portion>& portions, const Limit& limit, Micros began,
                  std::int64_t units) {
+    const std::int64_t most = limit.most_counted();
     const auto portion = portion_from(portions, limit, began);
     if (portion == portions.end()) {
-        portions.insert(first_from(portions, began), {began, units});
+        portions.insert(first_from(portions, began), {began, std::min(units, most)});
         forget_the_oldest(portions, limit, portions.back().began);
         return;
     }
-    portion->units = std::min(portion->units + units, kQuotaMax);
+    portion->units += std::min(units, most - portion->units);
 }
 
 // What names a sub-bucket to report.lua. It compares the steady clock with that of Redis, so that
@@ -177,16 +179,16 @@ Micros begin_for(const Limit& limit, Micros ends) {
     return ends - span_of(limit);
 }
 
-template <class Label>
-WindowStanding standing_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
-                           const Limit& limit, Micros now) {
+template <class Label, class Total>
+WindowStanding standing_at(const WindowOf<Label, Total>& window,
+                           Ring<const MarkOf<Label, Total>> ring, const Limit& limit, Micros now) {
     assert(now >= Micros{0} && now <= kNowMax);
     const Micros ends{window.ends_us};
     WindowStanding standing;
     standing.at = std::max(now, ends - span_of(limit));
     if (ends <= now || window.total == window.base) return standing;
 
-    const auto counts = [&](const MarkOf<Label>& mark) {
+    const auto counts = [&](const MarkOf<Label, Total>& mark) {
         return end_of(window, limit, mark.label) > standing.at;
     };
     std::size_t expired = 0;
@@ -194,7 +196,8 @@ WindowStanding standing_at(const WindowOf<Label>& window, Ring<const MarkOf<Labe
     if (window.marks > 0 && !counts(mark_at(window, ring, 0))) {
         expired = first_mark(window, ring, 1, counts);
     }
-    standing.units = static_cast<std::uint32_t>(window.total - total_before(window, ring, expired));
+    standing.units = static_cast<std::int64_t>(
+        static_cast<Total>(window.total - total_before(window, ring, expired)));
     standing.expired = static_cast<std::uint16_t>(expired);
     if (standing.units == 0) return standing;
     standing.next_free =
@@ -202,15 +205,14 @@ WindowStanding standing_at(const WindowOf<Label>& window, Ring<const MarkOf<Labe
     return standing;
 }
 
-template <class Label>
-Micros frees_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring, const Limit& limit,
-                const WindowStanding& standing, std::int64_t needed) {
+template <class Label, class Total>
+Micros frees_at(const WindowOf<Label, Total>& window, Ring<const MarkOf<Label, Total>> ring,
+                const Limit& limit, const WindowStanding& standing, std::int64_t needed) {
     assert(needed >= 1 && needed <= standing.units);
-    const auto base =
-        static_cast<std::uint32_t>(window.total - static_cast<std::uint32_t>(standing.units));
+    const auto base = static_cast<Total>(window.total - static_cast<Total>(standing.units));
     const std::size_t position =
-        first_mark(window, ring, standing.expired, [&](const MarkOf<Label>& mark) {
-            return static_cast<std::uint32_t>(mark.total - base) >= needed;
+        first_mark(window, ring, standing.expired, [&](const MarkOf<Label, Total>& mark) {
+            return static_cast<std::int64_t>(static_cast<Total>(mark.total - base)) >= needed;
         });
     if (position == window.marks) return Micros{window.ends_us};
     return end_of(window, limit, mark_at(window, ring, position).label);
@@ -222,9 +224,10 @@ std::size_t marks_max(const Limit& limit) {
     return static_cast<std::size_t>(std::min(most, kLogQuotaMax));
 }
 
-template <class Label>
-std::size_t marks_after_take(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
-                             const Limit& limit, const WindowStanding& standing) {
+template <class Label, class Total>
+std::size_t marks_after_take(const WindowOf<Label, Total>& window,
+                             Ring<const MarkOf<Label, Total>> ring, const Limit& limit,
+                             const WindowStanding& standing) {
     if (standing.units == 0) return 0;
     const auto kept = static_cast<std::size_t>(window.marks - standing.expired);
     if (newest_is_current(window, limit, standing.at) || !newest_has_units(window, ring)) {
@@ -233,10 +236,10 @@ std::size_t marks_after_take(const WindowOf<Label>& window, Ring<const MarkOf<La
     return std::min(kept + 1, marks_max(limit));
 }
 
-template <class Label>
-void take(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit,
+template <class Label, class Total>
+void take(WindowOf<Label, Total>& window, Ring<MarkOf<Label, Total>> ring, const Limit& limit,
           const WindowStanding& standing, std::int64_t units) {
-    assert(units >= 1 && standing.units + units <= kQuotaMax);
+    assert(units >= 1 && standing.units + units <= limit.most_counted());
     const Micros ends = end_on_grid(limit, standing.at);
     if (standing.units == 0) {
         window.base = window.total;
@@ -252,26 +255,26 @@ void take(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit,
             window.ends_us = ends.count();
         }
     }
-    window.total += static_cast<std::uint32_t>(units);
+    window.total += static_cast<Total>(units);
 }
 
-template <class Label>
-void give_back(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit, Micros at,
-               std::int64_t units, Micros now) {
+template <class Label, class Total>
+void give_back(WindowOf<Label, Total>& window, Ring<MarkOf<Label, Total>> ring, const Limit& limit,
+               Micros at, std::int64_t units, Micros now) {
     const WindowStanding standing = standing_at(window, ring, limit, now);
     if (standing.units == 0) return;
     const std::size_t position = position_of(window, ring, limit, at);
     if (position < standing.expired || position > window.marks) return;
     const bool is_newest = position == window.marks;
-    const std::uint32_t begin = total_before(window, ring, position);
-    const std::uint32_t end = is_newest ? window.total : mark_at(window, ring, position).total;
-    const auto held = static_cast<std::uint32_t>(end - begin);
-    const auto given = static_cast<std::uint32_t>(std::min<std::int64_t>(units, held));
+    const Total begin = total_before(window, ring, position);
+    const Total end = is_newest ? window.total : mark_at(window, ring, position).total;
+    const auto held = static_cast<Total>(end - begin);
+    const auto given = static_cast<Total>(std::min(units, static_cast<std::int64_t>(held)));
     window.total -= given;
     // Every later mark has the total without them, and an empty sub-bucket none at all.
     const std::size_t gone = !is_newest && given == held ? 1 : 0;
     for (std::size_t i = position + gone; i < window.marks; ++i) {
-        MarkOf<Label> mark = mark_at(window, ring, i);
+        MarkOf<Label, Total> mark = mark_at(window, ring, i);
         mark.total -= given;
         ring[index_of(window, ring.size(), i - gone)] = mark;
     }
@@ -305,6 +308,14 @@ template std::size_t marks_after_take(const Log&, Ring<const LogMark>, const Lim
                                       const WindowStanding&);
 template void take(Log&, Ring<LogMark>, const Limit&, const WindowStanding&, std::int64_t);
 template void give_back(Log&, Ring<LogMark>, const Limit&, Micros, std::int64_t, Micros);
+
+template WindowStanding standing_at(const WideWindow&, Ring<const WideMark>, const Limit&, Micros);
+template Micros frees_at(const WideWindow&, Ring<const WideMark>, const Limit&,
+                         const WindowStanding&, std::int64_t);
+template std::size_t marks_after_take(const WideWindow&, Ring<const WideMark>, const Limit&,
+                                      const WindowStanding&);
+template void take(WideWindow&, Ring<WideMark>, const Limit&, const WindowStanding&, std::int64_t);
+template void give_back(WideWindow&, Ring<WideMark>, const Limit&, Micros, std::int64_t, Micros);
 
 LimitCount count_of_times(const WindowTimes& times, std::int64_t share, Micros now) {
     LimitCount count;
@@ -352,7 +363,11 @@ void UnreportedPortions::append_report(const Limit& limit, const Now& now, std::
     append_packed(static_cast<std::uint16_t>(all.size()), out);
     for (const Portion& portion : all) {
         append_double(name_of(portion, limit, now).count(), out);
-        append_packed(static_cast<std::uint32_t>(portion.units), out);
+        if (limit.is_wide()) {
+            append_double(portion.units, out);
+        } else {
+            append_packed(static_cast<std::uint32_t>(portion.units), out);
+        }
     }
 }
 
@@ -376,8 +391,8 @@ ScriptAnswer WindowVerbs::answer(const ScriptQuestion& question, const StateNumb
     answer.verdict =
         limit::verdict_of(question.limit, standing, question.now, quota, question.taken);
     answer.passes_now = standing.units + question.cost <= quota;
-    // The script counts no further than the largest quota: there the denial left units == quota.
-    const bool is_over = standing.units > quota || standing.units == kQuotaMax;
+    // The script counts no further than that: there the denial may have left units == quota.
+    const bool is_over = standing.units > quota || standing.units == question.limit.most_counted();
     answer.verdict.denied = question.counted_denial ? is_over : !answer.passes_now;
     answer.retry = question.cost > quota ? kNever : question.windows_admit_at - question.now;
     return answer;
@@ -391,7 +406,7 @@ void WindowVerbs::take_units(const Limit& limit, Micros now, std::int64_t cost,
         const LimitVerdict verdict = limit::verdict_of(limit, nothing, now, limit.quota, cost);
         numbers.second = (now + verdict.next_unit).count();
     }
-    numbers.first += cost;
+    numbers.first += std::min(cost, limit.most_counted() - numbers.first);
 }
 
 LimitCount WindowVerbs::count_of(const Limit& limit, const InspectedNumbers& numbers, Micros now) {
@@ -399,29 +414,29 @@ LimitCount WindowVerbs::count_of(const Limit& limit, const InspectedNumbers& num
                           limit.quota, now);
 }
 
-template <class Label>
-Micros WindowCount<Label>::retry(const Limit& limit, const Asked& asked,
-                                 const WindowStanding& standing) const {
+template <class Label, class Total>
+Micros WindowCount<Label, Total>::retry(const Limit& limit, const Asked& asked,
+                                        const WindowStanding& standing) const {
     const std::int64_t share = asked.share(limit);
     if (asked.cost > share) return kNever;
     const std::int64_t over = asked.cost - (share - standing.units);
     return frees_at(window_, ring(), limit, standing, over) - asked.now.steady;
 }
 
-template <class Label>
-void WindowCount<Label>::grow(const Limit& limit, std::size_t needed) {
+template <class Label, class Total>
+void WindowCount<Label, Total>::grow(const Limit& limit, std::size_t needed) {
     const std::size_t room = window_.room;
     const std::size_t larger =
         std::max(needed, std::min(marks_max(limit), room == 0 ? 4 : 2 * room));
-    auto copy = std::make_unique<MarkOf<Label>[]>(larger);
+    auto copy = std::make_unique<MarkOf<Label, Total>[]>(larger);
     for (std::size_t i = 0; i < window_.marks; ++i) copy[i] = marks_[(window_.first + i) % room];
     marks_ = std::move(copy);
     window_.room = static_cast<std::uint16_t>(larger);
     window_.first = 0;
 }
 
-template <class Label>
-LimitCount WindowCount<Label>::count(const Limit& limit, const Asked& asked) const {
+template <class Label, class Total>
+LimitCount WindowCount<Label, Total>::count(const Limit& limit, const Asked& asked) const {
     const WindowStanding standing = look(limit, asked);
     const std::int64_t share = asked.share(limit);
     WindowTimes times;
@@ -436,8 +451,8 @@ LimitCount WindowCount<Label>::count(const Limit& limit, const Asked& asked) con
     return count_of_times(times, share, asked.now.steady);
 }
 
-template <class Label>
-void WindowCount<Label>::save(CountsWriter& out) const {
+template <class Label, class Total>
+void WindowCount<Label, Total>::save(CountsWriter& out) const {
     out.number(std::uint64_t{window_.base});
     out.number(std::uint64_t{window_.total});
     out.number(std::uint64_t{window_.newest});
@@ -450,24 +465,25 @@ void WindowCount<Label>::save(CountsWriter& out) const {
     }
 }
 
-template <class Label>
-void WindowCount<Label>::load(CountsReader& in) {
+template <class Label, class Total>
+void WindowCount<Label, Total>::load(CountsReader& in) {
     window_ = {};
-    window_.base = static_cast<std::uint32_t>(in.number());
-    window_.total = static_cast<std::uint32_t>(in.number());
+    window_.base = static_cast<Total>(in.number());
+    window_.total = static_cast<Total>(in.number());
     window_.newest = static_cast<Label>(in.number());
     window_.ends_us = in.time_us();
     window_.marks = static_cast<std::uint16_t>(
         std::min<std::size_t>(in.count(16), std::numeric_limits<std::uint16_t>::max()));
     window_.room = window_.marks;
-    marks_ = std::make_unique<MarkOf<Label>[]>(window_.room);
+    marks_ = std::make_unique<MarkOf<Label, Total>[]>(window_.room);
     for (std::size_t i = 0; i < window_.marks; ++i) {
-        marks_[i].total = static_cast<std::uint32_t>(in.number());
+        marks_[i].total = static_cast<Total>(in.number());
         marks_[i].label = static_cast<Label>(in.number());
     }
 }
 
 template class WindowCount<std::uint16_t>;
 template class WindowCount<std::uint64_t>;
+template class WindowCount<std::uint16_t, std::uint64_t>;
 
 }  // namespace tidegate::limit

@@ -30,18 +30,18 @@ namespace tidegate::limit {
 inline constexpr Micros kNowMax{std::int64_t{1} << 52};
 
 // A sub-bucket that ended. Totals and labels wrap: only differences are ever used, and those are
-// smaller than the type (a quota fits 32 bits; kBlocksMax + 1 sub-buckets fit 16).
-template <class Label>
+// smaller than the type (a quota fits 32 bits, one of money 64; kBlocksMax + 1 sub-buckets fit 16).
+template <class Label, class Total = std::uint32_t>
 struct MarkOf {
-    std::uint32_t total;  // units taken up to its end
-    Label label;          // its position among the sub-buckets of this record
+    Total total;  // units taken up to its end
+    Label label;  // its position among the sub-buckets of this record
 };
 
 // What is counted. All zero: nothing. A sub-bucket with no units has no mark.
-template <class Label>
+template <class Label, class Total = std::uint32_t>
 struct WindowOf {
-    std::uint32_t base = 0;   // the total before the oldest sub-bucket kept
-    std::uint32_t total = 0;  // the total now
+    Total base = 0;           // the total before the oldest sub-bucket kept
+    Total total = 0;          // the total now
     Label newest = 0;         // label of the newest sub-bucket, the one that has no mark yet
     std::uint16_t first = 0;  // where the oldest mark is in the ring
     std::uint16_t marks = 0;  // sub-buckets in use, older than the newest
@@ -55,6 +55,8 @@ using Mark = MarkOf<std::uint16_t>;  // of sliding_window and fixed_window
 using Window = WindowOf<std::uint16_t>;
 using LogMark = MarkOf<std::uint64_t>;  // of sliding_log
 using Log = WindowOf<std::uint64_t>;
+using WideMark = MarkOf<std::uint16_t, std::uint64_t>;  // of limits that count money
+using WideWindow = WindowOf<std::uint16_t, std::uint64_t>;
 
 // The room of a window's marks. What it holds follows from the window: any span will do.
 template <class Mark>
@@ -83,37 +85,39 @@ Micros begin_for(const Limit& limit, Micros ends);
 
 // Looks without touching. `ring` is the room of the window's marks.
 // Requires 0us <= now <= kNowMax.
-template <class Label>
-WindowStanding standing_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
-                           const Limit& limit, Micros now);
+template <class Label, class Total>
+WindowStanding standing_at(const WindowOf<Label, Total>& window,
+                           Ring<const MarkOf<Label, Total>> ring, const Limit& limit, Micros now);
 
 // When `needed` of the units that count will have stopped counting if nothing is taken.
 // Requires 1 <= needed <= standing.units.
-template <class Label>
-Micros frees_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring, const Limit& limit,
-                const WindowStanding& standing, std::int64_t needed);
+template <class Label, class Total>
+Micros frees_at(const WindowOf<Label, Total>& window, Ring<const MarkOf<Label, Total>> ring,
+                const Limit& limit, const WindowStanding& standing, std::int64_t needed);
 
 // The most marks a window of that limit ever has. A sliding_log that counts the denied ones too may
 // hold more units than its quota; its oldest go when those that stay deny everything by themselves.
 std::size_t marks_max(const Limit& limit);
 
 // How many marks the ring must have room for if units are taken now.
-template <class Label>
-std::size_t marks_after_take(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
-                             const Limit& limit, const WindowStanding& standing);
+template <class Label, class Total>
+std::size_t marks_after_take(const WindowOf<Label, Total>& window,
+                             Ring<const MarkOf<Label, Total>> ring, const Limit& limit,
+                             const WindowStanding& standing);
 
 // Takes `units` at standing.at and forgets what has expired. Requires units >= 1, units that keep
-// the count within kQuotaMax, room for marks_after_take(), and a standing of this very window.
-template <class Label>
-void take(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit,
+// the count within limit.most_counted(), room for marks_after_take(), and a standing of this very
+// window.
+template <class Label, class Total>
+void take(WindowOf<Label, Total>& window, Ring<MarkOf<Label, Total>> ring, const Limit& limit,
           const WindowStanding& standing, std::int64_t units);
 
 // Gives back up to `units` of what the sub-bucket of `at` holds, if it still counts. Where time had
 // run ahead, units taken at `at` are in a later sub-bucket: then too much is counted, never too
 // little. Same requirements as standing_at().
-template <class Label>
-void give_back(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit, Micros at,
-               std::int64_t units, Micros now);
+template <class Label, class Total>
+void give_back(WindowOf<Label, Total>& window, Ring<MarkOf<Label, Total>> ring, const Limit& limit,
+               Micros at, std::int64_t units, Micros now);
 
 // What a client sees of the limit. `share` is the quota that holds here; `taken` is 0 for a
 // request that is denied.
@@ -168,20 +172,20 @@ struct WindowVerbs : CommonVerbs {
         out.put_double(span_of(limit).count());
     }
     static void append_refund(const Limit& limit, const Refund& refund, std::string& out);
-    static bool are_possible(const Limit&, const StateNumbers& numbers) {
-        return numbers.first <= kQuotaMax;
+    static bool are_possible(const Limit& limit, const StateNumbers& numbers) {
+        return numbers.first <= limit.most_counted();
     }
     static ScriptAnswer answer(const ScriptQuestion& question, const StateNumbers& numbers);
     static void take_units(const Limit& limit, Micros now, std::int64_t cost,
                            StateNumbers& numbers);
-    static bool is_possible(const Limit&, const InspectedNumbers& numbers) {
-        return numbers[0] <= kQuotaMax;
+    static bool is_possible(const Limit& limit, const InspectedNumbers& numbers) {
+        return numbers[0] <= limit.most_counted();
     }
     static LimitCount count_of(const Limit& limit, const InspectedNumbers& numbers, Micros now);
 };
 
-// sliding_window, fixed_window; sliding_log with wide labels.
-template <class Label>
+// sliding_window, fixed_window; sliding_log with wide labels; money with wide totals.
+template <class Label, class Total = std::uint32_t>
 class WindowCount : public WindowVerbs {
   public:
     WindowStanding look(const Limit& limit, const Asked& asked) const {
@@ -197,7 +201,7 @@ class WindowCount : public WindowVerbs {
         if (needed > window_.room) grow(limit, needed);
     }
     void take(const Limit& limit, const Asked& asked, const WindowStanding& standing) {
-        const std::int64_t units = std::min(asked.cost, kQuotaMax - standing.units);
+        const std::int64_t units = std::min(asked.cost, kMost - standing.units);
         if (units > 0) limit::take(window_, ring(), limit, standing, units);
     }
     void give_back(const Limit& limit, const Asked& asked, Micros at) {
@@ -208,16 +212,20 @@ class WindowCount : public WindowVerbs {
     void save(CountsWriter& out) const;
     void load(CountsReader& in);
     double weight(const Limit& limit, const Asked& asked) const {
-        return weight_of(static_cast<std::uint32_t>(window_.total - window_.base),
-                         asked.share(limit), limit);
+        return weight_of(
+            static_cast<std::int64_t>(static_cast<Total>(window_.total - window_.base)),
+            asked.share(limit), limit);
     }
 
   private:
-    std::span<MarkOf<Label>> ring() const { return {marks_.get(), window_.room}; }
+    static constexpr std::int64_t kMost = sizeof(Total) > sizeof(std::uint32_t) ? kMoneyCountedMax
+                                                                                : kQuotaMax;
+
+    std::span<MarkOf<Label, Total>> ring() const { return {marks_.get(), window_.room}; }
     void grow(const Limit& limit, std::size_t needed);
 
-    WindowOf<Label> window_;
-    std::unique_ptr<MarkOf<Label>[]> marks_;
+    WindowOf<Label, Total> window_;
+    std::unique_ptr<MarkOf<Label, Total>[]> marks_;
 };
 
 }  // namespace tidegate::limit

@@ -107,7 +107,7 @@ std::uint8_t flags_of(std::span<const ChargeItem> run) {
 void append_run(std::span<const ChargeItem> run, std::optional<Micros> clock, std::string& out) {
     const std::span<const Limit> limits = run[0].limits();
     assert(!limits.empty() && limits.size() <= limit::kLimitsMax);
-    std::array<char, kRunBytes + kLimitBytes * limit::kLimitsMax> bytes;
+    std::array<char, kRunBytes + (kLimitBytes + sizeof(double)) * limit::kLimitsMax> bytes;
     limit::Packer packed(bytes.data());
     packed.put(static_cast<std::uint8_t>(run.size()));
     packed.put(flags_of(run));
@@ -127,17 +127,25 @@ void append_run(std::span<const ChargeItem> run, std::optional<Micros> clock, st
     }
     for (const Limit& limit : limits) {
         packed.put(limit.id);
-        packed.put(limit.traits().mark_bytes);
+        packed.put(limit.mark_bytes());
+    }
+    for (const Limit& limit : limits) {
+        if (limit.is_wide()) packed.put_double(limit.quota);
     }
     out.append(bytes.data(), packed.end());
+}
+
+std::size_t run_size(std::span<const Limit> limits) {
+    std::size_t size = kRunBytes + kLimitBytes * limits.size();
+    for (const Limit& limit : limits) size += limit.is_wide() ? sizeof(double) : 0;
+    return size;
 }
 
 void append_policies(std::span<const ChargeItem> items, std::size_t times,
                      std::optional<Micros> clock, std::string& out) {
     std::size_t size = kPoliciesHeadBytes;
-    for_each_run(items, [&](std::span<const ChargeItem> run) {
-        size += kRunBytes + kLimitBytes * run[0].limits().size();
-    });
+    for_each_run(items,
+                 [&](std::span<const ChargeItem> run) { size += run_size(run[0].limits()); });
     append_length('$', size, out);
     append_packed(static_cast<std::uint8_t>(items.size()), out);
     append_packed(static_cast<std::uint8_t>(times), out);
@@ -165,7 +173,7 @@ bool may_share_a_state(std::span<const limit::Charge> charges) {
 void append_requests(std::span<const limit::Charge> charges, std::string& out) {
     // A cost above every quota is denied whatever it is; a huge one would not be exact in Lua.
     const auto append_cost = [&](std::int64_t cost) {
-        append_double(std::min(cost, limit::kQuotaMax + 1), out);
+        append_double(std::min(cost, limit::kMoneyMax + 1), out);
     };
     std::size_t size = 0;
     for_each_run(charges[0].items, [&](std::span<const ChargeItem> run) {

@@ -42,7 +42,8 @@ Difference difference_of(const Admission& admission, const LimitDecision& decisi
     const auto& generations = admission.receipt.generations;
     for (std::size_t i = 0; i < admission.charge.items.size(); ++i) {
         ChargeItem item = admission.charge.items[i];
-        const std::int64_t truly = used_by(item, i, admission, decision, used);
+        const std::int64_t truly =
+            std::min(used_by(item, i, admission, decision, used), limit::kMoneyMax);
         // A shadow group that denied has taken nothing.
         if (truly < 0 || (item.policy->shadow && !decision.verdict.shadow_admitted)) continue;
         const std::int64_t taken = admission.charge.cost_of(item);

@@ -46,7 +46,7 @@ void for_each_concerned(const limit::Refund& refund, Visit visit) {
 
 void append_limit(const Limit& limit, const limit::Refund& refund, std::string& out) {
     append_packed(limit.id, out);
-    out += limit.traits().letter;
+    out += limit.letter();
     limit::with_kind(limit.state(), [&]<class Kind>(std::type_identity<Kind>) {
         Kind::append_refund(limit, refund, out);
     });

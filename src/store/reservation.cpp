@@ -21,6 +21,7 @@ namespace tidegate::store {
 
 namespace {
 
+using limit::ChargeItem;
 using limit::Limit;
 using limit::Micros;
 using redis::AwaitedCommand;
@@ -35,13 +36,21 @@ const limit::Tier* tier_of(const limit::Policy& policy, std::string_view name) {
 std::vector<Reservation::Taken> taken_from(const LimitDecision& decision,
                                            const limit::ChargeItem& item,
                                            std::uint64_t generation) {
-    const bool all = generation != 0 || decision.cost == 0;
+    const bool all = generation != 0 || decision.charge().cost_of(item) == 0;
     std::vector<Reservation::Taken> taken;
     for (const Limit& limit : item.limits()) {
         if (!all && limit.count != limit::Count::all) continue;
         taken.push_back({limit.id, static_cast<std::uint32_t>(limit.quota)});
     }
     return taken;
+}
+
+std::uint32_t position_of(const ChargeItem& item, const LimitDecision& decision) {
+    const auto found =
+        std::find_if(decision.items.begin(), decision.items.end(), [&](const ChargeItem& one) {
+            return one.policy == item.policy && one.identifier == item.identifier;
+        });
+    return static_cast<std::uint32_t>(found - decision.items.begin());
 }
 
 // The limits that the configuration has for `item` now; none if its policy or tier is gone.
@@ -61,29 +70,50 @@ Known find(const Reservation::Item& item, const config::Config& config) {
     return {policy->get(), (*policy)->limits, (*policy)->index};
 }
 
-// `change(limit, taken)` makes each limit what the correction needs.
+// Adds `item`, as far as the configuration still has it. `change(limit, taken)` makes each limit
+// what the correction needs.
+template <class Change>
+void add_item(const Reservation::Item& item, std::int64_t own_cost, const config::Config& config,
+              Change change, ReservedItems& made) {
+    const Known known = find(item, config);
+    std::vector<Limit> limits;
+    for (const Limit& limit : known.limits) {
+        const auto taken = std::find_if(item.limits.begin(), item.limits.end(),
+                                        [&](const auto& one) { return one.limit == limit.id; });
+        if (taken != item.limits.end()) change(limits.emplace_back(limit), *taken);
+    }
+    if (limits.empty()) return;
+    auto policy = std::make_unique<limit::Policy>(*known.policy);
+    policy->limits = std::move(limits);
+    policy->tiers.clear();
+    policy->index = known.index;
+    made.items.push_back({policy.get(), item.identifier});
+    made.items.back().own_cost = own_cost;
+    made.receipt.generations.push_back(item.generation);
+    made.policies.push_back(std::move(policy));
+}
+
 template <class Change>
 ReservedItems items_of(const Reservation::Part& part, const config::Config& config, Change change) {
     ReservedItems made;
     made.receipt.at = part.at;
     for (const Reservation::Item& item : part.items) {
-        const Known known = find(item, config);
-        std::vector<Limit> limits;
-        for (const Limit& limit : known.limits) {
-            const auto taken = std::find_if(item.limits.begin(), item.limits.end(),
-                                            [&](const auto& one) { return one.limit == limit.id; });
-            if (taken != item.limits.end()) change(limits.emplace_back(limit), *taken);
-        }
-        if (limits.empty()) continue;
-        auto policy = std::make_unique<limit::Policy>(*known.policy);
-        policy->limits = std::move(limits);
-        policy->tiers.clear();
-        policy->index = known.index;
-        made.items.push_back({policy.get(), item.identifier});
-        made.receipt.generations.push_back(item.generation);
-        made.policies.push_back(std::move(policy));
+        add_item(item, ChargeItem::kOfCharge, config, change, made);
     }
     return made;
+}
+
+// For giving back `cost` units.
+auto gives_back(std::int64_t cost) {
+    return [cost](Limit& limit, const Reservation::Taken& taken) {
+        limit::with_kind(limit.state(), [&]<class Kind>(std::type_identity<Kind>) {
+            Kind::adapt_to_refund(limit, taken.quota, cost);
+        });
+    };
+}
+
+void counts_whatever_is_asked(Limit& limit, const Reservation::Taken&) {
+    limit.count = limit::Count::all;
 }
 
 void append_settle_call(const redis::Script& script, std::size_t keys, std::size_t arguments,
@@ -109,6 +139,20 @@ void append_claim_arguments(const Claim& claim, std::string& out) {
 
 using CommandPtr = std::unique_ptr<AwaitedCommand>;
 
+CommandPtr more_command(const RedisStore& redis, const Claim& claim, const limit::Charge& more,
+                        Wakeup& wakeup) {
+    std::string command;
+    append_settle_more_command(claim, more, redis.key_prefix, redis.clock(), command);
+    return std::make_unique<AwaitedCommand>(std::move(command), wakeup, &settle_more_script());
+}
+
+CommandPtr less_command(const RedisStore& redis, const Claim& claim, const limit::Refund& less,
+                        Wakeup& wakeup) {
+    std::string command;
+    append_settle_less_command(claim, less, redis.key_prefix, redis.clock(), command);
+    return std::make_unique<AwaitedCommand>(std::move(command), wakeup, &settle_less_script());
+}
+
 std::vector<const Reservation::Part*> parts_in_redis(const Reservation& reservation) {
     std::vector<const Reservation::Part*> parts;
     for (const Reservation::Part& part : reservation.parts) {
@@ -130,29 +174,40 @@ std::string claim_name(std::string_view reservation,
     return name;
 }
 
-// The command that settles one part, under the name `claimed`, with `cost`.
-CommandPtr settle_command(const RedisStore& redis, const Settlement& settlement,
-                          const Reservation::Part& part, std::string_view claimed,
-                          std::int64_t cost, const config::Config& config, Wakeup& wakeup) {
+// Appends the commands that settle one part, under the name `claimed`, with `cost`. Two, where some
+// items cost more than was reserved and others less: each has a claim of its own.
+void append_settle_commands(const RedisStore& redis, const Settlement& settlement,
+                            const Reservation::Part& part, std::string_view claimed,
+                            std::int64_t cost, const config::Config& config, Wakeup& wakeup,
+                            std::vector<CommandPtr>& commands) {
     const Reservation& reservation = settlement.reservation;
     // The identifier of the reservation, not of today's configuration: every process means one key.
     const Claim claim{claimed, part.items.front().identifier, cost, settlement.remembered_for};
-    std::string command;
+    if (!settlement.costs.empty()) {
+        const PartCorrection correction =
+            correction_of(reservation, part, settlement.costs, config);
+        const limit::Charge less{correction.less.items, 0, {}, reservation.moment};
+        commands.push_back(less_command(redis, claim, {less, &correction.less.receipt}, wakeup));
+        if (correction.more.items.empty()) return;
+        const std::string second = std::string(claimed) + "m";
+        commands.push_back(
+            more_command(redis, {second, claim.identifier, claim.cost, claim.kept_for},
+                         {correction.more.items, 0, {}, reservation.moment}, wakeup));
+        return;
+    }
     if (cost > reservation.cost) {
         const ReservedItems counted = items_to_take(part, config);
         if (!counted.items.empty()) {
-            const limit::Charge more{
-                counted.items, cost - reservation.cost, {}, reservation.moment};
-            append_settle_more_command(claim, more, redis.key_prefix, redis.clock(), command);
-            return std::make_unique<AwaitedCommand>(std::move(command), wakeup,
-                                                    &settle_more_script());
+            const std::int64_t units = cost - reservation.cost;
+            commands.push_back(
+                more_command(redis, claim, {counted.items, units, {}, reservation.moment}, wakeup));
+            return;
         }
     }
     const std::int64_t units = std::max<std::int64_t>(0, reservation.cost - cost);
     const ReservedItems reserved = items_to_give_back(part, reservation.cost, config);
-    const limit::Refund less{{reserved.items, units, {}, reservation.moment}, &reserved.receipt};
-    append_settle_less_command(claim, less, redis.key_prefix, redis.clock(), command);
-    return std::make_unique<AwaitedCommand>(std::move(command), wakeup, &settle_less_script());
+    const limit::Charge less{reserved.items, units, {}, reservation.moment};
+    commands.push_back(less_command(redis, claim, {less, &reserved.receipt}, wakeup));
 }
 
 // Null: it was not sent.
@@ -191,7 +246,8 @@ Reservation reservation_of(const LimitDecision& decision) {
             const std::uint64_t generation = i < generations.size() ? generations[i] : 0;
             part.items.push_back({item.policy->name, item.tier != nullptr ? item.tier->name : "",
                                   std::string(item.identifier), generation,
-                                  taken_from(decision, item, generation)});
+                                  taken_from(decision, item, generation), item.own_cost,
+                                  position_of(item, decision)});
         }
     });
     return made;
@@ -199,17 +255,29 @@ Reservation reservation_of(const LimitDecision& decision) {
 
 ReservedItems items_to_give_back(const Reservation::Part& part, std::int64_t cost,
                                  const config::Config& config) {
-    return items_of(part, config, [cost](Limit& limit, const Reservation::Taken& taken) {
-        limit::with_kind(limit.state(), [&]<class Kind>(std::type_identity<Kind>) {
-            Kind::adapt_to_refund(limit, taken.quota, cost);
-        });
-    });
+    return items_of(part, config, gives_back(cost));
 }
 
 ReservedItems items_to_take(const Reservation::Part& part, const config::Config& config) {
-    return items_of(part, config, [](Limit& limit, const Reservation::Taken&) {
-        limit.count = limit::Count::all;
-    });
+    return items_of(part, config, counts_whatever_is_asked);
+}
+
+PartCorrection correction_of(const Reservation& reservation, const Reservation::Part& part,
+                             std::span<const std::int64_t> costs, const config::Config& config) {
+    PartCorrection made;
+    made.less.receipt.at = made.more.receipt.at = part.at;
+    for (const Reservation::Item& item : part.items) {
+        const std::int64_t reserved =
+            item.own_cost == ChargeItem::kOfCharge ? reservation.cost : item.own_cost;
+        const std::int64_t truly = item.position < costs.size() ? costs[item.position] : -1;
+        if (truly < 0 || truly == reserved) continue;
+        if (truly < reserved) {
+            add_item(item, reserved - truly, config, gives_back(reserved), made.less);
+        } else {
+            add_item(item, truly - reserved, config, counts_whatever_is_asked, made.more);
+        }
+    }
+    return made;
 }
 
 SettledIds::Claim SettledIds::claim(const std::string& id, std::int64_t cost, Time now,
@@ -259,7 +327,7 @@ void append_settle_less_command(const Claim& claim, const limit::Refund& refund,
 void append_settle_more_command(const Claim& claim, const limit::Charge& charge,
                                 std::string_view prefix, std::optional<Micros> clock,
                                 std::string& out) {
-    assert(!charge.items.empty() && charge.cost > 0);
+    assert(!charge.items.empty() && charge.takes());
     const std::size_t keys = reading_keys(charge.items);
     append_settle_call(settle_more_script(), keys + 1, 4 + (clock ? 1 : 0), out);
     append_reading_keys(charge.items, prefix, out);
@@ -275,18 +343,24 @@ Task<std::optional<std::int64_t>> settle_in_redis(const RedisStore& redis,
     const std::vector<const Reservation::Part*> parts = parts_in_redis(settlement.reservation);
     std::vector<CommandPtr> sent;
     std::optional<std::int64_t> cost = settlement.cost;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
+    bool is_ours = true;  // the first slot has settled with this cost
+    for (std::size_t i = 0; i < parts.size() && is_ours; ++i) {
         const std::string claimed = claim_name(settlement.id, parts, i);
-        CommandPtr command =
-            settle_command(redis, settlement, *parts[i], claimed, *cost, config, wakeup);
-        sent.push_back(send_to_slot(redis, *parts[i], std::move(command)));
-        if (sent.size() > 1) continue;
-        while (sent[0] && !sent[0]->done()) co_await wakeup.wait();
-        cost = settled_cost(sent[0]);
-        if (!cost) co_return std::nullopt;
+        std::vector<CommandPtr> commands;
+        append_settle_commands(redis, settlement, *parts[i], claimed, *cost, config, wakeup,
+                               commands);
+        for (std::size_t k = 0; k < commands.size() && is_ours; ++k) {
+            sent.push_back(send_to_slot(redis, *parts[i], std::move(commands[k])));
+            if (sent.size() > 1) continue;
+            while (sent[0] && !sent[0]->done()) co_await wakeup.wait();
+            cost = settled_cost(sent[0]);
+            // With other costs of the items: what each cost then is not known here.
+            is_ours = cost && (settlement.costs.empty() || *cost == settlement.cost);
+        }
     }
     const auto is_under_way = [](const CommandPtr& one) { return one && !one->done(); };
     while (std::any_of(sent.begin(), sent.end(), is_under_way)) co_await wakeup.wait();
+    if (!cost) co_return std::nullopt;
     for (const CommandPtr& one : sent) {
         const std::optional<std::int64_t> answered = settled_cost(one);
         if (!answered) co_return std::nullopt;

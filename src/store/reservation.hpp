@@ -36,6 +36,8 @@ struct Reservation {
         std::string identifier;
         std::uint64_t generation = 0;
         std::vector<Taken> limits;
+        std::int64_t own_cost = limit::ChargeItem::kOfCharge;  // in place of the reservation's
+        std::uint32_t position = 0;                            // among the items of the decision
     };
     // Holds what was taken at one moment in one store, in Redis from one slot.
     struct Part {
@@ -68,6 +70,16 @@ ReservedItems items_to_give_back(const Reservation::Part& part, std::int64_t cos
                                  const config::Config& config);
 // To take more: each limit counts whatever is asked, also above its quota.
 ReservedItems items_to_take(const Reservation::Part& part, const config::Config& config);
+
+// Where each item of the decision has a true cost of its own: what comes back, and what is taken
+// in addition, with the differences as the items' own costs.
+struct PartCorrection {
+    ReservedItems less;
+    ReservedItems more;
+};
+// `costs` is by Reservation::Item::position; -1: what was reserved stays.
+PartCorrection correction_of(const Reservation& reservation, const Reservation::Part& part,
+                             std::span<const std::int64_t> costs, const config::Config& config);
 
 // Which reservations that this process counts by itself have been settled, and with which cost, so
 // that each is corrected once. Redis remembers those that it counts (settle_in_redis()).
@@ -140,6 +152,9 @@ struct Settlement {
     std::int64_t cost = 0;
     // At least as long as it can be settled.
     std::chrono::milliseconds remembered_for{0};
+    // What each item truly cost, as in correction_of(); none: each cost `cost`. With them `cost`
+    // only tells one settlement from another.
+    std::span<const std::int64_t> costs{};
 };
 
 // The cost with which the reservation is settled now, in all slots: `settlement.cost`, or another

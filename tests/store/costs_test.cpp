@@ -68,7 +68,108 @@ void over_all(Body body) {
 
 using Units = std::vector<std::int64_t>;
 
+// A billion dollars a month, and as much an hour.
+limit::Policy of_money(std::int64_t quota) {
+    limit::LimitSpec hour = spec_of(limit::Algorithm::sliding_window, quota, 1h);
+    hour.in_money = true;
+    limit::LimitSpec month = spec_of(limit::Algorithm::fixed_window, quota, 0s);
+    month.anchor = limit::Anchor::utc_month;
+    month.in_money = true;
+    limit::LimitSpec opened = spec_of(limit::Algorithm::fixed_window, quota, 20s);
+    opened.anchor = limit::Anchor::first_request;
+    opened.in_money = true;
+    return policy("money", {made(hour), made(month), made(opened)});
+}
+
 }  // namespace
+
+TEST_CASE("money: a billion dollars is counted to the millionth, in marks, totals and refunds") {
+    over_all([](KeepingSubject& subject) {
+        const auto some = of_money(limit::kMoneyMax);
+        ChargeItem item{&some, kUser};
+        const auto charge = [&](std::int64_t cost, Micros now) {
+            item.own_cost = cost;
+            return subject.charge({{&item, 1}, 1}, now);
+        };
+        const std::int64_t third = 333'333'333'333'333;
+        const Verdict first = charge(third, kStart);
+        REQUIRE(first.admitted);
+        CHECK(first.limits[0].remaining == limit::kMoneyMax - third);
+        const Verdict second = charge(third, kStart + 10min);
+        CHECK(charge(third, kStart + 20min).admitted);
+        CHECK_FALSE(charge(2, kStart + 20min).admitted);
+        CHECK(charge(1, kStart + 20min).limits[1].remaining == 0);
+        const Verdict denied = charge(1, kStart + 20min);
+        CHECK_FALSE(denied.admitted);
+        CHECK(denied.limits[0].remaining == 0);
+        CHECK(denied.limits[2].remaining == 666'666'666'666'666);
+        item.own_cost = third - 7;
+        subject.give_back({{{&item, 1}, 1}, &second.receipt, Refund::Of::all}, kStart + 21min);
+        const auto counts = subject.count({&item, 1}, kStart + 21min);
+        CHECK(counts.items[0].limits[0].counted == 2 * third + 8);
+        CHECK(counts.items[0].limits[1].counted == 2 * third + 8);
+        CHECK(charge(third - 7, kStart + 22min).limits[0].remaining == 0);
+        // An hour after the first, its sub-bucket is free.
+        const Verdict later = charge(third, kStart + 62min);
+        CHECK_FALSE(later.limits[0].denied);
+        CHECK(later.limits[1].denied);
+    });
+}
+
+TEST_CASE("money: a soft limit counts to four times the largest quota, and stays there") {
+    over_all([](KeepingSubject& subject) {
+        auto some = of_money(1'000'000);
+        some.soft = true;
+        ChargeItem item{&some, kUser};
+        item.own_cost = limit::kMoneyMax;
+        for (int i = 0; i < 6; ++i) {
+            CHECK(subject.charge({{&item, 1}, 1}, kStart + i * 1s).admitted);
+        }
+        const auto counts = subject.count({&item, 1}, kStart + 6s);
+        CHECK(counts.items[0].limits[0].counted == limit::kMoneyCountedMax);
+        CHECK(counts.items[0].limits[1].counted == limit::kMoneyCountedMax);
+    });
+}
+
+TEST_CASE("money: totals that wrap many times count right") {
+    over_all([](KeepingSubject& subject) {
+        limit::LimitSpec spec = spec_of(limit::Algorithm::sliding_window, limit::kMoneyMax, 10s);
+        spec.precision = 1s;
+        spec.in_money = true;
+        const auto some = policy("money", {made(spec)});
+        ChargeItem item{&some, kUser};
+        Micros now = kStart - kStart % 1s;
+        for (int i = 0; i < 400; ++i) {
+            CAPTURE(i);
+            item.own_cost = limit::kMoneyMax / 10 - i;
+            const Verdict verdict = subject.charge({{&item, 1}, 1}, now);
+            REQUIRE(verdict.admitted);
+            now += 1s;
+        }
+        const auto counts = subject.count({&item, 1}, now - 1s);
+        CHECK(counts.items[0].limits[0].counted == limit::kMoneyMax - 3'945);
+    });
+}
+
+TEST_CASE("money: what is admitted without Redis is reported to the millionth") {
+    RedisSubject redis;
+    const auto some = of_money(limit::kMoneyMax);
+    ChargeItem item{&some, kUser};
+    item.own_cost = 777'777'777'777'777;
+    store::LocalLedger ledger{store::LocalLedger::Options{}};
+    Verdict all;
+    all.receipt = {kStart, {1}};
+    ledger.take({{&item, 1}, 1}, all);
+    for (const store::LocalTaken& taken :
+         ledger.hand_out(9, [](const store::LocalTaken&) { return true; })) {
+        std::string command;
+        store::append_report_command(taken, kStart + 1s, "t:", kStart + 1s, command);
+        redis.connection().send(command);
+        CHECK(redis.connection().read()->integer == 1);
+    }
+    const auto counts = redis.count({&item, 1}, kStart + 1s);
+    for (const auto& limit : counts.items[0].limits) CHECK(limit.counted == item.own_cost);
+}
 
 TEST_CASE("own costs: all is taken or nothing, each policy at its own cost") {
     over_all([](KeepingSubject& subject) {
@@ -155,7 +256,7 @@ TEST_CASE("own costs: what is given back is the item's own, and in part if so as
 
 TEST_CASE("soft: a request above the quota is admitted and counted, in all kinds of windows") {
     over_all([](KeepingSubject& subject) {
-        auto gentle = policy("gentle", {sliding(10, 1min), fixed(15, 1h, limit::Anchor::utc_month),
+        auto gentle = policy("gentle", {sliding(10, 1min), fixed(15, 0s, limit::Anchor::utc_month),
                                         made(spec_of(limit::Algorithm::sliding_log, 10, 1min))});
         gentle.soft = true;
         const auto hard = policy("hard", {sliding(100, 1min)});

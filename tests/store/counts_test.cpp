@@ -82,10 +82,9 @@ class Looking : public Subject {
         one.counts = subject_.count(charge.items, now);
         one.admitted = verdict.admitted;
         one.shadow_admitted = verdict.shadow_admitted;
-        for (const limit::ChargeItem& item : charge.items) {
-            limit::ChargeItem free = item;
-            free.own_cost = 0;
-            const auto told = subject_.charge({{&free, 1}, 0, {}, now}, now).limits;
+        for (limit::ChargeItem item : charge.items) {
+            item.own_cost = limit::ChargeItem::kOfCharge;
+            const auto told = subject_.charge({{&item, 1}, 0, {}, now}, now).limits;
             one.told.limits.insert(one.told.limits.end(), told.begin(), told.end());
             for (const limit::Limit& limit : item.limits()) {
                 one.of_slots.push_back(limit.algorithm == Algorithm::concurrency);

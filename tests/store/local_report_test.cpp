@@ -93,6 +93,12 @@ Limit log(std::int64_t quota, Micros duration) {
     return made(spec_of(Algorithm::sliding_log, quota, duration));
 }
 
+Limit money(std::int64_t quota, Micros duration) {
+    LimitSpec spec = spec_of(Algorithm::sliding_window, quota, duration);
+    spec.in_money = true;
+    return made(spec);
+}
+
 Limit gcra(std::int64_t quota, Micros duration, std::int64_t burst) {
     LimitSpec spec = spec_of(Algorithm::gcra, quota, duration);
     spec.burst = burst;
@@ -113,7 +119,7 @@ TEST_CASE("local report: the state is that of the same charges asked of Redis") 
             policy("p" + std::to_string(seed),
                    {sliding(90'000, 10s, {.precision = 1s}), sliding(90'000, 7s, {.precision = 2s}),
                     sliding(90'000, 9s, {.precision = 1s, .strict = true}), fixed(90'000, 5s),
-                    log(1'000, 10s), gcra(997, 10s, 1'500),
+                    money(90'000, 10s), log(1'000, 10s), gcra(997, 10s, 1'500),
                     made(spec_of(Algorithm::leaky_bucket, 1'009, 10s))});
         Alone alone;
         Micros now = kStart;

@@ -58,8 +58,7 @@ std::int64_t WindowCounter::time_of(const Question& question) const {
 }
 
 bool WindowCounter::passes(const Limit& limit, const Question& question) const {
-    const std::int64_t cost = std::min(question.charge.cost, limit::kQuotaMax + 1);
-    return units_at(limit, time_of(question)) + cost <= limit.quota;
+    return units_at(limit, time_of(question)) + question.charge.cost <= limit.quota;
 }
 
 std::int64_t WindowCounter::retry(const Limit& limit, const Question& question) const {
@@ -92,7 +91,8 @@ LimitVerdict WindowCounter::verdict_of(const Limit& limit, const Question& quest
 void WindowCounter::take(const Limit& limit, const Question& question) {
     const std::int64_t time = time_of(question);
     const std::int64_t counted = units_at(limit, time);
-    const std::int64_t units = std::min(question.charge.cost, limit::kQuotaMax - counted);
+    const std::int64_t most = limit.in_money ? 4'000'000'000'000'000 : 4'294'967'295;
+    const std::int64_t units = std::min(question.charge.cost, most - counted);
     if (units == 0) return;
     if (limit.anchor != Anchor::first_request || counted == 0) newest_ = time;
     taken_.push_back({newest_, units});

@@ -157,9 +157,19 @@ State taken_apart(std::string_view value) {
         record.id = bytes.next<std::uint32_t>();
         sizes.push_back(bytes.next<std::uint8_t>());
     }
+    constexpr std::uint8_t kMoneyMark = 10;
+    // Of money modulo 2^32, as of all others.
+    const auto low = [](double number) {
+        return static_cast<std::uint32_t>(static_cast<std::uint64_t>(number));
+    };
     for (std::size_t k = state.records.size(); k-- > 0;) {
+        if (sizes[k] == kMoneyMark) {
+            state.records[k].units = low(bytes.next<double>());
+            state.records[k].base = low(bytes.next<double>());
+        }
         for (int mark = 0; mark < counts[k].first; ++mark) {
-            const auto total = bytes.next<std::uint32_t>();
+            const auto total =
+                sizes[k] == kMoneyMark ? low(bytes.next<double>()) : bytes.next<std::uint32_t>();
             const double label =
                 sizes[k] == 12 ? bytes.next<double>() : bytes.next<std::uint16_t>();
             if (mark >= counts[k].second) state.records[k].marks.emplace_back(total, label);

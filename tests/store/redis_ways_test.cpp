@@ -187,9 +187,12 @@ class Sequence {
         LimitSpec spec;
         spec.duration = duration();
         spec.quota = between(1, 12);
-        switch (between(0, 2)) {
+        switch (between(0, 3)) {
             case 0:
                 spec.algorithm = Algorithm::gcra;
+                break;
+            case 3:
+                spec.in_money = true;
                 break;
             case 1:
                 spec.algorithm = Algorithm::sliding_log;

@@ -67,6 +67,8 @@ std::int64_t Trace::quota() {
 LimitSpec Trace::window() {
     LimitSpec spec;
     spec.quota = quota();
+    spec.in_money = limits_ == Limits::all && !plain_ && one_in(5);
+    if (spec.in_money && one_in(2)) spec.quota = between(1, limit::kMoneyMax);
     spec.duration = duration();
     if (one_in(4)) {
         spec.algorithm = Algorithm::fixed_window;
@@ -197,8 +199,17 @@ void Trace::add_policy(std::int64_t index) {
     one->index = lists_++;
     if (limits_ == Limits::all) {
         one->shadow = one_in(4);
-        one->soft = !one->shadow && one_in(5);
         while (one_in(3)) add_tier(*one);
+        // What a soft schedule counts has bounds that differ between the stores.
+        const auto has_schedule = [](const std::vector<Limit>& limits) {
+            return std::any_of(limits.begin(), limits.end(),
+                               [](const Limit& limit) { return limit.traits().has_moments; });
+        };
+        const bool schedules =
+            has_schedule(one->limits) ||
+            std::any_of(one->tiers.begin(), one->tiers.end(),
+                        [&](const limit::Tier& tier) { return has_schedule(tier.limits); });
+        one->soft = !one->shadow && !schedules && one_in(5);
     }
     policies_.push_back(std::move(one));
 }
@@ -281,6 +292,9 @@ void Trace::set_own_costs(Step& step) {
     for (limit::ChargeItem& item : step.items) {
         if (item.policy != policy || one_in(6)) {
             cost = one_in(4) ? limit::ChargeItem::kOfCharge : between(0, one_in(3) ? 50 : 5);
+            const limit::Limit& first = item.limits()[0];
+            if (first.in_money && one_in(2)) cost = between(0, first.quota / between(1, 9) + 1);
+            if (first.in_money && one_in(9)) cost = limit::kMoneyMax;
         }
         policy = item.policy;
         item.own_cost = cost;

@@ -50,6 +50,32 @@ TEST_CASE("make_limit: sub-buckets cover the duration, one more when strict") {
     CHECK(make_limit(some)->blocks == 1'001);
 }
 
+TEST_CASE("make_limit: money is counted by windows, up to a billion dollars, as another limit") {
+    auto some = spec(kMoneyMax, 1h);
+    CHECK(fault(some) == "a quota of 1000000000000000 is out of range: 0 to 4294967295");
+    some.in_money = true;
+    REQUIRE(fault(some).empty());
+    CHECK(make_limit(some)->quota == kMoneyMax);
+    auto plain = spec(5, 1h);
+    const auto of_units = make_limit(plain);
+    plain.in_money = true;
+    const auto of_money = make_limit(plain);
+    CHECK(of_units->id != of_money->id);
+    CHECK(of_units->state() == StateKind::windows);
+    CHECK(of_money->state() == StateKind::wide_windows);
+    CHECK_FALSE(of_money->has_fast_path());
+    some.quota += 1;
+    CHECK(fault(some) ==
+          "a quota in micro-dollars of 1000000000000001 is out of range: 0 to 1000000000000000");
+    some.quota = kQuotaMax + 1;
+    some.algorithm = Algorithm::gcra;
+    CHECK(fault(some) ==
+          "`gcra` counts at most 4294 dollars: write less, or `algorithm: sliding_window`");
+    some.quota = 5'000'000;
+    REQUIRE(fault(some).empty());
+    CHECK(make_limit(some)->state() == StateKind::bucket);
+}
+
 TEST_CASE("make_limit: a fixed window is one sub-bucket as wide as the duration") {
     auto some = spec(5, 90s);
     some.algorithm = Algorithm::fixed_window;

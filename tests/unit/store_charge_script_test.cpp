@@ -363,9 +363,10 @@ TEST_CASE("charge_script: a cost that no quota has room for stays exact in Lua")
     const auto some = policy("p", {window(5, 1s)});
     const ChargeItem item{&some, "a"};
     for (std::int64_t cost :
-         {limit::kQuotaMax + 1, std::int64_t{1} << 53, std::numeric_limits<std::int64_t>::max()}) {
-        CHECK(command_words(limit::Charge{{&item, 1}, cost})[5] == doubles(4'294'967'296));
+         {limit::kMoneyMax + 1, std::int64_t{1} << 53, std::numeric_limits<std::int64_t>::max()}) {
+        CHECK(command_words(limit::Charge{{&item, 1}, cost})[5] == doubles(1e15 + 1));
     }
+    CHECK(command_words(limit::Charge{{&item, 1}, limit::kMoneyMax})[5] == doubles(1e15));
     CHECK(command_words(limit::Charge{{&item, 1}, limit::kQuotaMax})[5] == doubles(4'294'967'295));
 }
 

@@ -34,6 +34,8 @@ limit::Policy of_name(std::string name, std::int64_t quota) {
 
 // Requests and tokens of one user.
 struct Budget {
+    Budget() { tokens.index = 1; }
+
     limit::Policy requests = of_name("requests", 1'000);
     limit::Policy tokens = of_name("tokens", 10'000);
 

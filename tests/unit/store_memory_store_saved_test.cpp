@@ -36,6 +36,15 @@ limit::Policy policy_of_all() {
                      limit_of(Algorithm::fixed_window, 60, 1h),
                      limit_of(Algorithm::sliding_log, 70, 1min),
                      limit_of(Algorithm::gcra, 80, 1min), limit_of(Algorithm::schedule, 90, 1min)};
+    limit::LimitSpec money;
+    money.quota = limit::kMoneyMax;
+    money.duration = 1min;
+    money.in_money = true;
+    policy.limits.push_back(*limit::make_limit(money));
+    money.algorithm = Algorithm::fixed_window;
+    money.anchor = limit::Anchor::utc_month;
+    money.duration = Micros{0};
+    policy.limits.push_back(*limit::make_limit(money));
     return policy;
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -100,8 +101,9 @@ struct SettleRig {
         late[node] += "$" + std::to_string(cost.size()) + "\r\n" + cost + "\r\n";
         return silent[node] ? std::string() : std::exchange(late[node], {});
     }
-    std::optional<std::int64_t> settle(std::int64_t cost) {
-        const Settlement settlement{reservation, "0f", cost, 70s};
+    std::optional<std::int64_t> settle(std::int64_t cost,
+                                       std::span<const std::int64_t> costs = {}) {
+        const Settlement settlement{reservation, "0f", cost, 70s, costs};
         std::optional<std::int64_t> settled;
         bool done = false;
         spawn(io.get_executor(), run(*this, settlement, settled),
@@ -158,6 +160,31 @@ TEST_CASE(
     CHECK(rig.settle(cost + 1) == cost);
     CHECK(rig.asked(0) == 3);
     CHECK(rig.asked(1) == 3);
+}
+
+TEST_CASE("settlement: items with true costs of their own are corrected one by one, and once") {
+    SettleRig rig;
+    auto& first = rig.reservation.parts[0].items;
+    first[0].own_cost = 3;
+    first.push_back({"p", "", std::string(kOnFirst) + "+", 7, {{kHour.id, 9}}, 5, 1});
+    rig.reservation.parts[1].items[0].position = 2;
+    const std::string more_claim = "tg:settled:0fm:{ip:192.0.2.1}";
+    const std::array<std::int64_t, 3> costs{1, 8, -1};
+    for (int i = 0; i < 2; ++i) {
+        CHECK(rig.settle(13, costs) == 13);
+        CHECK(rig.scripts.size() == 3);
+        CHECK(rig.scripts[kFirstClaim] == settle_less_script().sha1);
+        CHECK(rig.scripts[more_claim] == settle_more_script().sha1);
+        CHECK(rig.scripts[kSecondClaim] == settle_less_script().sha1);
+    }
+    // What was reserved stays: there is only the claim.
+    CHECK(rig.last().at(2) == "1");
+    CHECK(rig.asked(0) == 4);
+    // Other costs come too late, and change nothing.
+    const std::array<std::int64_t, 3> others{9, 0, 9};
+    CHECK(rig.settle(18, others) == 13);
+    CHECK(rig.asked(0) == 5);
+    CHECK(rig.asked(1) == 2);
 }
 
 TEST_CASE("settlement: while the first slot does not answer, no other is asked") {
