@@ -383,6 +383,9 @@ JsonNode JsonTree::node_of(const nlohmann::json& json) {
     } else if (json.is_number_unsigned()) {
         node.kind = JsonNode::Kind::whole;
         node.number = json.get<std::uint64_t>();
+    } else if (json.is_number()) {
+        node.kind = JsonNode::Kind::decimal;
+        node.decimal = json.get<double>();
     } else if (json.is_structured()) {
         node.kind = json.is_object() ? JsonNode::Kind::object : JsonNode::Kind::array;
         std::vector<JsonNode> values;

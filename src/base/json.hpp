@@ -45,15 +45,17 @@ std::string_view text_of(const JsonValue& string);
 struct JsonNode {
     enum class Kind : std::uint8_t {
         string,
-        whole,  // a number without sign, fraction and exponent
+        whole,    // a number without sign, fraction and exponent
+        decimal,  // any other number
         object,
         array,
-        other,  // null, true, false, any other number
+        other,  // null, true, false
     };
     Kind kind = Kind::other;
     std::string_view name{};
     std::string_view text{};   // of a string
     std::uint64_t number = 0;  // of a whole number; of an object or array, where its children begin
+    double decimal = 0;        // of a decimal: the number of this type that is nearest
     std::size_t size = 0;      // of an object or array: how many children
 };
 

@@ -530,8 +530,20 @@ std::string explain_policy_item(const faces::CheckItem& item, ExplainedItem& exp
     ask::ChargeNotes notes;
     std::string fault =
         faces::list_policy_item(item, request.config(), explained.asked, request.decision, &notes);
-    if (fault.empty()) explain_notes(request, notes, out);
-    return fault;
+    if (!fault.empty()) return fault;
+    explain_notes(request, notes, out);
+    // The item has one cost, whatever the policy estimates of a request.
+    for (Explanation::Policy& policy : out.policies) policy.reserved.reset();
+    const config::PolicyCost* const cost =
+        notes.policies.empty() ? nullptr : notes.policies.front().policy->cost.get();
+    if (!out.cost || cost == nullptr) return {};
+    if (cost->in_money) {
+        out.cost->why = item.cost ? "stated by the call, in millionths of a dollar"
+                                  : "reserved by the policy, in millionths of a dollar";
+    } else if (!item.cost) {
+        out.cost->why = "reserved by the policy";
+    }
+    return {};
 }
 
 std::string explain_request_item(const faces::CheckItem& item, ExplainedItem& explained,
@@ -560,7 +572,8 @@ Explanation explain_item(const faces::CheckItem& item, ExplainedItem& explained,
         out.refusal_reason = fault;
     }
     if (out.refusal != 0) out.cost.reset();
-    if (out.cost && item.cost) out.cost->why = "stated by the call";
+    const bool is_told = out.cost && !item.policy.empty() && !out.cost->why.empty();
+    if (out.cost && item.cost && !is_told) out.cost->why = "stated by the call";
     if (out.cost && out.cost->why.empty()) out.cost->why = "by default";
     return out;
 }

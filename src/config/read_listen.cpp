@@ -620,7 +620,9 @@ bool has_limit(const PolicySettings& policy, bool (*is_it)(const limit::Limit&))
 // Why requests that are asked about at `face` cannot meet the policy. Empty: they can.
 std::string fault_at_face(const PolicySettings& policy, Face face) {
     const std::string of_face = "a listener has `face: " + std::string(to_string(face)) + "`: ";
-    if (has_limit(policy, [](const limit::Limit& limit) { return limit.settles(); })) {
+    // The check API refuses only the calls that meet such a limit.
+    const auto settles = [](const limit::Limit& limit) { return limit.settles(); };
+    if (face != Face::check && has_limit(policy, settles)) {
         return "has a limit of concurrency, a leaky bucket or `count` by status, and " + of_face +
                "who asks there does not say when or how a request ends, so Tidegate could give "
                "nothing back. Use another algorithm, or a Tidegate of its own for this route";

@@ -1,19 +1,12 @@
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-#include <openssl/evp.h>
-#include <openssl/rand.h>
-
 #include "ask/verdict.hpp"
-#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "client/stream.hpp"
@@ -21,8 +14,6 @@
 #include "faces/check_question.hpp"
 #include "faces/faces.hpp"
 #include "http/field.hpp"
-#include "identity/digest.hpp"
-#include "identity/jwk.hpp"
 #include "net/task.hpp"
 #include "proxy/exchange.hpp"
 #include "proxy/fault_answer.hpp"
@@ -32,194 +23,6 @@
 #include "store/reservation.hpp"
 
 namespace tidegate::faces {
-
-namespace {
-
-constexpr std::size_t kIvBytes = 12;
-constexpr std::size_t kTagBytes = 16;
-constexpr std::size_t kNonceBytes = 16;
-constexpr std::size_t kIdBytesMax = 65'536;
-
-struct ReleaseCipher {
-    void operator()(EVP_CIPHER_CTX* context) const { EVP_CIPHER_CTX_free(context); }
-};
-using Cipher = std::unique_ptr<EVP_CIPHER_CTX, ReleaseCipher>;
-
-unsigned char* bytes_of(std::string& text) {
-    return reinterpret_cast<unsigned char*>(text.data());
-}
-
-const unsigned char* bytes_of(std::string_view text) {
-    return reinterpret_cast<const unsigned char*>(text.data());
-}
-
-std::string random_bytes(std::size_t count) {
-    std::string bytes(count, '\0');
-    if (RAND_bytes(bytes_of(bytes), static_cast<int>(count)) != 1) {
-        throw std::runtime_error("OpenSSL has no random numbers");
-    }
-    return bytes;
-}
-
-// Behind `iv`: the text, encrypted, and its tag.
-std::string encrypted(std::string_view key, std::string_view iv, std::string_view text) {
-    const Cipher context(EVP_CIPHER_CTX_new());
-    std::string out(iv);
-    out.resize(iv.size() + text.size() + kTagBytes);
-    unsigned char* const begin = bytes_of(out) + iv.size();
-    int size = 0;
-    int rest = 0;
-    const bool done = context &&
-                      EVP_EncryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, bytes_of(key),
-                                         bytes_of(iv)) == 1 &&
-                      EVP_EncryptUpdate(context.get(), begin, &size, bytes_of(text),
-                                        static_cast<int>(text.size())) == 1 &&
-                      EVP_EncryptFinal_ex(context.get(), begin + size, &rest) == 1 &&
-                      EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_GET_TAG, kTagBytes,
-                                          begin + text.size()) == 1;
-    if (!done) throw std::runtime_error("OpenSSL cannot encrypt with AES-256-GCM");
-    return out;
-}
-
-// Nothing: the tag is not of this text and key.
-std::optional<std::string> decrypted(std::string_view key, std::string_view sealed) {
-    if (sealed.size() < kIvBytes + kTagBytes) return std::nullopt;
-    const std::string_view iv = sealed.substr(0, kIvBytes);
-    const std::string_view text = sealed.substr(kIvBytes, sealed.size() - kIvBytes - kTagBytes);
-    std::string tag(sealed.substr(sealed.size() - kTagBytes));
-    const Cipher context(EVP_CIPHER_CTX_new());
-    std::string out(text.size(), '\0');
-    int size = 0;
-    int rest = 0;
-    const bool done =
-        context &&
-        EVP_DecryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, bytes_of(key),
-                           bytes_of(iv)) == 1 &&
-        EVP_DecryptUpdate(context.get(), bytes_of(out), &size, bytes_of(text),
-                          static_cast<int>(text.size())) == 1 &&
-        EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_SET_TAG, kTagBytes, tag.data()) == 1 &&
-        EVP_DecryptFinal_ex(context.get(), bytes_of(out) + size, &rest) == 1;
-    if (!done) return std::nullopt;
-    return out;
-}
-
-std::string base64url(std::string_view bytes) {
-    std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
-    out.resize(static_cast<std::size_t>(
-        EVP_EncodeBlock(bytes_of(out), bytes_of(bytes), static_cast<int>(bytes.size()))));
-    while (out.ends_with('=')) out.pop_back();
-    for (char& c : out) c = c == '+' ? '-' : c == '/' ? '_' : c;
-    return out;
-}
-
-constexpr std::size_t kTakenBytes = 8;
-
-void append_word(std::uint32_t word, std::string& out) {
-    for (int shift = 0; shift < 32; shift += 8) out += static_cast<char>(word >> shift & 0xff);
-}
-
-std::uint32_t word_at(std::string_view bytes) {
-    std::uint32_t word = 0;
-    for (int i = 3; i >= 0; --i) word = word << 8 | static_cast<unsigned char>(bytes[i]);
-    return word;
-}
-
-// Packed, so that the id of the largest reservation fits into a call.
-std::string packed(const std::vector<store::Reservation::Taken>& limits) {
-    std::string bytes;
-    for (const store::Reservation::Taken& one : limits) {
-        append_word(one.limit, bytes);
-        append_word(one.quota, bytes);
-    }
-    return base64url(bytes);
-}
-
-std::vector<store::Reservation::Taken> unpacked(const std::string& text) {
-    const std::string bytes = identity::decode_base64url(text).value_or("");
-    std::vector<store::Reservation::Taken> limits;
-    for (std::size_t i = 0; i + kTakenBytes <= bytes.size(); i += kTakenBytes) {
-        const std::string_view one = std::string_view(bytes).substr(i);
-        limits.push_back({word_at(one), word_at(one.substr(kTakenBytes / 2))});
-    }
-    return limits;
-}
-
-nlohmann::ordered_json json_of(const SealedReservation& content) {
-    using Json = nlohmann::ordered_json;
-    Json parts = Json::array();
-    for (const store::Reservation::Part& part : content.reservation.parts) {
-        Json items = Json::array();
-        for (const auto& item : part.items) {
-            items.push_back(
-                {item.policy, item.tier, item.identifier, item.generation, packed(item.limits)});
-        }
-        parts.push_back({part.in_redis, part.at.count(), std::move(items)});
-    }
-    const auto expires =
-        std::chrono::duration_cast<std::chrono::milliseconds>(content.expires.time_since_epoch());
-    return {{"c", content.reservation.cost},
-            {"e", expires.count()},
-            {"m", content.reservation.moment.count()},
-            {"n", content.nonce},
-            {"p", content.process},
-            {"t", std::move(parts)}};
-}
-
-// Text that this program has sealed: an unexpected character throws, and the id is refused.
-SealedReservation content_of(const JsonValue& json) {
-    SealedReservation content;
-    content.reservation.cost = json.at("c").get<std::int64_t>();
-    content.reservation.moment = limit::Micros{json.at("m").get<std::int64_t>()};
-    content.expires = std::chrono::system_clock::time_point(
-        std::chrono::milliseconds{json.at("e").get<std::int64_t>()});
-    content.nonce = json.at("n").get<std::string>();
-    content.process = json.at("p").get<std::string>();
-    for (const JsonValue& part : json.at("t")) {
-        store::Reservation::Part& to = content.reservation.parts.emplace_back();
-        to.in_redis = part.at(0).get<bool>();
-        to.at = limit::Micros{part.at(1).get<std::int64_t>()};
-        for (const JsonValue& item : part.at(2)) {
-            to.items.push_back({item.at(0).get<std::string>(), item.at(1).get<std::string>(),
-                                item.at(2).get<std::string>(), item.at(3).get<std::uint64_t>(),
-                                unpacked(item.at(4).get<std::string>())});
-        }
-    }
-    return content;
-}
-
-}  // namespace
-
-IdSeal::IdSeal(std::string_view secret) {
-    const identity::Sha256 digest = identity::sha256(secret);
-    key_.assign(reinterpret_cast<const char*>(digest.data()), digest.size());
-}
-
-std::string IdSeal::seal(SealedReservation& content) const {
-    content.nonce.clear();
-    const std::string nonce = random_bytes(kNonceBytes);
-    for (const char c : nonce) {
-        const auto byte = static_cast<unsigned char>(c);
-        content.nonce += kHexDigits[byte >> 4];
-        content.nonce += kHexDigits[byte & 15];
-    }
-    return base64url(
-        encrypted(key_, random_bytes(kIvBytes), json_text(json_of(content), {.strict = true})));
-}
-
-std::optional<SealedReservation> IdSeal::open(std::string_view id) const {
-    if (id.size() > kIdBytesMax) return std::nullopt;
-    const auto sealed = identity::decode_base64url(id);
-    if (!sealed) return std::nullopt;
-    const auto text = decrypted(key_, *sealed);
-    if (!text) return std::nullopt;
-    const auto json = parse_json_object(*text);
-    if (!json) return std::nullopt;
-    try {
-        return content_of(*json);
-    } catch (const JsonValue::exception&) {
-        return std::nullopt;
-    }
-}
 
 namespace {
 
@@ -236,7 +39,7 @@ struct Settled {
         in_redis,   // counted in Redis, and this process counts in its memory
     };
     State state = State::settled;
-    std::int64_t cost = 0;  // settled: its own, or that of the call that has settled it before
+    store::Costs costs{};  // settled: its own, or those of the call that has settled it before
 };
 
 using std::chrono::milliseconds;
@@ -256,19 +59,20 @@ class Settling {
           reserved_(reserved),
           remembered_for_(left + kRememberedFor) {}
 
-    Task<Settled> run(std::int64_t cost) {
+    Task<Settled> run(const store::Costs& costs) {
         const bool is_in_redis = has_part(true);
         const bool is_ours = reserved_.process == face_.reservations.process;
         if (is_in_redis && limiter_.redis() == nullptr) co_return Settled{State::in_redis};
         if (!is_in_redis && !is_ours) co_return Settled{State::elsewhere};
-        Settled settled{State::settled, cost};
+        Settled settled{State::settled, costs};
         if (is_in_redis) {
-            settled = co_await settle_redis(cost);
+            settled = co_await settle_redis(costs);
             if (settled.state != State::settled) co_return settled;
         }
         // What another process counts in its own memory expires there.
         if (is_ours && (!is_in_redis || has_part(false))) {
-            settled = co_await settle_here(settled.cost);
+            const store::Costs decided = settled.costs;
+            settled = co_await settle_here(decided);
         }
         co_return settled;
     }
@@ -280,67 +84,65 @@ class Settling {
                            [&](const auto& part) { return part.in_redis == in_redis; });
     }
 
-    Task<Settled> settle_redis(std::int64_t cost) {
-        const store::Settlement settlement{reserved_.reservation, reserved_.nonce, cost,
+    Task<Settled> settle_redis(const store::Costs& costs) {
+        const store::Settlement settlement{reserved_.reservation, reserved_.nonce, costs,
                                            remembered_for_};
-        const std::optional<std::int64_t> settled = co_await store::settle_in_redis(
-            *limiter_.redis(), settlement, x_.config(), x_.client->sleeper().wakeup());
+        auto settled = co_await store::settle_in_redis(*limiter_.redis(), settlement, x_.config(),
+                                                       x_.client->sleeper().wakeup());
         // Redis may have given units back even if no answer came.
         for (const store::Reservation::Part& part : reserved_.reservation.parts) {
             for (const auto& item : part.items) limiter_.note_freed(item.identifier);
         }
         if (!settled) co_return Settled{State::no_redis};
-        co_return Settled{State::settled, *settled};
+        co_return Settled{State::settled, std::move(*settled)};
     }
 
-    Task<Settled> settle_here(std::int64_t cost) {
+    Task<Settled> settle_here(const store::Costs& costs) {
         using Claim = store::SettledIds::Claim;
         store::SettledIds& ids = face_.reservations.settled;
         const auto now = std::chrono::steady_clock::now();
-        const Claim claim = ids.claim(reserved_.nonce, cost, now, now + remembered_for_);
+        const Claim claim = ids.claim(reserved_.nonce, costs, now, now + remembered_for_);
         if (claim.state == Claim::State::full) co_return Settled{State::full};
         if (claim.state == Claim::State::settling) co_return Settled{State::settling};
-        if (claim.state == Claim::State::settled) co_return Settled{State::settled, claim.cost};
-        if (!co_await correct_here(cost)) {
+        if (claim.state == Claim::State::settled) co_return Settled{State::settled, claim.costs};
+        if (!co_await correct_here(costs)) {
             // The next settlement may count some of the units a second time, but misses none.
             ids.forget(reserved_.nonce);
             co_return Settled{State::uncounted};
         }
         ids.settled(reserved_.nonce);
-        co_return Settled{State::settled, cost};
+        co_return Settled{State::settled, costs};
     }
 
-    // False: more was spent than reserved, and no store has counted it.
-    Task<bool> correct_here(std::int64_t cost) {
-        const store::Reservation& reservation = reserved_.reservation;
+    // False: more was spent than reserved, and no store has counted it; then nothing was given
+    // back either, as the next settlement does that.
+    Task<bool> correct_here(const store::Costs& costs) {
         bool is_counted = true;
-        for (const store::Reservation::Part& part : reservation.parts) {
-            if (part.in_redis) continue;
-            if (cost < reservation.cost) {
-                give_back(part, reservation.cost - cost);
-            } else if (cost > reservation.cost) {
-                is_counted = co_await take_more(part, cost - reservation.cost) && is_counted;
-            }
+        for (const store::Reservation::Part& part : reserved_.reservation.parts) {
+            if (!part.in_redis) is_counted = co_await take_more(part, costs) && is_counted;
         }
-        co_return is_counted;
+        if (!is_counted) co_return false;
+        for (const store::Reservation::Part& part : reserved_.reservation.parts) {
+            if (!part.in_redis) give_back(part, costs);
+        }
+        co_return true;
     }
 
-    void give_back(const store::Reservation::Part& part, std::int64_t units) const {
+    void give_back(const store::Reservation::Part& part, const store::Costs& costs) const {
         const store::Reservation& reservation = reserved_.reservation;
-        const store::ReservedItems reserved =
-            store::items_to_give_back(part, reservation.cost, x_.config());
-        if (reserved.items.empty()) return;
-        limiter_.give_back_in_process({reserved.items, units, {}, reservation.moment},
-                                      reserved.receipt);
+        const store::ReservedItems less =
+            store::items_to_give_back(reservation, part, costs, x_.config());
+        if (less.items.empty()) return;
+        limiter_.give_back_in_process({less.items, 0, {}, reservation.moment}, less.receipt);
     }
 
     // Counts what was spent, also above the quota: in Redis, if Redis is back.
-    Task<bool> take_more(const store::Reservation::Part& part, std::int64_t units) {
-        const store::ReservedItems counted = store::items_to_take(part, x_.config());
+    Task<bool> take_more(const store::Reservation::Part& part, const store::Costs& costs) {
+        const store::ReservedItems counted =
+            store::items_to_take(reserved_.reservation, part, costs, x_.config());
         if (counted.items.empty()) co_return true;
         store::LimitDecision more;
         more.items = counted.items;
-        more.cost = units;
         more.moment = reserved_.reservation.moment;
         more.is_alone = true;
         Wakeup& wakeup = x_.client->sleeper().wakeup();
@@ -356,12 +158,52 @@ class Settling {
     milliseconds remembered_for_;
 };
 
-// Settles with `cost` what has not expired for `left`.
+// Settles with `costs` what has not expired for `left`.
 Task<Settled> settle_reservation(const CheckFace& face, proxy::Exchange& exchange,
-                                 const SealedReservation& reserved, std::int64_t cost,
+                                 const SealedReservation& reserved, const store::Costs& costs,
                                  milliseconds left) {
     Settling settling(face, exchange, reserved, left);
-    co_return co_await settling.run(cost);
+    co_return co_await settling.run(costs);
+}
+
+// The true costs of what was reserved, or a sentence about what is wrong with the call.
+Result<store::Costs, std::string> true_costs(const SettleCall& call,
+                                             const store::Reservation& reserved) {
+    const auto wrong = [](std::string sentence) -> Result<store::Costs, std::string> {
+        return {boost::system::in_place_error, std::move(sentence)};
+    };
+    const std::string count = std::to_string(reserved.costs.size());
+    if (call.is_list && call.costs.size() != reserved.costs.size()) {
+        return wrong("costs: the reservation has " + count +
+                     (reserved.costs.size() == 1 ? " cost" : " costs") +
+                     ": write one number for each, in the order of its items");
+    }
+    if (!call.is_list && !reserved.has_one_cost) {
+        return wrong("cost: the reservation has " + count +
+                     " costs: write `costs`, a list of the true ones in the order of its items");
+    }
+    store::Costs costs;
+    for (std::size_t i = 0; i < reserved.costs.size(); ++i) {
+        const bool in_money = reserved.costs[i].in_money;
+        const auto units = units_of(call.costs[call.is_list ? i : 0], in_money);
+        if (!units) {
+            return wrong((call.is_list ? "costs[" + std::to_string(i) + "]: " : "cost: ") +
+                         cost_rule(in_money));
+        }
+        costs.push_back(*units);
+    }
+    return {boost::system::in_place_value, std::move(costs)};
+}
+
+// `7`, or `[7,0.5]`.
+std::string shown_costs(const store::Costs& costs, const store::Reservation& reserved,
+                        bool is_list) {
+    std::string text;
+    for (std::size_t i = 0; i < (is_list ? costs.size() : 1); ++i) {
+        if (i > 0) text += ',';
+        append_cost(costs[i], reserved.costs[i].in_money, text);
+    }
+    return is_list ? "[" + text + "]" : text;
 }
 
 using ask::Fault;
@@ -397,7 +239,8 @@ class CheckServing {
             answer_->more_fields = "Allow: POST\r\n";
             co_return;
         }
-        const Fault fault = co_await proxy::read_body(x_, kCheckBytesMax, &body_);
+        const std::size_t most = path == CheckPath::settle ? kSettleBytesMax : kCheckBytesMax;
+        const Fault fault = co_await proxy::read_body(x_, most, &body_);
         if (fault != Fault::none) {
             x_.decision.refuse(fault);
         } else if (path == CheckPath::settle) {
@@ -548,6 +391,12 @@ class CheckServing {
             if (!why.empty()) {
                 co_return refuse(400, place + why);
             }
+            if (reserves) add_costs(item, x_.config(), listed, reserved_);
+            if (reserved_.costs.size() > kCostsMax) {
+                co_return refuse(400, place + "one reservation has at most " +
+                                          std::to_string(kCostsMax) +
+                                          " costs: ask for the others by themselves");
+            }
         }
         x_.decision.charge.is_alone = reserves;
         const ask::Question to_store = question(x_.facts, x_.decision);
@@ -567,18 +416,29 @@ class CheckServing {
     }
 
     // The members that say how it is settled.
-    std::string reservation(std::chrono::seconds ttl) const {
+    std::string reservation(std::chrono::seconds ttl) {
         SealedReservation content;
+        store::Reservation& reserved = content.reservation;
         if (!x_.decision.charge.items.empty()) {
-            content.reservation = store::reservation_of(x_.decision.charge);
+            reserved = store::reservation_of(x_.decision.charge, std::move(reserved_.costs),
+                                             reserved_.cost_of_item);
+        } else {
+            reserved.costs = std::move(reserved_.costs);
         }
+        reserved.has_one_cost =
+            !reserved_.has_several &&
+            std::all_of(reserved.costs.begin(), reserved.costs.end(),
+                        [&](const auto& one) { return one == reserved.costs.front(); });
         content.process = face_.reservations.process;
         content.expires = std::chrono::system_clock::now() + ttl;
         std::string text = R"(,"id":")" + face_.reservations.seal.seal(content) + R"(","expires":)";
         append_number(
             std::chrono::duration_cast<milliseconds>(content.expires.time_since_epoch()).count(),
             text);
-        return text;
+        if (reserved.costs.size() == 1) return text;
+        store::Costs costs;
+        for (const auto& one : reserved.costs) costs.push_back(one.units);
+        return text + R"(,"costs":)" + shown_costs(costs, reserved, true);
     }
 
     Task<> settle() {
@@ -593,20 +453,30 @@ class CheckServing {
                              "The reservation has expired: unless a settle arrived before, what "
                              "was reserved stays taken.");
         }
-        const Settled settled = co_await settle_reservation(face_, x_, *opened, call->cost, left);
-        answer_settled(settled, call->cost);
+        const auto costs = true_costs(*call, opened->reservation);
+        if (!costs) co_return refuse(400, costs.error());
+        const Settled settled = co_await settle_reservation(face_, x_, *opened, *costs, left);
+        answer_settled(settled, *costs, opened->reservation, call->is_list);
     }
 
-    void answer_settled(const Settled& settled, std::int64_t cost) {
+    void answer_settled(const Settled& settled, const store::Costs& costs,
+                        const store::Reservation& reserved, bool is_list) {
         switch (settled.state) {
-            case Settled::State::settled:
-                if (settled.cost == cost) {
-                    return answer_with(200,
-                                       R"({"settled":true,"cost":)" + std::to_string(cost) + "}\n");
+            case Settled::State::settled: {
+                const auto& of = settled.costs;
+                is_list = is_list || std::any_of(of.begin(), of.end(), [&](std::int64_t one) {
+                              return one != of.front();
+                          });
+                const std::string shown = shown_costs(of, reserved, is_list);
+                if (of == costs) {
+                    return answer_with(200, R"({"settled":true,")" +
+                                                std::string(is_list ? R"(costs":)" : R"(cost":)") +
+                                                shown + "}\n");
                 }
                 refuse(409, "");
-                answer_->body = settled_problem_text(settled.cost, x_.facts.request_id);
+                answer_->body = settled_problem_text(shown, is_list, x_.facts.request_id);
                 return;
+            }
             case Settled::State::no_redis:
                 return ask_again("Redis does not answer.");
             case Settled::State::uncounted:
@@ -637,6 +507,7 @@ class CheckServing {
     // The data that x_.decision points into, until it is recorded.
     std::vector<std::unique_ptr<CheckQuestion>> asked_;
     std::vector<std::unique_ptr<ask::Decision>> listed_;
+    ReservedCosts reserved_;
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "faces/check_call.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <initializer_list>
 
 #include "base/json.hpp"
@@ -51,22 +53,37 @@ std::string_view text_at(const JsonNode& value, const BodyPlace& place) {
     return value.text;
 }
 
-std::int64_t cost_at(const JsonNode& value, const BodyPlace& place) {
-    if (value.kind != JsonNode::Kind::whole || value.number > std::uint64_t{limit::kQuotaMax}) {
-        wrong(place, "write a whole number from 0 to " + std::to_string(limit::kQuotaMax));
-    }
-    return static_cast<std::int64_t>(value.number);
+// Whether it may be a decimal depends on its policy: see units_of().
+double cost_at(const JsonNode& value, const BodyPlace& place) {
+    const bool is_number =
+        value.kind == JsonNode::Kind::whole || value.kind == JsonNode::Kind::decimal;
+    if (!is_number || value.decimal < 0) wrong(place, cost_rule(false));
+    return value.kind == JsonNode::Kind::whole ? static_cast<double>(value.number) : value.decimal;
+}
+
+// Of a request, whose cost counts units.
+double request_cost_at(const JsonNode& value, const BodyPlace& place) {
+    const double cost = cost_at(value, place);
+    if (!units_of(cost, false)) wrong(place, cost_rule(false));
+    return cost;
 }
 
 std::chrono::seconds ttl_at(const JsonNode& value, const BodyPlace& place) {
+    constexpr std::array<std::pair<std::string_view, std::chrono::seconds>, 3> kUnits{
+        {{"s", std::chrono::seconds{1}},
+         {"min", std::chrono::minutes{1}},
+         {"h", std::chrono::hours{1}}}};
+    constexpr std::size_t kDigitsMax = 5;
     const std::string_view text = text_at(value, place);
     const std::string_view digits = text.substr(0, text.find_first_not_of("0123456789"));
-    const std::string_view unit = text.substr(digits.size());
-    if (!digits.empty() && digits.size() <= 3 && (unit == "s" || unit == "min")) {
-        const std::chrono::seconds ttl{std::stoi(std::string(digits)) * (unit == "s" ? 1 : 60)};
+    const auto unit = std::find_if(kUnits.begin(), kUnits.end(), [&](const auto& one) {
+        return one.first == text.substr(digits.size());
+    });
+    if (!digits.empty() && digits.size() <= kDigitsMax && unit != kUnits.end()) {
+        const std::chrono::seconds ttl = std::stoi(std::string(digits)) * unit->second;
         if (ttl.count() > 0 && ttl <= kReserveTimeMax) return ttl;
     }
-    wrong(place, "write a time from `1s` to `10min`");
+    wrong(place, "write a time from `1s` to `24h`");
 }
 
 // One body. A fault in it throws.
@@ -100,14 +117,22 @@ class CheckCallReader {
     }
 
     SettleCall settle_call() const {
-        refuse_others(tree_.root(), {"id", "cost"}, kTop);
+        refuse_others(tree_.root(), {"id", "cost", "costs"}, kTop);
         const JsonNode* const id = top("id");
         const JsonNode* const cost = top("cost");
-        if (id == nullptr || cost == nullptr) {
-            wrong(kTop, "write `id`, which a reservation was answered with, and its true `cost`");
+        const JsonNode* const costs = top("costs");
+        if (id == nullptr || (cost == nullptr) == (costs == nullptr)) {
+            wrong(kTop,
+                  "write `id`, which a reservation was answered with, and its true `cost`, or "
+                  "`costs`, one for each item");
         }
-        return SettleCall{std::string(text_at(*id, kTop.below("id"))),
-                          cost_at(*cost, kTop.below("cost"))};
+        SettleCall call{std::string(text_at(*id, kTop.below("id"))), {}, costs != nullptr};
+        if (costs != nullptr) {
+            read_costs(*costs, call.costs);
+        } else {
+            call.costs.push_back(cost_at(*cost, kTop.below("cost")));
+        }
+        return call;
     }
 
   private:
@@ -128,6 +153,16 @@ class CheckCallReader {
                 names.append(names.empty() ? "" : ", ").append("`").append(name).append("`");
             }
             wrong(place, "there is no member " + quote(one.name) + " here; there may be " + names);
+        }
+    }
+
+    void read_costs(const JsonNode& value, std::vector<double>& costs) const {
+        constexpr std::string_view kName = "costs";
+        if (value.kind != JsonNode::Kind::array || value.size == 0 || value.size > kCostsMax) {
+            wrong(kTop.below(kName), "write a list with the true cost of each item");
+        }
+        for (const JsonNode& one : tree_.children(value)) {
+            costs.push_back(cost_at(one, {&kTop, kName, costs.size()}));
         }
     }
 
@@ -159,7 +194,8 @@ class CheckCallReader {
         const JsonNode* const identifiers = tree_.member(value, "identifiers");
         const JsonNode* const request = tree_.member(value, "request");
         if (const JsonNode* const cost = tree_.member(value, "cost")) {
-            item.cost = cost_at(*cost, place.below("cost"));
+            const BodyPlace at = place.below("cost");
+            item.cost = policy != nullptr ? cost_at(*cost, at) : request_cost_at(*cost, at);
         }
         if ((policy != nullptr) == (request != nullptr)) {
             wrong(place, "write `policy` with `identifiers`, or `request`");
@@ -226,7 +262,38 @@ Result<Call, std::string> guarded(Read read) {
     }
 }
 
+constexpr std::int64_t kMicroDollars = 1'000'000;
+constexpr std::int64_t kDollarsMax = 1'000'000'000;
+
 }  // namespace
+
+std::optional<std::int64_t> units_of(double stated, bool in_money) {
+    if (!in_money) {
+        const bool is_units =
+            stated <= static_cast<double>(limit::kQuotaMax) && std::floor(stated) == stated;
+        return is_units ? std::optional(static_cast<std::int64_t>(stated)) : std::nullopt;
+    }
+    if (stated > static_cast<double>(kDollarsMax)) return std::nullopt;
+    // Rounded up, but for what only the binary form of a decimal number adds.
+    constexpr double kNoise = 1e-6;
+    constexpr double kNoiseShare = 4e-16;
+    const double millionths = stated * kMicroDollars;
+    const double noise = std::max(kNoise, millionths * kNoiseShare);
+    return static_cast<std::int64_t>(std::max(0.0, std::ceil(millionths - noise)));
+}
+
+std::string cost_rule(bool in_money) {
+    if (in_money) return "write dollars, a number from 0 to " + std::to_string(kDollarsMax);
+    return "write a whole number from 0 to " + std::to_string(limit::kQuotaMax);
+}
+
+void append_cost(std::int64_t units, bool in_money, std::string& out) {
+    out += std::to_string(in_money ? units / kMicroDollars : units);
+    if (!in_money || units % kMicroDollars == 0) return;
+    std::string decimals = std::to_string(kMicroDollars + units % kMicroDollars);
+    while (decimals.ends_with('0')) decimals.pop_back();
+    out.append(1, '.').append(decimals, 1);
+}
 
 Result<CheckCall, std::string> read_check_call(std::string_view body, bool reserves) {
     return guarded<CheckCall>([&] { return CheckCallReader(body).check_call(reserves); });

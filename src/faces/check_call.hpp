@@ -26,7 +26,7 @@ struct CheckItem {
     std::string policy;                                            // empty: `request`
     std::vector<std::pair<std::string, std::string>> identifiers;  // part of a key, value
     Request request;
-    std::optional<std::int64_t> cost;  // unset: 1, or that of the route
+    std::optional<double> cost;  // see units_of(); unset: that of the policy or of the route
 };
 
 struct CheckCall {
@@ -42,12 +42,25 @@ struct CheckCall {
 
 struct SettleCall {
     std::string id;
-    std::int64_t cost = 0;
+    std::vector<double> costs;  // see units_of(); at least one
+    bool is_list = false;       // `costs`; else `cost`, which is the only one
 };
 
 inline constexpr std::size_t kCheckItemsMax = 100;
 inline constexpr std::size_t kCheckBytesMax = 65'536;
-inline constexpr std::chrono::seconds kReserveTimeMax{600};
+inline constexpr std::chrono::hours kReserveTimeMax{24};
+// A settlement brings an id and the costs of all that it reserved.
+inline constexpr std::size_t kSettleBytesMax = 2 * kCheckBytesMax;
+inline constexpr std::size_t kCostsMax = 512;
+
+// The cost that a call states, in the units that limits count: whole ones, or of a policy that
+// counts money millionths of its dollars, rounded up. Nothing: there is no such cost. Requires a
+// number that is not negative.
+std::optional<std::int64_t> units_of(double stated, bool in_money);
+// What would be right: `write a whole number from 0 to 4294967295`.
+std::string cost_rule(bool in_money);
+// Appends `units` as a call states them: `12`, `0.0125`.
+void append_cost(std::int64_t units, bool in_money, std::string& out);
 
 // The call that a body says, or a sentence about what is wrong and what would be right. Strict: see
 // read_json_tree(); a member that has no meaning is refused, too. `reserves`: `ttl` may stand

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
+#include <utility>
 #include <vector>
 
 #include "ask/charge_list.hpp"
@@ -56,7 +58,36 @@ bool needs_request(const limit::KeyPart& part) {
 // Whether an identifier is made of it without a look at a head.
 bool needs_no_head(const limit::KeyPart& part) {
     return part.kind == Kind::ip || part.kind == Kind::user || part.kind == Kind::route ||
-           part.kind == Kind::constant;
+           part.kind == Kind::constant || part.reads_body();
+}
+
+const config::PolicySettings* policy_of(const CheckItem& item, const config::Config& config) {
+    const auto policy = std::find_if(config.policies.begin(), config.policies.end(),
+                                     [&](const auto& one) { return one->name == item.policy; });
+    return policy != config.policies.end() ? policy->get() : nullptr;
+}
+
+bool counts_money(const config::PolicySettings& policy) {
+    return policy.cost != nullptr && policy.cost->in_money;
+}
+
+// Sets the cost of an item that names a policy. A sentence says what is wrong with it.
+std::string set_cost(const CheckItem& item, const config::PolicySettings& policy,
+                     ask::Decision& decision) {
+    if (item.cost) {
+        const auto units = units_of(*item.cost, counts_money(policy));
+        if (!units) return "cost: " + cost_rule(counts_money(policy));
+        decision.charge.cost = *units;
+    } else if (policy.cost == nullptr) {
+        decision.charge.cost = 1;
+    } else if (policy.cost->reads_body()) {
+        return "the policy " + quote(policy.name) +
+               " reserves what the body of a request says, which there is none of here: write "
+               "the `cost`";
+    } else {
+        decision.charge.cost = policy.cost->reserved;
+    }
+    return {};
 }
 
 template <class Test>
@@ -155,6 +186,32 @@ std::string head_with(const CheckItem& item, const config::PolicySettings& polic
     return method + " /" + query + " HTTP/1.1\r\nHost: " + host + "\r\n" + fields + "\r\n";
 }
 
+// A body of which the policy's keys make these identifiers.
+void set_body(const CheckItem& item, const config::PolicySettings& policy,
+              const config::Config& config, CheckQuestion& question) {
+    question.body.is_whole = true;
+    question.body.json.members.resize(config.body_pointers.size());
+    const auto add = [&](const limit::KeyPart& part) {
+        const std::string* const value = part.reads_body() ? value_of(item, part) : nullptr;
+        if (value == nullptr) return false;
+        if (part.kind == Kind::form) {
+            question.body.is_form = true;
+            question.form += question.form.empty() ? "" : "&";
+            append_encoded(part.name, question.form);
+            question.form += '=';
+            append_encoded(*value, question.form);
+        } else {
+            usage::JsonMember& member = question.body.json.members[part.claim];
+            member.kind = usage::JsonMember::Kind::text;
+            member.text = *value;
+        }
+        return false;
+    };
+    any_part(policy, add);
+    question.body.text = question.form;
+    question.facts.body = &question.body;
+}
+
 std::string set_client(const CheckItem& item, CheckQuestion& question, ask::Decision& decision) {
     for (const auto& [name, value] : item.identifiers) {
         if (name == "ip") {
@@ -192,25 +249,25 @@ void make_request_question(const CheckItem& item, const config::Config& config,
 std::string list_policy_item(const CheckItem& item, const config::Config& config,
                              CheckQuestion& question, ask::Decision& decision,
                              ask::ChargeNotes* notes) {
-    const auto policy = std::find_if(config.policies.begin(), config.policies.end(),
-                                     [&](const auto& one) { return one->name == item.policy; });
-    if (policy == config.policies.end()) return "there is no policy " + quote(item.policy);
-    if (std::string fault = fault_of_identifiers(item, **policy); !fault.empty()) {
-        return fault;
-    }
-    if (std::string fault = set_client(item, question, decision); !fault.empty()) {
-        return fault;
+    const config::PolicySettings* const policy = policy_of(item, config);
+    if (policy == nullptr) return "there is no policy " + quote(item.policy);
+    for (std::string fault :
+         {fault_of_identifiers(item, *policy), set_client(item, question, decision),
+          set_cost(item, *policy, decision)}) {
+        if (!fault.empty()) return fault;
     }
     question.facts.began_at = std::chrono::system_clock::now();
-    if (any_part(**policy, std::not_fn(needs_no_head))) {
-        question.head = head_with(item, **policy);
+    if (any_part(*policy, std::not_fn(needs_no_head))) {
+        question.head = head_with(item, *policy);
         read_head(config.limits_on_requests, question, decision);
     }
     if (!decision.goes_on()) return "identifiers: a value cannot stand in a request";
+    if (any_part(*policy, [](const limit::KeyPart& part) { return part.reads_body(); })) {
+        set_body(item, *policy, config, question);
+    }
     decision.route = &question.route;
     decision.tier = identity::tier_of(decision.user, config.user_tiers);
-    decision.charge.cost = item.cost.value_or(1);
-    ask::list_policy_charges(config, **policy, question.facts, decision, notes);
+    ask::list_policy_charges(config, *policy, question.facts, decision, notes);
     decision.route = nullptr;  // it lives shorter than the decision
     const auto is_not_for_here = [](const limit::Limit& limit) {
         return limit.settles() || limit.traits().has_moments;
@@ -225,19 +282,27 @@ std::string list_policy_item(const CheckItem& item, const config::Config& config
 }
 
 std::string finish_request_item(const CheckItem& item, ask::Decision& decision) {
-    if (item.cost) decision.charge.cost = *item.cost;
-    if (!decision.charge.needs_settling) return {};
+    if (item.cost) decision.charge.cost = units_of(*item.cost, false).value_or(1);
+    if (!std::exchange(decision.charge.needs_settling, false)) return {};
+    const auto settles = [](const limit::ChargeItem& one) {
+        return std::any_of(one.limits().begin(), one.limits().end(),
+                           [](const limit::Limit& limit) { return limit.settles(); });
+    };
+    const auto& items = decision.charge.items;
+    if (std::none_of(items.begin(), items.end(), settles)) return {};
     return "the route has a policy that needs the end of the request (concurrency, leaky_bucket, "
            "`count` by status): it cannot be asked here";
 }
 
 std::string add_to_charge(const store::LimitDecision& listed, store::LimitDecision& whole) {
     if (listed.items.empty()) return {};
-    if (!whole.items.empty() && (whole.cost != listed.cost || whole.moment != listed.moment)) {
-        return "all items of one charge have the same cost: ask for the others by themselves";
+    if (whole.items.empty()) {
+        whole.cost = listed.cost;
+        whole.moment = listed.moment;
+    } else if (whole.moment != listed.moment) {
+        return "all items of one charge are meant for the same moment: ask for the others by "
+               "themselves";
     }
-    whole.cost = listed.cost;
-    whole.moment = listed.moment;
     if (whole.items.size() + listed.items.size() > kChargeItemsMax) {
         return "one charge counts at most " + std::to_string(kChargeItemsMax) +
                " identifiers: ask for the others by themselves";
@@ -252,8 +317,56 @@ std::string add_to_charge(const store::LimitDecision& listed, store::LimitDecisi
                    quote(item.policy->name) + " already: write one item with the whole cost";
         }
         whole.items.push_back(item);
+        const bool has_own = item.own_cost != limit::ChargeItem::kOfCharge;
+        if (!has_own && listed.cost != whole.cost) whole.items.back().own_cost = listed.cost;
     }
     return {};
+}
+
+namespace {
+
+// The units that the items of `policy` reserve; 0 if it counts none.
+std::int64_t units_reserved(const config::PolicySettings& policy,
+                            const store::LimitDecision& charge) {
+    const auto found =
+        std::find_if(charge.items.begin(), charge.items.end(),
+                     [&](const limit::ChargeItem& one) { return one.policy == &policy; });
+    return found != charge.items.end() ? charge.charge().cost_of(*found) : 0;
+}
+
+void add_request_costs(const ask::Decision& listed, ReservedCosts& whole) {
+    const store::LimitDecision& charge = listed.charge;
+    const std::size_t before = whole.costs.size();
+    const auto& policies = listed.route->policies;
+    const auto has_own = [](const config::PolicySettings* one) { return one->cost != nullptr; };
+    const bool counts_by_route = listed.is_preflight || policies.empty() ||
+                                 !std::all_of(policies.begin(), policies.end(), has_own);
+    if (counts_by_route) whole.costs.push_back({charge.cost, false});
+    whole.cost_of_item.resize(whole.cost_of_item.size() + charge.items.size(),
+                              static_cast<std::uint32_t>(before));
+    if (listed.is_preflight) return;
+    for (const config::PolicySettings* policy : policies) {
+        if (policy->cost == nullptr) continue;
+        for (std::size_t i = 0; i < charge.items.size(); ++i) {
+            if (charge.items[i].policy != policy) continue;
+            const std::size_t first = whole.cost_of_item.size() - charge.items.size();
+            whole.cost_of_item[first + i] = static_cast<std::uint32_t>(whole.costs.size());
+        }
+        whole.costs.push_back({units_reserved(*policy, charge), policy->cost->in_money});
+    }
+    whole.has_several = whole.has_several || whole.costs.size() - before > 1;
+}
+
+}  // namespace
+
+void add_costs(const CheckItem& item, const config::Config& config, const ask::Decision& listed,
+               ReservedCosts& whole) {
+    if (item.policy.empty()) return add_request_costs(listed, whole);
+    const config::PolicySettings* const policy = policy_of(item, config);
+    const bool in_money = policy != nullptr && counts_money(*policy);
+    whole.cost_of_item.resize(whole.cost_of_item.size() + listed.charge.items.size(),
+                              static_cast<std::uint32_t>(whole.costs.size()));
+    whole.costs.push_back({listed.charge.cost, in_money});
 }
 
 namespace {
@@ -262,7 +375,7 @@ constexpr int kBadCall = 400;
 
 // The bytes that a limit takes beside its texts and its identifier: two numbers and names of
 // members.
-constexpr std::size_t kLimitBytesMax = 96;
+constexpr std::size_t kLimitBytesMax = 128;
 
 // Rounded up, so that a program does not come back too early. Requires another time than kNever.
 std::int64_t milliseconds_up(limit::Micros time) {
@@ -285,6 +398,14 @@ char* put_number(std::int64_t number, char* to) {
     return std::to_chars(to, to + kDigitsMax, number).ptr;
 }
 
+// Units as JSON shows them: dollars of policies that count money.
+char* put_units(std::int64_t units, bool in_money, char* to) {
+    if (!in_money) return put_number(units, to);
+    std::string dollars;
+    append_cost(units, true, dollars);
+    return put(std::string_view(dollars), to);
+}
+
 void append_limit(const ask::Ruleset& rules, const limit::ChargeItem& item, std::size_t position,
                   const limit::LimitVerdict& verdict, std::string& out) {
     const limit::Limit& limit = item.limits()[position];
@@ -295,13 +416,14 @@ void append_limit(const ask::Ruleset& rules, const limit::ChargeItem& item, std:
                kEscapedBytesMax * item.identifier.size());
     char* to = put(std::string_view(texts.json_begin), out.data() + begin);
     to = write_json_escaped(item.identifier, to);
-    if (item.tier != nullptr && item.tier->by_claims) {
-        to = put_number(limit.quota, put(R"(","quota":)", to));
+    const bool in_money = texts.unit == http::RateLimitItem::Unit::microdollars;
+    if (in_money || (item.tier != nullptr && item.tier->by_claims)) {
+        to = put_units(limit.quota, in_money, put(R"(","quota":)", to));
         to = put(R"(,"left":)", to);
     } else {
         to = put(std::string_view(texts.json_quota), to);
     }
-    to = verdict.is_current ? put_number(std::min(verdict.remaining, limit.quota), to)
+    to = verdict.is_current ? put_units(std::min(verdict.remaining, limit.quota), in_money, to)
                             : put("null", to);
     to = put(R"(,"reset_ms":)", to);
     to = verdict.tells_next_unit() ? put_number(milliseconds_up(verdict.next_unit), to)
@@ -386,15 +508,14 @@ std::string problem_text(int status, std::string_view detail, std::string_view r
     return text;
 }
 
-std::string settled_problem_text(std::int64_t cost, std::string_view request_id) {
+std::string settled_problem_text(std::string_view costs, bool is_list,
+                                 std::string_view request_id) {
     constexpr int kConflict = 409;
-    const std::string detail =
-        "The reservation is settled already, with the cost " + std::to_string(cost) + ".";
+    const std::string detail = "The reservation is settled already, with the cost" +
+                               std::string(is_list ? "s " : " ") + std::string(costs) + ".";
     std::string text = problem_text(kConflict, detail, request_id);
     text.pop_back();  // the brace
-    text += R"(,"cost":)";
-    append_number(cost, text);
-    text += '}';
+    text.append(is_list ? R"(,"costs":)" : R"(,"cost":)").append(costs).append("}");
     return text;
 }
 

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ask/charge_list.hpp"
 #include "ask/decision.hpp"
 #include "ask/ruleset.hpp"
 #include "config/config.hpp"
 #include "faces/check_call.hpp"
+#include "store/reservation.hpp"
 
 namespace tidegate::faces {
 
@@ -22,8 +24,10 @@ struct CheckQuestion {
     CheckQuestion& operator=(const CheckQuestion&) = delete;
 
     ask::Facts facts;
-    std::string head;     // what `facts` are views of
-    config::Route route;  // of an item that names a policy
+    std::string head;         // what `facts` are views of
+    std::string form;         // likewise, of keys of a form
+    ask::InspectedBody body;  // likewise, of a policy that counts by members of bodies
+    config::Route route;      // of an item that names a policy
     std::string user;
 
     // Forgets the item. Strings and vectors keep their capacity.
@@ -32,6 +36,8 @@ struct CheckQuestion {
         facts.peer = {};
         facts.body_bytes = 0;
         head.clear();
+        form.clear();
+        body.reset();
         route.name.clear();
         user.clear();
     }
@@ -48,13 +54,27 @@ std::string list_policy_item(const CheckItem& item, const config::Config& config
                              CheckQuestion& question, ask::Decision& decision,
                              ask::ChargeNotes* notes = nullptr);
 
-// Sets the cost that an item states, once the charge of its request is listed. A sentence says why
-// it cannot be asked.
+// Sets the cost that an item states, once the charge of its request is listed; policies with a cost
+// of their own keep it. A sentence says why it cannot be asked. What a policy would settle by the
+// answer stays as it is reserved, unless a call settles it.
 std::string finish_request_item(const CheckItem& item, ask::Decision& decision);
 
 // Adds what one item is charged with to `whole`, the charge of all. A sentence says why these
 // cannot be one charge.
 std::string add_to_charge(const store::LimitDecision& listed, store::LimitDecision& whole);
+
+// The costs that a settlement of a reservation states, in the order of its items.
+struct ReservedCosts {
+    std::vector<store::Reservation::Cost> costs;
+    std::vector<std::uint32_t> cost_of_item;  // of each identifier, a position in `costs`
+    bool has_several = false;                 // an item has several costs
+};
+
+// Adds those of one item, whose charge is listed. An item that names a policy has one. A request
+// has that of its route, if a policy counts by it, and one for each policy with a cost of its own,
+// in the route's order; those are there whether the policies count this client or not.
+void add_costs(const CheckItem& item, const config::Config& config, const ask::Decision& listed,
+               ReservedCosts& whole);
 
 // The status of an answer to a decision: 200, 429, or that of its fault.
 int status_of(const ask::Decision& decision);
@@ -73,7 +93,8 @@ void append_each_fault(std::string_view detail, std::string& out);
 // Writes what is wrong with a call, as problem details (RFC 9457).
 std::string problem_text(int status, std::string_view detail, std::string_view request_id);
 
-// The same for a reservation that was settled with another cost, which is the member `cost`.
-std::string settled_problem_text(std::int64_t cost, std::string_view request_id);
+// The same for a reservation that was settled with other costs: `7`, or with `is_list` `[7,8]`,
+// which are the member `cost` or `costs`.
+std::string settled_problem_text(std::string_view costs, bool is_list, std::string_view request_id);
 
 }  // namespace tidegate::faces

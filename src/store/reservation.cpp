@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <charconv>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,7 +22,6 @@ namespace tidegate::store {
 
 namespace {
 
-using limit::ChargeItem;
 using limit::Limit;
 using limit::Micros;
 using redis::AwaitedCommand;
@@ -33,24 +33,24 @@ const limit::Tier* tier_of(const limit::Policy& policy, std::string_view name) {
 }
 
 // A denied group has taken nothing, but for limits that count denied requests, too.
-std::vector<Reservation::Taken> taken_from(const LimitDecision& decision,
-                                           const limit::ChargeItem& item,
+std::vector<Reservation::Taken> taken_from(const limit::ChargeItem& item, std::int64_t cost,
                                            std::uint64_t generation) {
-    const bool all = generation != 0 || decision.charge().cost_of(item) == 0;
+    const bool all = generation != 0 || cost == 0;
     std::vector<Reservation::Taken> taken;
     for (const Limit& limit : item.limits()) {
         if (!all && limit.count != limit::Count::all) continue;
-        taken.push_back({limit.id, static_cast<std::uint32_t>(limit.quota)});
+        taken.push_back({limit.id, limit.quota});
     }
     return taken;
 }
 
-std::uint32_t position_of(const ChargeItem& item, const LimitDecision& decision) {
+std::size_t position_in(const LimitDecision& decision, const limit::ChargeItem& item) {
     const auto found =
-        std::find_if(decision.items.begin(), decision.items.end(), [&](const ChargeItem& one) {
+        std::find_if(decision.items.begin(), decision.items.end(), [&](const auto& one) {
             return one.policy == item.policy && one.identifier == item.identifier;
         });
-    return static_cast<std::uint32_t>(found - decision.items.begin());
+    assert(found != decision.items.end());
+    return static_cast<std::size_t>(found - decision.items.begin());
 }
 
 // The limits that the configuration has for `item` now; none if its policy or tier is gone.
@@ -70,50 +70,34 @@ Known find(const Reservation::Item& item, const config::Config& config) {
     return {policy->get(), (*policy)->limits, (*policy)->index};
 }
 
-// Adds `item`, as far as the configuration still has it. `change(limit, taken)` makes each limit
-// what the correction needs.
-template <class Change>
-void add_item(const Reservation::Item& item, std::int64_t own_cost, const config::Config& config,
-              Change change, ReservedItems& made) {
-    const Known known = find(item, config);
-    std::vector<Limit> limits;
-    for (const Limit& limit : known.limits) {
-        const auto taken = std::find_if(item.limits.begin(), item.limits.end(),
-                                        [&](const auto& one) { return one.limit == limit.id; });
-        if (taken != item.limits.end()) change(limits.emplace_back(limit), *taken);
-    }
-    if (limits.empty()) return;
-    auto policy = std::make_unique<limit::Policy>(*known.policy);
-    policy->limits = std::move(limits);
-    policy->tiers.clear();
-    policy->index = known.index;
-    made.items.push_back({policy.get(), item.identifier});
-    made.items.back().own_cost = own_cost;
-    made.receipt.generations.push_back(item.generation);
-    made.policies.push_back(std::move(policy));
-}
-
-template <class Change>
-ReservedItems items_of(const Reservation::Part& part, const config::Config& config, Change change) {
+// `difference(item)` is what the item corrects; 0: nothing. `change(limit, taken, item)` makes each
+// limit what the correction needs.
+template <class Difference, class Change>
+ReservedItems items_of(const Reservation::Part& part, const config::Config& config,
+                       Difference difference, Change change) {
     ReservedItems made;
     made.receipt.at = part.at;
     for (const Reservation::Item& item : part.items) {
-        add_item(item, ChargeItem::kOfCharge, config, change, made);
+        const std::int64_t units = difference(item);
+        if (units <= 0) continue;
+        const Known known = find(item, config);
+        std::vector<Limit> limits;
+        for (const Limit& limit : known.limits) {
+            const auto taken = std::find_if(item.limits.begin(), item.limits.end(),
+                                            [&](const auto& one) { return one.limit == limit.id; });
+            if (taken != item.limits.end()) change(limits.emplace_back(limit), *taken, item);
+        }
+        if (limits.empty()) continue;
+        auto policy = std::make_unique<limit::Policy>(*known.policy);
+        policy->limits = std::move(limits);
+        policy->tiers.clear();
+        policy->index = known.index;
+        made.items.push_back({.policy = policy.get(), .identifier = item.identifier});
+        made.items.back().own_cost = units;
+        made.receipt.generations.push_back(item.generation);
+        made.policies.push_back(std::move(policy));
     }
     return made;
-}
-
-// For giving back `cost` units.
-auto gives_back(std::int64_t cost) {
-    return [cost](Limit& limit, const Reservation::Taken& taken) {
-        limit::with_kind(limit.state(), [&]<class Kind>(std::type_identity<Kind>) {
-            Kind::adapt_to_refund(limit, taken.quota, cost);
-        });
-    };
-}
-
-void counts_whatever_is_asked(Limit& limit, const Reservation::Taken&) {
-    limit.count = limit::Count::all;
 }
 
 void append_settle_call(const redis::Script& script, std::size_t keys, std::size_t arguments,
@@ -132,26 +116,12 @@ void append_claim_key(const Claim& claim, std::string_view prefix, std::string& 
 }
 
 void append_claim_arguments(const Claim& claim, std::string& out) {
-    assert(claim.cost >= 0 && claim.kept_for.count() > 0);
+    assert(!claim.costs.empty() && claim.kept_for.count() > 0);
     append_number(static_cast<std::uint64_t>(claim.kept_for.count()), out);
-    append_number(static_cast<std::uint64_t>(claim.cost), out);
+    append_string(claim.costs, out);
 }
 
 using CommandPtr = std::unique_ptr<AwaitedCommand>;
-
-CommandPtr more_command(const RedisStore& redis, const Claim& claim, const limit::Charge& more,
-                        Wakeup& wakeup) {
-    std::string command;
-    append_settle_more_command(claim, more, redis.key_prefix, redis.clock(), command);
-    return std::make_unique<AwaitedCommand>(std::move(command), wakeup, &settle_more_script());
-}
-
-CommandPtr less_command(const RedisStore& redis, const Claim& claim, const limit::Refund& less,
-                        Wakeup& wakeup) {
-    std::string command;
-    append_settle_less_command(claim, less, redis.key_prefix, redis.clock(), command);
-    return std::make_unique<AwaitedCommand>(std::move(command), wakeup, &settle_less_script());
-}
 
 std::vector<const Reservation::Part*> parts_in_redis(const Reservation& reservation) {
     std::vector<const Reservation::Part*> parts;
@@ -174,67 +144,110 @@ std::string claim_name(std::string_view reservation,
     return name;
 }
 
-// Appends the commands that settle one part, under the name `claimed`, with `cost`. Two, where some
-// items cost more than was reserved and others less: each has a claim of its own.
-void append_settle_commands(const RedisStore& redis, const Settlement& settlement,
-                            const Reservation::Part& part, std::string_view claimed,
-                            std::int64_t cost, const config::Config& config, Wakeup& wakeup,
-                            std::vector<CommandPtr>& commands) {
-    const Reservation& reservation = settlement.reservation;
+// Settles the parts of a reservation, each in its slot.
+class SlotSettling {
+  public:
+    SlotSettling(const RedisStore& redis, const Settlement& settlement,
+                 const config::Config& config, Wakeup& wakeup)
+        : redis_(redis), settlement_(settlement), config_(config), wakeup_(wakeup) {}
+
+    // The command that decides the costs of the part and corrects what has cost less, or if nothing
+    // has, what has cost more. Null: it was not sent.
+    CommandPtr send_first(const Reservation::Part& part, std::string_view claimed,
+                          const Costs& costs) const {
+        const bool gives = has(part, costs, std::less<>());
+        const bool takes = has(part, costs, std::greater<>());
+        return takes && !gives ? send_more(part, claimed, costs) : send_less(part, claimed, costs);
+    }
+    // Whether the part needs a second one, which takes once the first has given back.
+    bool needs_second(const Reservation::Part& part, const Costs& costs) const {
+        return has(part, costs, std::less<>()) && has(part, costs, std::greater<>());
+    }
+    CommandPtr send_second(const Reservation::Part& part, std::string_view claimed,
+                           const Costs& costs) const {
+        return send_more(part, std::string(claimed) + ".more", costs);
+    }
+
+    // The costs that Redis has answered. Requires a command that is done, or null.
+    std::optional<Costs> costs_of(const CommandPtr& command) const {
+        if (!command || !command->reply()) return std::nullopt;
+        const redis::Reply& reply = *command->reply();
+        if (reply.kind != redis::Reply::Kind::string) return std::nullopt;
+        return read_claim_text(reply.text, settlement_.reservation.costs.size());
+    }
+
+  private:
+    // Whether an item has a true cost that compares so with what it reserved.
+    template <class Compare>
+    bool has(const Reservation::Part& part, const Costs& costs, Compare compare) const {
+        return std::any_of(part.items.begin(), part.items.end(), [&](const auto& item) {
+            return compare(costs[item.cost], settlement_.reservation.costs[item.cost].units);
+        });
+    }
+
     // The identifier of the reservation, not of today's configuration: every process means one key.
-    const Claim claim{claimed, part.items.front().identifier, cost, settlement.remembered_for};
-    if (!settlement.costs.empty()) {
-        const PartCorrection correction =
-            correction_of(reservation, part, settlement.costs, config);
-        const limit::Charge less{correction.less.items, 0, {}, reservation.moment};
-        commands.push_back(less_command(redis, claim, {less, &correction.less.receipt}, wakeup));
-        if (correction.more.items.empty()) return;
-        const std::string second = std::string(claimed) + "m";
-        commands.push_back(
-            more_command(redis, {second, claim.identifier, claim.cost, claim.kept_for},
-                         {correction.more.items, 0, {}, reservation.moment}, wakeup));
-        return;
+    Claim claim_of(const Reservation::Part& part, std::string_view claimed,
+                   std::string_view costs) const {
+        return {claimed, part.items.front().identifier, costs, settlement_.remembered_for};
     }
-    if (cost > reservation.cost) {
-        const ReservedItems counted = items_to_take(part, config);
-        if (!counted.items.empty()) {
-            const std::int64_t units = cost - reservation.cost;
-            commands.push_back(
-                more_command(redis, claim, {counted.items, units, {}, reservation.moment}, wakeup));
-            return;
+
+    CommandPtr send_less(const Reservation::Part& part, std::string_view claimed,
+                         const Costs& costs) const {
+        const Reservation& reservation = settlement_.reservation;
+        const ReservedItems less = items_to_give_back(reservation, part, costs, config_);
+        const limit::Refund refund{{less.items, 0, {}, reservation.moment}, &less.receipt};
+        const std::string text = claim_text(costs);
+        std::string command;
+        append_settle_less_command(claim_of(part, claimed, text), refund, redis_.key_prefix,
+                                   redis_.clock(), command);
+        return send(part, settle_less_script(), std::move(command));
+    }
+
+    CommandPtr send_more(const Reservation::Part& part, std::string_view claimed,
+                         const Costs& costs) const {
+        const Reservation& reservation = settlement_.reservation;
+        const ReservedItems more = items_to_take(reservation, part, costs, config_);
+        const std::string text = claim_text(costs);
+        const Claim claim = claim_of(part, claimed, text);
+        std::string command;
+        if (more.items.empty()) {
+            append_settle_less_command(claim, {{}, &more.receipt}, redis_.key_prefix,
+                                       redis_.clock(), command);
+            return send(part, settle_less_script(), std::move(command));
         }
+        append_settle_more_command(claim, {more.items, 0, {}, reservation.moment},
+                                   redis_.key_prefix, redis_.clock(), command);
+        return send(part, settle_more_script(), std::move(command));
     }
-    const std::int64_t units = std::max<std::int64_t>(0, reservation.cost - cost);
-    const ReservedItems reserved = items_to_give_back(part, reservation.cost, config);
-    const limit::Charge less{reserved.items, units, {}, reservation.moment};
-    commands.push_back(less_command(redis, claim, {less, &reserved.receipt}, wakeup));
+
+    CommandPtr send(const Reservation::Part& part, const redis::Script& script,
+                    std::string text) const {
+        auto command = std::make_unique<AwaitedCommand>(std::move(text), wakeup_, &script);
+        const std::uint16_t slot = redis::slot_of_tag(part.items.front().identifier);
+        if (redis_.servers.send(*command, slot)) return nullptr;
+        return command;
+    }
+
+    const RedisStore& redis_;
+    const Settlement& settlement_;
+    const config::Config& config_;
+    Wakeup& wakeup_;
+};
+
+bool is_under_way(const CommandPtr& command) {
+    return command && !command->done();
 }
 
-// Null: it was not sent.
-CommandPtr send_to_slot(const RedisStore& redis, const Reservation::Part& part,
-                        CommandPtr command) {
-    const std::uint16_t slot = redis::slot_of_tag(part.items.front().identifier);
-    if (redis.servers.send(*command, slot)) return nullptr;
-    return command;
-}
-
-// The cost that Redis has answered. Requires a command that is done, or null.
-std::optional<std::int64_t> settled_cost(const CommandPtr& command) {
-    if (!command || !command->reply()) return std::nullopt;
-    const redis::Reply& reply = *command->reply();
-    std::int64_t cost = 0;
-    const char* const end = reply.text.data() + reply.text.size();
-    const auto [stop, fault] = std::from_chars(reply.text.data(), end, cost);
-    const bool is_number = fault == std::errc() && stop == end && cost >= 0;
-    if (reply.kind != redis::Reply::Kind::string || !is_number) return std::nullopt;
-    return cost;
+Task<> await_all(const std::vector<CommandPtr>& sent, Wakeup& wakeup) {
+    while (std::any_of(sent.begin(), sent.end(), is_under_way)) co_await wakeup.wait();
 }
 
 }  // namespace
 
-Reservation reservation_of(const LimitDecision& decision) {
+Reservation reservation_of(const LimitDecision& decision, std::vector<Reservation::Cost> costs,
+                           std::span<const std::uint32_t> cost_of_item) {
     Reservation made;
-    made.cost = decision.cost;
+    made.costs = std::move(costs);
     made.moment = decision.moment;
     for_each_admission(decision, [&](const Admission& admission) {
         Reservation::Part& part = made.parts.emplace_back();
@@ -246,41 +259,67 @@ Reservation reservation_of(const LimitDecision& decision) {
             const std::uint64_t generation = i < generations.size() ? generations[i] : 0;
             part.items.push_back({item.policy->name, item.tier != nullptr ? item.tier->name : "",
                                   std::string(item.identifier), generation,
-                                  taken_from(decision, item, generation), item.own_cost,
-                                  position_of(item, decision)});
+                                  taken_from(item, admission.charge.cost_of(item), generation),
+                                  cost_of_item[position_in(decision, item)]});
         }
     });
     return made;
 }
 
-ReservedItems items_to_give_back(const Reservation::Part& part, std::int64_t cost,
-                                 const config::Config& config) {
-    return items_of(part, config, gives_back(cost));
+ReservedItems items_to_give_back(const Reservation& reservation, const Reservation::Part& part,
+                                 const Costs& costs, const config::Config& config) {
+    const auto reserved = [&](const Reservation::Item& item) {
+        return reservation.costs[item.cost].units;
+    };
+    return items_of(
+        part, config, [&](const auto& item) { return reserved(item) - costs[item.cost]; },
+        [&](Limit& limit, const Reservation::Taken& taken, const Reservation::Item& item) {
+            limit::with_kind(limit.state(), [&]<class Kind>(std::type_identity<Kind>) {
+                Kind::adapt_to_refund(limit, taken.quota, reserved(item));
+            });
+        });
 }
 
-ReservedItems items_to_take(const Reservation::Part& part, const config::Config& config) {
-    return items_of(part, config, counts_whatever_is_asked);
+ReservedItems items_to_take(const Reservation& reservation, const Reservation::Part& part,
+                            const Costs& costs, const config::Config& config) {
+    return items_of(
+        part, config,
+        [&](const auto& item) { return costs[item.cost] - reservation.costs[item.cost].units; },
+        [](Limit& limit, const Reservation::Taken&, const Reservation::Item&) {
+            limit.count = limit::Count::all;
+        });
 }
 
-PartCorrection correction_of(const Reservation& reservation, const Reservation::Part& part,
-                             std::span<const std::int64_t> costs, const config::Config& config) {
-    PartCorrection made;
-    made.less.receipt.at = made.more.receipt.at = part.at;
-    for (const Reservation::Item& item : part.items) {
-        const std::int64_t reserved =
-            item.own_cost == ChargeItem::kOfCharge ? reservation.cost : item.own_cost;
-        const std::int64_t truly = item.position < costs.size() ? costs[item.position] : -1;
-        if (truly < 0 || truly == reserved) continue;
-        if (truly < reserved) {
-            add_item(item, reserved - truly, config, gives_back(reserved), made.less);
-        } else {
-            add_item(item, truly - reserved, config, counts_whatever_is_asked, made.more);
-        }
+std::string claim_text(const Costs& costs) {
+    const bool is_one = std::all_of(costs.begin(), costs.end(),
+                                    [&](std::int64_t cost) { return cost == costs.front(); });
+    std::string text;
+    for (const std::int64_t cost : std::span(costs).first(is_one ? 1 : costs.size())) {
+        if (!text.empty()) text += ',';
+        text += std::to_string(cost);
     }
-    return made;
+    return text;
 }
 
-SettledIds::Claim SettledIds::claim(const std::string& id, std::int64_t cost, Time now,
+std::optional<Costs> read_claim_text(std::string_view text, std::size_t count) {
+    Costs costs;
+    const char* at = text.data();
+    const char* const end = at + text.size();
+    for (;;) {
+        std::int64_t cost = 0;
+        const auto [stop, fault] = std::from_chars(at, end, cost);
+        if (fault != std::errc() || cost < 0) return std::nullopt;
+        costs.push_back(cost);
+        if (stop == end) break;
+        if (*stop != ',') return std::nullopt;
+        at = stop + 1;
+    }
+    if (costs.size() == 1) costs.resize(count, costs.front());
+    if (costs.size() != count) return std::nullopt;
+    return costs;
+}
+
+SettledIds::Claim SettledIds::claim(const std::string& id, const Costs& costs, Time now,
                                     Time until) {
     using State = Claim::State;
     constexpr std::chrono::seconds kSweepIdsEvery{10};
@@ -291,10 +330,10 @@ SettledIds::Claim SettledIds::claim(const std::string& id, std::int64_t cost, Ti
     }
     if (const auto known = ids_.find(id); known != ids_.end()) {
         const Entry& entry = known->second;
-        return {entry.is_settled ? State::settled : State::settling, entry.cost};
+        return {entry.is_settled ? State::settled : State::settling, entry.costs};
     }
     if (ids_.size() >= kIdsMax) return {State::full};
-    ids_.emplace(id, Entry{cost, until});
+    ids_.emplace(id, Entry{costs, until});
     return {State::first};
 }
 
@@ -337,37 +376,44 @@ void append_settle_more_command(const Claim& claim, const limit::Charge& charge,
     append_claim_arguments(claim, out);
 }
 
-Task<std::optional<std::int64_t>> settle_in_redis(const RedisStore& redis,
-                                                  const Settlement& settlement,
-                                                  const config::Config& config, Wakeup& wakeup) {
+Task<std::optional<Costs>> settle_in_redis(const RedisStore& redis, const Settlement& settlement,
+                                           const config::Config& config, Wakeup& wakeup) {
     const std::vector<const Reservation::Part*> parts = parts_in_redis(settlement.reservation);
+    const SlotSettling slots(redis, settlement, config, wakeup);
+    std::vector<std::string> names;
     std::vector<CommandPtr> sent;
-    std::optional<std::int64_t> cost = settlement.cost;
-    bool is_ours = true;  // the first slot has settled with this cost
-    for (std::size_t i = 0; i < parts.size() && is_ours; ++i) {
-        const std::string claimed = claim_name(settlement.id, parts, i);
-        std::vector<CommandPtr> commands;
-        append_settle_commands(redis, settlement, *parts[i], claimed, *cost, config, wakeup,
-                               commands);
-        for (std::size_t k = 0; k < commands.size() && is_ours; ++k) {
-            sent.push_back(send_to_slot(redis, *parts[i], std::move(commands[k])));
-            if (sent.size() > 1) continue;
-            while (sent[0] && !sent[0]->done()) co_await wakeup.wait();
-            cost = settled_cost(sent[0]);
-            // With other costs of the items: what each cost then is not known here.
-            is_ours = cost && (settlement.costs.empty() || *cost == settlement.cost);
-        }
+    Costs costs = settlement.costs;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        names.push_back(claim_name(settlement.id, parts, i));
+        sent.push_back(slots.send_first(*parts[i], names[i], costs));
+        if (i > 0) continue;
+        co_await await_all(sent, wakeup);
+        auto decided = slots.costs_of(sent[0]);
+        if (!decided) co_return std::nullopt;
+        costs = std::move(*decided);
     }
-    const auto is_under_way = [](const CommandPtr& one) { return one && !one->done(); };
-    while (std::any_of(sent.begin(), sent.end(), is_under_way)) co_await wakeup.wait();
-    if (!cost) co_return std::nullopt;
-    for (const CommandPtr& one : sent) {
-        const std::optional<std::int64_t> answered = settled_cost(one);
-        if (!answered) co_return std::nullopt;
-        // The first slot has lost its claim: that of another slot is older.
-        if (*answered != *cost) co_return answered;
+    co_await await_all(sent, wakeup);
+    std::vector<CommandPtr> second;
+    std::vector<Costs> settled;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        auto decided = slots.costs_of(sent[i]);
+        if (!decided) co_return std::nullopt;
+        settled.push_back(std::move(*decided));
     }
-    co_return cost;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (!slots.needs_second(*parts[i], settled[i])) continue;
+        second.push_back(slots.send_second(*parts[i], names[i], settled[i]));
+    }
+    co_await await_all(second, wakeup);
+    for (const CommandPtr& one : second) {
+        auto taken = slots.costs_of(one);
+        if (!taken) co_return std::nullopt;
+        settled.push_back(std::move(*taken));
+    }
+    // The first slot has lost its claim: that of another slot is older.
+    const auto other = std::find_if(settled.begin(), settled.end(),
+                                    [&](const Costs& one) { return one != costs; });
+    co_return other != settled.end() ? *other : costs;
 }
 
 }  // namespace tidegate::store

@@ -28,7 +28,7 @@ struct Reservation {
     // A limit that units were taken from.
     struct Taken {
         std::uint32_t limit = 0;  // Limit::id
-        std::uint32_t quota = 0;  // of then: what a bucket took is so many parts of its duration
+        std::int64_t quota = 0;   // of then: what a bucket took is so many parts of its duration
     };
     struct Item {
         std::string policy;
@@ -36,8 +36,7 @@ struct Reservation {
         std::string identifier;
         std::uint64_t generation = 0;
         std::vector<Taken> limits;
-        std::int64_t own_cost = limit::ChargeItem::kOfCharge;  // in place of the reservation's
-        std::uint32_t position = 0;                            // among the items of the decision
+        std::uint32_t cost = 0;  // position in `costs`
     };
     // Holds what was taken at one moment in one store, in Redis from one slot.
     struct Part {
@@ -45,18 +44,32 @@ struct Reservation {
         limit::Micros at{0};
         std::vector<Item> items;
     };
+    // What was reserved of one thing that has a true cost of its own.
+    struct Cost {
+        std::int64_t units = 0;
+        bool in_money = false;  // of a policy that counts millionths of a dollar
+
+        bool operator==(const Cost&) const = default;
+    };
     std::vector<Part> parts;
-    std::int64_t cost = 0;
-    limit::Micros moment{0};  // for limits of schedule
+    std::vector<Cost> costs;   // in the order in which a settlement states them
+    bool has_one_cost = true;  // one number may settle all of them
+    limit::Micros moment{0};   // for limits of schedule
 };
 
-// Returns what an admitted decision has taken. Requires decision.is_alone.
-Reservation reservation_of(const LimitDecision& decision);
+// True costs, in the order of Reservation::costs.
+using Costs = std::vector<std::int64_t>;
+
+// Returns what an admitted decision has taken. The item i of the decision has the cost at
+// `cost_of_item[i]` of `costs`. Requires decision.is_alone.
+Reservation reservation_of(const LimitDecision& decision, std::vector<Reservation::Cost> costs,
+                           std::span<const std::uint32_t> cost_of_item);
 
 // Items with policies of their own, which hold the limits that a correction is about and no other.
 struct ReservedItems {
     std::vector<std::unique_ptr<const limit::Policy>> policies;
-    std::vector<limit::ChargeItem> items;  // their identifiers are those of the part
+    // Their identifiers are those of the part, and their own costs the differences.
+    std::vector<limit::ChargeItem> items;
     limit::Receipt receipt;
 };
 
@@ -64,24 +77,20 @@ struct ReservedItems {
 // out limits that came since, which took nothing, and limits that are gone, which count nothing any
 // more. A quota that has changed names the same limit.
 //
-// To give units back: a bucket gets as much time back as it took under the quota of then. The
-// reservation is of `cost` units.
-ReservedItems items_to_give_back(const Reservation::Part& part, std::int64_t cost,
-                                 const config::Config& config);
-// To take more: each limit counts whatever is asked, also above its quota.
-ReservedItems items_to_take(const Reservation::Part& part, const config::Config& config);
+// What has cost less than was reserved: a bucket gets as much time back as it took under the quota
+// of then.
+ReservedItems items_to_give_back(const Reservation& reservation, const Reservation::Part& part,
+                                 const Costs& costs, const config::Config& config);
+// What has cost more: each limit counts whatever is asked, also above its quota.
+ReservedItems items_to_take(const Reservation& reservation, const Reservation::Part& part,
+                            const Costs& costs, const config::Config& config);
 
-// Where each item of the decision has a true cost of its own: what comes back, and what is taken
-// in addition, with the differences as the items' own costs.
-struct PartCorrection {
-    ReservedItems less;
-    ReservedItems more;
-};
-// `costs` is by Reservation::Item::position; -1: what was reserved stays.
-PartCorrection correction_of(const Reservation& reservation, const Reservation::Part& part,
-                             std::span<const std::int64_t> costs, const config::Config& config);
+// Costs as a claim has them: one number if all are the same, else all with commas between them.
+std::string claim_text(const Costs& costs);
+// The same as `count` costs. Nothing: it is no such text.
+std::optional<Costs> read_claim_text(std::string_view text, std::size_t count);
 
-// Which reservations that this process counts by itself have been settled, and with which cost, so
+// Which reservations that this process counts by itself have been settled, and with which costs, so
 // that each is corrected once. Redis remembers those that it counts (settle_in_redis()).
 
 // The workers of the process share it. Any thread.
@@ -96,12 +105,12 @@ class SettledIds {
             full,  // kIdsMax are remembered
         };
         State state = State::first;
-        std::int64_t cost = 0;  // settling, settled: that of the first
+        Costs costs{};  // settling, settled: those of the first
     };
     static constexpr std::size_t kIdsMax = 1'000'000;
 
     // Claims `id`, and remembers it until `until`.
-    Claim claim(const std::string& id, std::int64_t cost, Time now, Time until);
+    Claim claim(const std::string& id, const Costs& costs, Time now, Time until);
     // The counts are right now.
     void settled(const std::string& id);
     // They could not be corrected: the next claim is the first again.
@@ -109,7 +118,7 @@ class SettledIds {
 
   private:
     struct Entry {
-        std::int64_t cost = 0;
+        Costs costs;
         Time until;
         bool is_settled = false;
     };
@@ -122,16 +131,17 @@ class SettledIds {
 // Settling what a reservation took in one slot, in the words of lua/claim.lua, lua/settle_less.lua
 // and lua/settle_more.lua: one command corrects the counts and remembers that it did. Pure.
 
-// That a reservation is settled, and with which cost. There is one in each slot.
+// That a reservation is settled, and with which costs. There is one in each slot, and a second one
+// where some items have cost less and others more.
 struct Claim {
     std::string_view reservation;  // its name among all
     std::string_view identifier;   // of the slot: the hash tag
-    std::int64_t cost = 0;
+    std::string_view costs;        // see claim_text()
     std::chrono::milliseconds kept_for{0};
 };
 
-// Each appends the whole command, to which Redis answers the cost with which the reservation is
-// settled, as a decimal number. Safe to send again. `clock` as in append_charge_command().
+// Each appends the whole command, to which Redis answers the costs of the claim with which the
+// reservation is settled. Safe to send again. `clock` as in append_charge_command().
 
 // Gives back what `refund` is about; that may be nothing. Runs settle_less_script().
 void append_settle_less_command(const Claim& claim, const limit::Refund& refund,
@@ -143,28 +153,26 @@ void append_settle_more_command(const Claim& claim, const limit::Charge& charge,
                                 std::string_view prefix, std::optional<limit::Micros> clock,
                                 std::string& out);
 
-// Settling a reservation in Redis: its true cost takes the place of what was reserved, in every
+// Settling a reservation in Redis: its true costs take the place of what was reserved, in every
 // slot in which something was taken, and in each of them once.
 
 struct Settlement {
     const Reservation& reservation;
     std::string_view id;  // of the reservation: no other has it
-    std::int64_t cost = 0;
+    const Costs& costs;
     // At least as long as it can be settled.
     std::chrono::milliseconds remembered_for{0};
-    // What each item truly cost, as in correction_of(); none: each cost `cost`. With them `cost`
-    // only tells one settlement from another.
-    std::span<const std::int64_t> costs{};
 };
 
-// The cost with which the reservation is settled now, in all slots: `settlement.cost`, or another
+// The costs with which the reservation is settled now, in all slots: `settlement.costs`, or others
 // if it was settled before. Nothing: Redis did not answer for all of them. Then some may be settled
 // and others not; the same call, from here or another process, does what is left and nothing twice.
 //
-// The first slot decides the cost, the others follow it: so two callers with different costs do not
-// settle one reservation with both. Requires a part in Redis.
-Task<std::optional<std::int64_t>> settle_in_redis(const RedisStore& redis,
-                                                  const Settlement& settlement,
-                                                  const config::Config& config, Wakeup& wakeup);
+// The first slot decides the costs, the others follow it: so two callers with different costs do
+// not settle one reservation with both. Where items of one slot have cost less and others more, a
+// first command gives back and a second one takes, each with a claim of its own; the first one's
+// claim says which costs count. Requires a part in Redis.
+Task<std::optional<Costs>> settle_in_redis(const RedisStore& redis, const Settlement& settlement,
+                                           const config::Config& config, Wakeup& wakeup);
 
 }  // namespace tidegate::store

@@ -300,7 +300,7 @@ TEST_CASE("check API: an id that was changed or has expired gives nothing back")
     std::this_thread::sleep_for(milliseconds{1'050});
     CHECK(api.settle(brief, 0).status() == 410);
     CHECK(api.left("bob") == 1);
-    CHECK(api.post("/v1/reserve", R"({"policy":"per-user","identifiers":{"user":"a"},"ttl":"1h"})")
+    CHECK(api.post("/v1/reserve", R"({"policy":"per-user","identifiers":{"user":"a"},"ttl":"25h"})")
               .status() == 400);
 }
 
@@ -316,6 +316,116 @@ TEST_CASE("check API: a reservation over several policies is settled as one") {
     for (int i = 0; i < 2; ++i) CHECK(api.settle(id, 1).status() == 200);
     CHECK(api.left("alice") == 4);
     CHECK(api.left("bob") == 4);
+}
+
+TEST_CASE("check API: items of a reservation have costs of their own, and so has its settlement") {
+    const CountedIn counted = either_store();
+    const CheckApi api(counted.yaml() + kCheckSecret + kCheckPolicies);
+    const auto item = [](const std::string& user, int cost) {
+        return R"({"policy":"per-user","identifiers":{"user":")" + user + R"("},"cost":)" +
+               std::to_string(cost) + "}";
+    };
+    const std::string all = item("alice", 4) + "," + item("bob", 1) + "," + item("carol", 2);
+    const Message reserved = api.post("/v1/reserve", R"({"all":[)" + all + R"(],"ttl":"2h"})");
+    REQUIRE(reserved.status() == 200);
+    const json answer = json::parse(reserved.body);
+    CHECK(answer.at("costs") == json::array({4, 1, 2}));
+    CHECK(api.left("alice") == 1);
+    CHECK(api.left("bob") == 4);
+    CHECK(api.left("carol") == 3);
+    // Items that together are too much take nothing.
+    const std::string more = item("alice", 2) + "," + item("bob", 1);
+    CHECK(api.post("/v1/reserve", R"({"all":[)" + more + "]}").status() == 429);
+    CHECK(api.left("bob") == 4);
+
+    const std::string id = answer.at("id").get<std::string>();
+    const Message single = api.settle(id, 1);
+    CHECK(single.status() == 400);
+    CHECK(single.body.find("the reservation has 3 costs: write `costs`") != std::string::npos);
+    CHECK(api.settle_all(id, "[1,2]").body.find("costs: the reservation has 3 costs") !=
+          std::string::npos);
+    CHECK(api.settle_all(id, "[1,2,0.5]").body.find("costs[2]: write a whole number") !=
+          std::string::npos);
+    // Less, more, and more than the quota.
+    for (int i = 0; i < 2; ++i) {
+        const Message settled = api.settle_all(id, "[1,3,9]");
+        CHECK(settled.status() == 200);
+        CHECK(json::parse(settled.body).at("costs") == json::array({1, 3, 9}));
+    }
+    const Message other = api.settle_all(id, "[1,3,8]");
+    CHECK(other.status() == 409);
+    CHECK(json::parse(other.body).at("costs") == json::array({1, 3, 9}));
+    CHECK(api.left("alice") == 4);
+    CHECK(api.left("bob") == 2);
+    CHECK(api.left("carol") == 0);
+    CHECK(api.settle_all(api.reserve("dave", 3), "[1]").status() == 200);
+    CHECK(api.left("dave") == 4);
+}
+
+TEST_CASE("check API: calls, tokens and dollars of one request are reserved and settled together") {
+    const CountedIn counted = either_store();
+    const CheckApi api(
+        counted.yaml() + kCheckSecret +
+        "policies:\n"
+        "  calls: {key: [ip], limits: [10/h]}\n"
+        "  tokens: {key: [ip], limits: [100/h], cost: {reserve: 20, settle: {header: x-cost}}}\n"
+        "  budget: {key: [ip], limits: [{quota: 3, per: 1h, unit: usd}], cost: {reserve: 0.25, "
+        "settle: {header: x-usd}, unit: usd}}\n"
+        "routes: [{match: {path: /chat}, policies: [calls, tokens, budget]}]\n");
+    const std::string request = R"({"request":{"path":"/chat","from":"192.0.2.1"}})";
+    const auto left = [&] {
+        json left = json::array();
+        for (const char* policy : {"calls", "tokens", "budget"}) {
+            const Message asked = api.check(R"({"policy":")" + std::string(policy) +
+                                            R"(","identifiers":{"ip":"192.0.2.1"},"cost":0})");
+            left.push_back(json::parse(asked.body).at("limits").at(0).at("left"));
+        }
+        return left;
+    };
+    // Without a settlement, what is reserved stays.
+    CHECK(api.check(request).status() == 200);
+    CHECK(left() == json::array({9, 80, 2.75}));
+    const Message reserved = api.post("/v1/reserve", request);
+    REQUIRE(reserved.status() == 200);
+    const json answer = json::parse(reserved.body);
+    CHECK(answer.at("costs") == json::array({1, 20, 0.25}));
+    CHECK(answer.at("limits").at(2).at("quota") == 3);
+    const std::string id = answer.at("id").get<std::string>();
+    CHECK(api.settle(id, 5).status() == 400);
+    CHECK(api.settle_all(id, "[1,5,0.750001]").status() == 200);
+    CHECK(api.settle_all(id, "[1,5,0.750001]").status() == 200);
+    CHECK(left() == json::array({8, 75, 1.999999}));
+    // Of one policy.
+    const auto spend = [&](const std::string& cost) {
+        return api.check(R"({"policy":"budget","identifiers":{"ip":"192.0.2.2"},"cost":)" + cost +
+                         "}");
+    };
+    CHECK(spend("2.5").status() == 200);
+    CHECK(spend("0.500001").status() == 429);
+    CHECK(spend("0.5").status() == 200);
+}
+
+TEST_CASE("check API: of a route with a limit that needs the end of a request, calls are refused") {
+    const CheckApi api(kCheckSecret +
+                       "policies:\n"
+                       "  busy: {key: [ip], limits: [{quota: 2, algorithm: concurrency}]}\n"
+                       "  guesses: {key: [ip], limits: [{quota: 3, per: 1h, count: [401]}]}\n"
+                       "  calls: {key: [ip], limits: [5/h]}\n"
+                       "routes:\n"
+                       "  - {name: work, match: {path: /work}, policies: [busy, calls]}\n"
+                       "  - {name: login, match: {path: /login}, policies: [guesses]}\n"
+                       "  - {name: other, match: {path: /other}, policies: [calls]}\n");
+    const auto ask = [&](const std::string& path) {
+        return api.check(R"({"request":{"path":")" + path + R"(","from":"192.0.2.1"}})");
+    };
+    for (const std::string path : {"/work", "/login"}) {
+        CAPTURE(path);
+        const Message refused = ask(path);
+        CHECK(refused.status() == 400);
+        CHECK(refused.body.find("needs the end of the request") != std::string::npos);
+    }
+    CHECK(api.check(R"({"policy":"busy","identifiers":{"ip":"192.0.2.1"}})").status() == 400);
+    CHECK(CheckApi::left_of(ask("/other")) == 4);
 }
 
 TEST_CASE("check API: many reservations at once never exceed the quota, settled or not") {

@@ -69,6 +69,10 @@ class CheckApi {
     Message settle(const std::string& id, int cost) const {
         return post("/v1/settle", R"({"id":")" + id + R"(","cost":)" + std::to_string(cost) + "}");
     }
+    // With the true costs as JSON: `[1,2]`.
+    Message settle_all(const std::string& id, const std::string& costs) const {
+        return post("/v1/settle", R"({"id":")" + id + R"(","costs":)" + costs + "}");
+    }
     const Tidegate& tidegate() const { return tidegate_; }
     std::uint16_t port() const { return port_; }
 

@@ -71,6 +71,31 @@ TEST_CASE("settle: a settlement whose answer was lost may be repeated at any rep
     CHECK(two.left("carol") == 3);
 }
 
+TEST_CASE("settle: costs whose answer was lost are counted once, those that are less and more") {
+    const CountedIn counted = counted_in_redis();
+    FaultProxy network(counted.redis->port());
+    const CheckApi one(redis_at(network.port(), kImpatient) + kDenying);
+    const CheckApi two(counted.yaml() + kDenying);
+    const auto item = [](const std::string& identifier, int cost) {
+        return R"({"policy":"per-user","identifiers":{"user":")" + identifier + R"("},"cost":)" +
+               std::to_string(cost) + "}";
+    };
+    const Message reserved =
+        one.post("/v1/reserve", R"({"all":[)" + item("alice", 4) + "," + item("bob", 1) + "]}");
+    REQUIRE(reserved.status() == 200);
+    const std::string id = json::parse(reserved.body).at("id").get<std::string>();
+    network.swallow();
+    check_unanswered(one.settle_all(id, "[2,3]"));
+    // Another replica is quicker, with other costs.
+    CHECK(two.settle_all(id, "[1,4]").status() == 200);
+    network.heal();
+    await("the settle is answered", [&] { return one.settle_all(id, "[1,4]").status() == 200; });
+    CHECK(one.settle_all(id, "[2,3]").status() == 409);
+    CHECK(two.settle_all(id, "[1,4]").status() == 200);
+    CHECK(two.left("alice") == 4);
+    CHECK(two.left("bob") == 1);
+}
+
 TEST_CASE("settle: of many settlements at once, on two replicas, one cost counts, once") {
     const CountedIn counted = counted_in_redis();
     const CheckApi one(counted.yaml() + kDenying);

@@ -68,7 +68,8 @@ class Reserved {
     // With which cost it is settled then, or an error.
     std::string settle(std::int64_t cost) const {
         std::string command;
-        const Claim claim{"0f", identifiers_.front(), cost, 60s};
+        const std::string costs = std::to_string(cost);
+        const Claim claim{"0f", identifiers_.front(), costs, 60s};
         if (cost > kUnits) {
             const Ask more(items_of(all_), cost - kUnits);
             store::append_settle_more_command(claim, more, "t:", kRound, command);
@@ -162,7 +163,7 @@ TEST_CASE("redis: a reservation without anything to correct is only claimed") {
     // Its policies are gone.
     std::string command;
     const limit::Receipt none;
-    store::append_settle_less_command({"10", "user:a", 2, 60s}, {{{}, 2}, &none}, "t:", {},
+    store::append_settle_less_command({"10", "user:a", "2", 60s}, {{{}, 2}, &none}, "t:", {},
                                       command);
     CHECK(answer_to(redis, command) == "2");
     CHECK(redis.text({"DBSIZE"}) == "3");
@@ -185,6 +186,48 @@ TEST_CASE("redis: all identifiers of a reservation are corrected by one command"
         CHECK(room(redis, some, "user:b") == 4);
     }
     CHECK(redis.text({"DBSIZE"}) == "3");
+}
+
+TEST_CASE("redis: of one reservation some items give back and others take, each by its own cost") {
+    for (const Limit& limit : reserved()) {
+        CAPTURE(limit.name);
+        RedisSubject redis;
+        const auto some = policy("p", {limit});
+        const Ask asked(some, {"user:a", "user:b", "user:c", "user:d"}, 4);
+        const Verdict taken = redis.charge(asked, kRound);
+        REQUIRE(taken.admitted);
+        std::vector<limit::ChargeItem> less{{&some, "user:a"}, {&some, "user:b"}};
+        less[0].own_cost = 3;
+        less[1].own_cost = 1;
+        const limit::Receipt receipt{taken.receipt.at,
+                                     {taken.receipt.generations[0], taken.receipt.generations[1]}};
+        auto all = some;
+        for (Limit& one : all.limits) one.count = limit::Count::all;
+        std::vector<limit::ChargeItem> more{{&all, "user:c"}, {&all, "user:d"}};
+        more[0].own_cost = 2;
+        more[1].own_cost = 40;  // above the quota
+        const std::vector<std::int64_t> before{room(redis, some), room(redis, some, "user:b"),
+                                               room(redis, some, "user:c")};
+        constexpr const char* kCosts = "1,3,6,44";
+        const auto settle = [&](const char* costs) {
+            const Claim first{"0f", "user:a", costs, 60s};
+            std::string command;
+            store::append_settle_less_command(first, {{less, 0}, &receipt, Refund::Of::all, 0},
+                                              "t:", kRound, command);
+            CHECK(answer_to(redis, command) == kCosts);
+            const Claim second{"0f.more", "user:a", costs, 60s};
+            command.clear();
+            store::append_settle_more_command(second, {more, 0}, "t:", kRound, command);
+            CHECK(answer_to(redis, command) == kCosts);
+        };
+        for (const char* costs : {kCosts, kCosts, "0,0,0,0"}) {
+            settle(costs);
+            CHECK(room(redis, some) == before[0] + 3);
+            CHECK(room(redis, some, "user:b") == before[1] + 1);
+            CHECK(room(redis, some, "user:c") == before[2] - 2);
+            CHECK(room(redis, some, "user:d") == 0);
+        }
+    }
 }
 
 TEST_CASE("redis: a claim is kept for the time that its argument says") {

@@ -115,11 +115,12 @@ TEST_CASE("strict JSON: an error shows the line and nothing of the text") {
     CHECK(sentence.find("other") == sentence.npos);
 }
 
-// What the tree has, made into what the strict reader returns. A number that is not whole is null
-// in both.
+// What the tree has, made into what the strict reader returns. A number that is not whole is a
+// double in both.
 nlohmann::json json_of(const JsonTree& tree, const JsonNode& node) {
     if (node.kind == Kind::string) return node.text;
     if (node.kind == Kind::whole) return node.number;
+    if (node.kind == Kind::decimal) return node.decimal;
     if (node.kind == Kind::other) return nullptr;
     nlohmann::json json =
         node.kind == Kind::object ? nlohmann::json::object() : nlohmann::json::array();
@@ -135,6 +136,7 @@ nlohmann::json json_of(const JsonTree& tree, const JsonNode& node) {
 
 nlohmann::json without_others(const nlohmann::json& json) {
     if (json.is_string() || json.is_number_unsigned()) return json;
+    if (json.is_number()) return json.get<double>();
     if (!json.is_structured()) return nullptr;
     nlohmann::json kept = json;
     for (auto& child : kept) child = without_others(child);
@@ -172,7 +174,10 @@ TEST_CASE("JSON tree: text that is not plain is read, too") {
     CHECK(tree->member(tree->root(), "b")->text == "\xc3\xa9\n");
     const auto list = tree->children(*tree->member(tree->root(), "a"));
     REQUIRE(list.size() == 5);
-    for (std::size_t i = 0; i < 4; ++i) CHECK(list[i].kind == Kind::other);
+    for (std::size_t i = 0; i < 2; ++i) CHECK(list[i].kind == Kind::decimal);
+    CHECK(list[0].decimal == -1);
+    CHECK(list[1].decimal == 1.5);
+    for (std::size_t i = 2; i < 4; ++i) CHECK(list[i].kind == Kind::other);
     CHECK(list[4].number == 7);
 }
 

@@ -1,10 +1,16 @@
 // The check API: the reader of its calls, its questions and answers, and the ids of reservations.
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <doctest/doctest.h>
 
+#include "ask/charge_list.hpp"
+#include "ask/identify.hpp"
+#include "ask/route.hpp"
 #include "faces/check_call.hpp"
 #include "faces/check_question.hpp"
 #include "faces/faces.hpp"
@@ -38,8 +44,41 @@ TEST_CASE("check call: a policy, its identifiers and a cost") {
     CHECK_FALSE(read(R"({"policy":"p"})").items[0].cost);
     CHECK(read(R"({"policy":"p","cost":0})").items[0].cost == 0);
     CHECK(read(R"({"policy":"p","cost":4294967295})").items[0].cost == 4'294'967'295);
-    CHECK(fault(R"({"policy":"p","cost":4294967296})") ==
-          "cost: write a whole number from 0 to 4294967295");
+}
+
+TEST_CASE("check call: a cost is whole units, or dollars where the policy counts money") {
+    const std::string units = "cost: write a whole number from 0 to 4294967295";
+    for (const std::string cost : {"-1", "-0.5", "true", "null", "[1]", R"("1")"}) {
+        CAPTURE(cost);
+        CHECK(fault(R"({"policy":"p","cost":)" + cost + "}") == units);
+    }
+    // That of a request counts units; that of a policy is known once the policy is found.
+    for (const std::string cost : {"0.5", "4294967296"}) {
+        CAPTURE(cost);
+        CHECK(fault(R"({"request":{"path":"/"},"cost":)" + cost + "}") == units);
+        CHECK(fault(R"({"policy":"p","cost":)" + cost + "}").empty());
+    }
+    CHECK(units_of(3, false) == 3);
+    CHECK(units_of(4'294'967'295, false) == 4'294'967'295);
+    CHECK_FALSE(units_of(4'294'967'296, false));
+    CHECK_FALSE(units_of(0.5, false));
+    CHECK(units_of(0, true) == 0);
+    CHECK(units_of(2, true) == 2'000'000);
+    CHECK(units_of(0.0125, true) == 12'500);
+    CHECK(units_of(0.1 + 0.2, true) == 300'000);
+    CHECK(units_of(0.0000001, true) == 1);  // rounded up
+    CHECK(units_of(999'999'999.999999, true) == 999'999'999'999'999);
+    CHECK(units_of(1e9, true) == 1'000'000'000'000'000);
+    CHECK_FALSE(units_of(1e9 + 1, true));
+    const auto shown = [](std::int64_t cost, bool in_money) {
+        std::string text;
+        append_cost(cost, in_money, text);
+        return text;
+    };
+    CHECK(shown(12'500, false) == "12500");
+    CHECK(shown(12'500, true) == "0.0125");
+    CHECK(shown(2'000'000, true) == "2");
+    CHECK(shown(2'000'001, true) == "2.000001");
 }
 
 TEST_CASE("check call: a request has defaults") {
@@ -79,10 +118,14 @@ TEST_CASE("check call: only a reservation has a time, and none is `each`") {
     CHECK(read(R"({"policy":"p"})", true).ttl == std::chrono::seconds{60});
     CHECK(read(R"({"policy":"p","ttl":"1s"})", true).ttl == std::chrono::seconds{1});
     CHECK(read(R"({"all":[{"policy":"p"}],"ttl":"10min"})", true).ttl == std::chrono::seconds{600});
-    for (const std::string ttl : {"0s", "601s", "11min", "1h", "s", "1", "-1s", "1.5s", "9999s"}) {
+    for (const std::string ttl : {"24h", "1440min", "86400s"}) {
+        CHECK(read(R"({"policy":"p","ttl":")" + ttl + "\"}", true).ttl == std::chrono::hours{24});
+    }
+    for (const std::string ttl : {"0s", "0h", "86401s", "1441min", "25h", "1d", "s", "h", "1",
+                                  "-1s", "1.5s", "1h30min", "999999s", "99999h"}) {
         CAPTURE(ttl);
         CHECK(fault(R"({"policy":"p","ttl":")" + ttl + "\"}", true) ==
-              "ttl: write a time from `1s` to `10min`");
+              "ttl: write a time from `1s` to `24h`");
     }
     CHECK_FALSE(fault(R"({"policy":"p","ttl":"1s"})").empty());
     CHECK_FALSE(fault(R"({"each":[{"policy":"p"}]})", true).empty());
@@ -107,15 +150,29 @@ TEST_CASE("check call: a value cannot end a line, and a name stands once") {
           "write `policy` with `identifiers`, or `request`");
 }
 
-TEST_CASE("check call: a settlement is an id and a cost") {
+TEST_CASE("check call: a settlement is an id and a cost, or costs") {
     const auto call = read_settle_call(R"({"id":"abc","cost":7})");
     REQUIRE(call.has_value());
     CHECK(call->id == "abc");
-    CHECK(call->cost == 7);
-    CHECK_FALSE(read_settle_call(R"({"id":"abc"})").has_value());
-    CHECK_FALSE(read_settle_call(R"({"cost":7})").has_value());
-    CHECK_FALSE(read_settle_call(R"({"id":7,"cost":7})").has_value());
-    CHECK_FALSE(read_settle_call(R"({"id":"a","cost":7,"more":1})").has_value());
+    CHECK(call->costs == std::vector<double>{7});
+    CHECK_FALSE(call->is_list);
+    const auto list = read_settle_call(R"({"id":"abc","costs":[7,0.5,0]})");
+    REQUIRE(list.has_value());
+    CHECK(list->costs == std::vector<double>{7, 0.5, 0});
+    CHECK(list->is_list);
+    for (const std::string wrong :
+         {R"("id":"abc")", R"("cost":7)", R"("costs":[7])", R"("id":7,"cost":7)",
+          R"("id":"a","cost":7,"more":1)", R"("id":"a","cost":7,"costs":[7])",
+          R"("id":"a","cost":[7])", R"("id":"a","costs":7)", R"("id":"a","costs":[])",
+          R"("id":"a","costs":[-1])"}) {
+        CAPTURE(wrong);
+        CHECK_FALSE(read_settle_call("{" + wrong + "}").has_value());
+    }
+    CHECK(read_settle_call(R"({"id":"a","costs":[1,-1]})").error() ==
+          "costs[1]: write a whole number from 0 to 4294967295");
+    std::string many = R"({"id":"a","costs":[0)";
+    for (std::size_t i = 0; i < kCostsMax; ++i) many += ",0";
+    CHECK_FALSE(read_settle_call(many + "]}").has_value());
 }
 
 namespace {
@@ -214,16 +271,158 @@ TEST_CASE("check answer: an item that makes no sense") {
 }
 
 TEST_CASE("check answer: a reservation that is settled with another cost") {
-    CHECK(settled_problem_text(7, "id") ==
+    CHECK(settled_problem_text("7", false, "id") ==
           R"({"type":"about:blank","title":"Conflict","status":409,"detail":"The reservation is )"
           R"(settled already, with the cost 7.","request_id":"id","cost":7})");
+    CHECK(settled_problem_text("[7,0.5]", true, "id")
+              .ends_with(R"(with the costs [7,0.5].","request_id":"id","costs":[7,0.5]})"));
+}
+
+namespace {
+
+const std::string kCostly =
+    "listen: {address: '127.0.0.1:8181', face: check}\n"
+    "policies:\n"
+    "  calls: {key: [ip], limits: [100/h]}\n"
+    "  tokens: {key: [ip], limits: [1000/h], cost: {reserve: 20, settle: {header: x-cost}}}\n"
+    "  budget: {key: [ip], limits: [{quota: 4000, per: 1h, unit: usd}],\n"
+    "    cost: {reserve: 0.25, settle: {header: x-usd}, unit: usd}}\n"
+    "  estimated: {key: [\"body:/model\"], limits: [100000/h], cost: {}}\n"
+    "routes:\n"
+    "  - {name: chat, match: {path: /chat}, policies: [calls, tokens, budget]}\n"
+    "  - {name: free, match: {path: /free}, policies: [tokens]}\n"
+    "  - {name: none, match: {path: /none}, policies: []}\n";
+
+// Items of one call, listed as the face does.
+struct Listing {
+    explicit Listing(const std::string& body) {
+        auto call = read_check_call(body, true);
+        REQUIRE(call.has_value());
+        for (const CheckItem& item : call->items) {
+            auto& question = *questions.emplace_back(std::make_unique<CheckQuestion>());
+            auto& decision = *decisions.emplace_back(std::make_unique<ask::Decision>());
+            fault = item.policy.empty() ? list_request(item, question, decision)
+                                        : list_policy_item(item, *rules.config, question, decision);
+            if (!fault.empty()) return;
+            REQUIRE(decision.goes_on());
+            fault = add_to_charge(decision.charge, whole);
+            if (!fault.empty()) return;
+            add_costs(item, *rules.config, decision, reserved);
+        }
+    }
+    std::string list_request(const CheckItem& item, CheckQuestion& question,
+                             ask::Decision& decision) const {
+        make_request_question(item, *rules.config, question, decision);
+        ask::match_route(*rules.config, question.facts, decision);
+        if (decision.goes_on()) ask::identify(rules, question.facts, decision);
+        REQUIRE(decision.goes_on());
+        ask::list_charges(*rules.config, question.facts, decision);
+        return finish_request_item(item, decision);
+    }
+    // What each identifier is charged.
+    std::vector<std::int64_t> charged() const {
+        std::vector<std::int64_t> units;
+        for (const auto& item : whole.items) units.push_back(whole.charge().cost_of(item));
+        return units;
+    }
+    std::vector<std::int64_t> costs() const {
+        std::vector<std::int64_t> units;
+        for (const auto& one : reserved.costs) units.push_back(one.units);
+        return units;
+    }
+
+    ask::Ruleset rules{ask::load(kCostly)};
+    std::vector<std::unique_ptr<CheckQuestion>> questions;
+    std::vector<std::unique_ptr<ask::Decision>> decisions;
+    store::LimitDecision whole;
+    ReservedCosts reserved;
+    std::string fault;
+};
+
+using Units = std::vector<std::int64_t>;
+using Positions = std::vector<std::uint32_t>;
+
+std::string item_of(const std::string& policy, const std::string& address,
+                    const std::string& more = "") {
+    return R"({"policy":")" + policy + R"(","identifiers":{"ip":")" + address + R"("})" + more +
+           "}";
+}
+
+const std::string kChat = R"({"request":{"path":"/chat","from":"192.0.2.1"}})";
+
+}  // namespace
+
+TEST_CASE("check question: items of one charge have costs of their own") {
+    const Listing some("{\"all\":[" + item_of("calls", "192.0.2.1", R"(,"cost":3)") + "," +
+                       item_of("calls", "192.0.2.2", R"(,"cost":4)") + "," +
+                       item_of("calls", "192.0.2.3", R"(,"cost":3)") + "]}");
+    CHECK(some.fault.empty());
+    CHECK(some.charged() == Units{3, 4, 3});
+    CHECK(some.whole.items[0].own_cost == limit::ChargeItem::kOfCharge);
+    CHECK(some.whole.items[1].own_cost == 4);
+    CHECK(some.costs() == Units{3, 4, 3});
+    CHECK(some.reserved.cost_of_item == Positions{0, 1, 2});
+    const Listing same("{\"all\":[" + item_of("calls", "192.0.2.1", R"(,"cost":3)") + "," +
+                       item_of("calls", "192.0.2.2", R"(,"cost":3)") + "]}");
+    CHECK_FALSE(same.whole.charge().has_own_costs());
+}
+
+TEST_CASE("check question: an item takes what its policy reserves, in the policy's unit") {
+    const Listing stated("{\"all\":[" + item_of("tokens", "192.0.2.1") + "," +
+                         item_of("budget", "192.0.2.1") + "," +
+                         item_of("budget", "192.0.2.2", R"(,"cost":5000)") + "]}");
+    CHECK(stated.fault.empty());
+    CHECK(stated.charged() == Units{20, 250'000, 5'000'000'000});
+    CHECK(stated.reserved.costs[1].in_money);
+    CHECK_FALSE(stated.reserved.costs[0].in_money);
+    CHECK(Listing(item_of("tokens", "192.0.2.1", R"(,"cost":0.5)")).fault ==
+          "cost: write a whole number from 0 to 4294967295");
+    CHECK(Listing(item_of("budget", "192.0.2.1", R"(,"cost":1000000001)")).fault ==
+          "cost: write dollars, a number from 0 to 1000000000");
+}
+
+TEST_CASE("check question: a policy that estimates by the body is asked with a cost and its keys") {
+    const std::string item = R"({"policy":"estimated","identifiers":{"body:/model":"m-1"})";
+    CHECK(Listing(item + "}").fault.find("write the `cost`") != std::string::npos);
+    const Listing listed(item + R"(,"cost":7})");
+    CHECK(listed.fault.empty());
+    REQUIRE(listed.whole.items.size() == 1);
+    CHECK(listed.whole.items[0].identifier == "body:/model:m-1");
+    CHECK(listed.charged() == Units{7});
+}
+
+TEST_CASE("check question: a request has a cost of its route and one of each policy with its own") {
+    const Listing one(kChat);
+    CHECK(one.fault.empty());
+    CHECK(one.charged() == Units{1, 20, 250'000});
+    CHECK(one.costs() == Units{1, 20, 250'000});
+    CHECK(one.reserved.cost_of_item == Positions{0, 1, 2});
+    CHECK(one.reserved.has_several);
+    const Listing after("{\"all\":[" + item_of("calls", "192.0.2.9", R"(,"cost":2)") + "," + kChat +
+                        R"(,{"request":{"path":"/free","from":"192.0.2.2"},"cost":9},)" +
+                        R"({"request":{"path":"/none","from":"192.0.2.2"}}]})");
+    CHECK(after.fault.empty());
+    CHECK(after.charged() == Units{2, 1, 20, 250'000, 20});
+    CHECK(after.costs() == Units{2, 1, 20, 250'000, 20, 1});
+    CHECK(after.reserved.cost_of_item == Positions{0, 1, 2, 3, 4});
+}
+
+TEST_CASE("check answer: what counts money is shown in dollars") {
+    Listing listed(item_of("budget", "192.0.2.1"));
+    auto& decision = *listed.decisions[0];
+    decision.charge.result = Decided::admitted;
+    decision.charge.verdict.limits = {{3'999'750'000, 1s, false}};
+    std::string out;
+    append_answer(listed.rules, decision, out);
+    CHECK(out.find(R"("quota":4000,"left":3999.75,)") != std::string::npos);
 }
 
 namespace {
 
 SealedReservation content() {
     SealedReservation made;
-    made.reservation.cost = 7;
+    made.reservation.costs = {{7, false}, {1'000'000'000'000'000, true}};
+    made.reservation.has_one_cost = false;
     made.reservation.moment = limit::Micros{1'700'000'030'000'000};
     store::Reservation::Part& part = made.reservation.parts.emplace_back();
     part.in_redis = true;
@@ -232,8 +431,9 @@ SealedReservation content() {
                           "pro",
                           "user:alice",
                           4'294'967'295,
-                          {{0x12345678, 100}, {0xffffffff, 4'294'967'295}}});
-    part.items.push_back({"per-ip", "", "ip:192.0.2.1", 0, {}});
+                          {{0x12345678, 100}, {0xffffffff, 1'000'000'000'000'000}},
+                          1});
+    part.items.push_back({"per-ip", "", "ip:192.0.2.1", 0, {}, 0});
     made.process = "aabb";
     made.expires =
         std::chrono::system_clock::time_point(std::chrono::milliseconds{1'700'000'060'123});
@@ -249,7 +449,8 @@ TEST_CASE("sealed id: a process with the secret opens what another sealed") {
     CHECK(sealed.nonce.size() == 32);
     const auto opened = IdSeal("0123456789abcdef").open(id);
     REQUIRE(opened);
-    CHECK(opened->reservation.cost == 7);
+    CHECK(opened->reservation.costs == content().reservation.costs);
+    CHECK_FALSE(opened->reservation.has_one_cost);
     CHECK(opened->reservation.moment == content().reservation.moment);
     REQUIRE(opened->reservation.parts.size() == 1);
     const store::Reservation::Part& part = opened->reservation.parts[0];
@@ -264,8 +465,10 @@ TEST_CASE("sealed id: a process with the secret opens what another sealed") {
     CHECK(part.items[0].limits[0].limit == 0x12345678);
     CHECK(part.items[0].limits[0].quota == 100);
     CHECK(part.items[0].limits[1].limit == 0xffffffff);
-    CHECK(part.items[0].limits[1].quota == 4'294'967'295);
+    CHECK(part.items[0].limits[1].quota == 1'000'000'000'000'000);
+    CHECK(part.items[0].cost == 1);
     CHECK(part.items[1].limits.empty());
+    CHECK(part.items[1].cost == 0);
     CHECK(opened->process == "aabb");
     CHECK(opened->nonce == sealed.nonce);
     CHECK(opened->expires == content().expires);
@@ -291,11 +494,13 @@ TEST_CASE("sealed id: the largest reservation has an id that a call can bring ba
     auto& items = sealed.reservation.parts[0].items;
     items[0].policy = std::string(64, 'p');
     items[0].identifier = std::string(128, 'i');
-    items[0].limits.resize(limit::kLimitsMax, {0xffffffff, 0xffffffff});
-    items.resize(64, items[0]);
-    items[1] = items[0];
+    items[0].limits.assign(limit::kLimitsMax, {0xffffffff, 1'000'000'000'000'000});
+    items.assign(64, items[0]);
+    sealed.reservation.costs.assign(kCostsMax, {1'000'000'000'000'000, true});
     const std::string id = seal.seal(sealed);
-    CHECK(id.size() < kCheckBytesMax - 100);
+    // Beside it, a settlement has a number for each cost.
+    constexpr std::size_t kNumberBytes = 18;
+    CHECK(id.size() + kCostsMax * kNumberBytes < kSettleBytesMax - 100);
     const auto opened = seal.open(id);
     REQUIRE(opened);
     CHECK(opened->reservation.parts[0].items.back().limits.size() == limit::kLimitsMax);

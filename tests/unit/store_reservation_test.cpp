@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,7 +73,7 @@ struct SettleRig {
         CHECK(run_until(io, [&] { return nodes[1].count("SCRIPT") == all_scripts().size(); }));
 
         set_limits({kHour});
-        reservation.cost = 4;
+        reservation.costs = {{4}};
         for (const std::string_view identifier : {kOnFirst, kOnSecond}) {
             reservation.parts.push_back({true,
                                          limit::Micros{1s},
@@ -101,18 +100,21 @@ struct SettleRig {
         late[node] += "$" + std::to_string(cost.size()) + "\r\n" + cost + "\r\n";
         return silent[node] ? std::string() : std::exchange(late[node], {});
     }
-    std::optional<std::int64_t> settle(std::int64_t cost,
-                                       std::span<const std::int64_t> costs = {}) {
-        const Settlement settlement{reservation, "0f", cost, 70s, costs};
-        std::optional<std::int64_t> settled;
+    // Of a reservation with one cost.
+    std::optional<std::int64_t> settle(std::int64_t cost) {
+        const auto settled = settle(Costs{cost});
+        return settled ? std::optional(settled->front()) : std::nullopt;
+    }
+    std::optional<Costs> settle(const Costs& costs) {
+        const Settlement settlement{reservation, "0f", costs, 70s};
+        std::optional<Costs> settled;
         bool done = false;
         spawn(io.get_executor(), run(*this, settlement, settled),
               [&](const std::exception_ptr& fault) { done = fault == nullptr; });
         CHECK(run_until(io, [&] { return done; }));
         return settled;
     }
-    static Task<> run(SettleRig& rig, const Settlement& settlement,
-                      std::optional<std::int64_t>& settled) {
+    static Task<> run(SettleRig& rig, const Settlement& settlement, std::optional<Costs>& settled) {
         settled = co_await settle_in_redis(rig.redis, settlement, rig.config, rig.sleeper);
     }
     // What was sent to the second node last.
@@ -162,29 +164,71 @@ TEST_CASE(
     CHECK(rig.asked(1) == 3);
 }
 
-TEST_CASE("settlement: items with true costs of their own are corrected one by one, and once") {
+TEST_CASE("settlement: what cost less is given back, and what cost more is taken, each once") {
     SettleRig rig;
-    auto& first = rig.reservation.parts[0].items;
-    first[0].own_cost = 3;
-    first.push_back({"p", "", std::string(kOnFirst) + "+", 7, {{kHour.id, 9}}, 5, 1});
-    rig.reservation.parts[1].items[0].position = 2;
-    const std::string more_claim = "tg:settled:0fm:{ip:192.0.2.1}";
-    const std::array<std::int64_t, 3> costs{1, 8, -1};
-    for (int i = 0; i < 2; ++i) {
-        CHECK(rig.settle(13, costs) == 13);
-        CHECK(rig.scripts.size() == 3);
-        CHECK(rig.scripts[kFirstClaim] == settle_less_script().sha1);
-        CHECK(rig.scripts[more_claim] == settle_more_script().sha1);
-        CHECK(rig.scripts[kSecondClaim] == settle_less_script().sha1);
+    // Both items of the second slot.
+    rig.reservation.costs = {{4}, {4}, {6}};
+    rig.reservation.parts[1].items.push_back({"p", "", "user:alice2", 8, {{kHour.id, 9}}, 2});
+    rig.reservation.parts[1].items[0].cost = 1;
+    const Costs costs{4, 1, 9};
+    const std::string second = "tg:settled:0f.more:{user:alice}";
+    SUBCASE("as asked") {
+        CHECK(rig.settle(costs) == costs);
     }
-    // What was reserved stays: there is only the claim.
-    CHECK(rig.last().at(2) == "1");
-    CHECK(rig.asked(0) == 4);
-    // Other costs come too late, and change nothing.
-    const std::array<std::int64_t, 3> others{9, 0, 9};
-    CHECK(rig.settle(18, others) == 13);
-    CHECK(rig.asked(0) == 5);
-    CHECK(rig.asked(1) == 2);
+    SUBCASE("in two calls") {
+        // Redis takes nothing at first.
+        rig.nodes[1].evalsha = [&](const Words& words) {
+            const bool takes = words[1] == settle_more_script().sha1;
+            return takes ? std::string("-ERR no\r\n") : rig.settle_on(1, words);
+        };
+        CHECK(rig.settle(costs) == std::nullopt);
+        CHECK_FALSE(rig.claims.contains(second));
+        rig.nodes[1].evalsha = [&](const Words& words) { return rig.settle_on(1, words); };
+        // The costs of the first call hold.
+        CHECK(rig.settle({1, 2, 3}) == costs);
+    }
+    CHECK(rig.claims == std::map<std::string, std::string>{
+                            {kFirstClaim, "4,1,9"}, {kSecondClaim, "4,1,9"}, {second, "4,1,9"}});
+    CHECK(rig.scripts[kFirstClaim] == settle_less_script().sha1);
+    CHECK(rig.scripts[kSecondClaim] == settle_less_script().sha1);
+    CHECK(rig.scripts[second] == settle_more_script().sha1);
+    CHECK(rig.settle(costs) == costs);
+    CHECK(rig.settle({0, 0, 0}) == costs);
+}
+
+TEST_CASE("settlement: a claim says one number for all, or each with commas between them") {
+    CHECK(claim_text({7}) == "7");
+    CHECK(claim_text({7, 7}) == "7");
+    CHECK(claim_text({7, 0, 7}) == "7,0,7");
+    CHECK(read_claim_text("7", 1) == Costs{7});
+    CHECK(read_claim_text("7", 3) == Costs{7, 7, 7});
+    CHECK(read_claim_text("7,0,1000000000000000", 3) == Costs{7, 0, 1'000'000'000'000'000});
+    for (const std::string wrong : {"", ",", "7,", ",7", "7,8", "7,8,9,1", "7,x,9", "-1", "7;8;9",
+                                    " 7", "99999999999999999999"}) {
+        CAPTURE(wrong);
+        CHECK(read_claim_text(wrong, 3) == std::nullopt);
+    }
+}
+
+TEST_CASE("settlement: each item is corrected by its own cost") {
+    SettleRig rig;
+    Reservation::Part part;
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        part.items.push_back({"p", "", "user:" + std::to_string(i), 7, {{kHour.id, 9}}, i});
+    }
+    rig.reservation.costs = {{4}, {4}, {4}, {0}};
+    const Costs costs{1, 4, 6, 2};
+    const ReservedItems less = items_to_give_back(rig.reservation, part, costs, rig.config);
+    REQUIRE(less.items.size() == 1);
+    CHECK(less.items[0].identifier == "user:0");
+    CHECK(less.items[0].own_cost == 3);
+    CHECK(less.receipt.generations.size() == 1);
+    const ReservedItems more = items_to_take(rig.reservation, part, costs, rig.config);
+    REQUIRE(more.items.size() == 2);
+    CHECK(more.items[0].identifier == "user:2");
+    CHECK(more.items[0].own_cost == 2);
+    CHECK(more.items[1].identifier == "user:3");
+    CHECK(more.items[1].own_cost == 2);
 }
 
 TEST_CASE("settlement: while the first slot does not answer, no other is asked") {
@@ -256,12 +300,15 @@ TEST_CASE("settlement: a bucket gets back the time that it took under the quota 
     rig.set_limits({slow});
     const Reservation::Part part{
         true, limit::Micros{1s}, {{"p", "", "user:alice", 7, {{fast.id, 100}}}}};
-    const ReservedItems back = items_to_give_back(part, 40, rig.config);
+    rig.reservation.costs = {{40}};
+    const ReservedItems back = items_to_give_back(rig.reservation, part, {0}, rig.config);
     REQUIRE(back.items.size() == 1);
     const limit::Limit& corrected = back.items[0].limits()[0];
     CHECK(limit::time_for(corrected, 40).us == limit::time_for(fast, 40).us);
     // What is spent now counts as the quota of now says.
-    CHECK(items_to_take(part, rig.config).items[0].limits()[0].quota == 10);
+    const ReservedItems more = items_to_take(rig.reservation, part, {41}, rig.config);
+    CHECK(more.items[0].limits()[0].quota == 10);
+    CHECK(more.items[0].own_cost == 1);
 }
 
 TEST_CASE(
@@ -279,7 +326,8 @@ TEST_CASE(
     decision.verdict.receipt = {limit::Micros{1s}, {7, 0}};
     const auto taken_by = [&](std::size_t item) {
         std::vector<std::uint32_t> ids;
-        const Reservation made = reservation_of(decision);
+        const std::vector<std::uint32_t> cost_of_item{0, 0};
+        const Reservation made = reservation_of(decision, {{decision.cost}}, cost_of_item);
         for (const auto& one : made.parts[0].items[item].limits) {
             ids.push_back(one.limit);
         }
@@ -296,7 +344,7 @@ TEST_CASE(
 
 namespace {
 
-const Claim kOne{"0f", "user:a", 3, 1'500ms};
+const Claim kOne{"0f", "user:a", "3", 1'500ms};
 
 }  // namespace
 
@@ -362,30 +410,30 @@ TEST_CASE("settled ids: the first claim counts, and the others learn its cost, u
     using State = SettledIds::Claim::State;
     SettledIds ids;
     const SettledIds::Time begin{1h};
-    CHECK(ids.claim("a", 3, begin, begin + 60s).state == State::first);
-    CHECK(ids.claim("a", 3, begin, begin + 60s).state == State::settling);
+    CHECK(ids.claim("a", {3, 5}, begin, begin + 60s).state == State::first);
+    CHECK(ids.claim("a", {3, 5}, begin, begin + 60s).state == State::settling);
     ids.settled("a");
     for (const std::int64_t cost : {3, 4}) {
-        const auto again = ids.claim("a", cost, begin + 59s, begin + 60s);
+        const auto again = ids.claim("a", {cost, 5}, begin + 59s, begin + 60s);
         CHECK(again.state == State::settled);
-        CHECK(again.cost == 3);
+        CHECK(again.costs == Costs{3, 5});
     }
-    CHECK(ids.claim("b", 1, begin + 59s, begin + 119s).state == State::first);
+    CHECK(ids.claim("b", {1}, begin + 59s, begin + 119s).state == State::first);
     // Long after that no process asks any more: an id is refused once it has expired.
-    CHECK(ids.claim("c", 1, begin + 100s, begin + 160s).state == State::first);
-    CHECK(ids.claim("b", 1, begin + 101s, begin + 119s).state == State::settling);
-    CHECK(ids.claim("a", 4, begin + 101s, begin + 119s).state == State::first);
+    CHECK(ids.claim("c", {1}, begin + 100s, begin + 160s).state == State::first);
+    CHECK(ids.claim("b", {1}, begin + 101s, begin + 119s).state == State::settling);
+    CHECK(ids.claim("a", {4}, begin + 101s, begin + 119s).state == State::first);
 }
 
 TEST_CASE("settled ids: a settlement that could not be corrected is claimed anew, with any cost") {
     using State = SettledIds::Claim::State;
     SettledIds ids;
     const SettledIds::Time begin{1h};
-    CHECK(ids.claim("a", 3, begin, begin + 60s).state == State::first);
+    CHECK(ids.claim("a", {3}, begin, begin + 60s).state == State::first);
     ids.forget("a");
-    CHECK(ids.claim("a", 4, begin, begin + 60s).state == State::first);
+    CHECK(ids.claim("a", {4}, begin, begin + 60s).state == State::first);
     ids.settled("a");
-    CHECK(ids.claim("a", 3, begin, begin + 60s).cost == 4);
+    CHECK(ids.claim("a", {3}, begin, begin + 60s).costs == Costs{4});
 }
 
 }  // namespace tidegate::store::reservation_test
