@@ -374,13 +374,13 @@ TEST_CASE("check API: calls, tokens and dollars of one request are reserved and 
         "routes: [{match: {path: /chat}, policies: [calls, tokens, budget]}]\n");
     const std::string request = R"({"request":{"path":"/chat","from":"192.0.2.1"}})";
     const auto left = [&] {
-        json left = json::array();
+        json each = json::array();
         for (const char* policy : {"calls", "tokens", "budget"}) {
             const Message asked = api.check(R"({"policy":")" + std::string(policy) +
                                             R"(","identifiers":{"ip":"192.0.2.1"},"cost":0})");
-            left.push_back(json::parse(asked.body).at("limits").at(0).at("left"));
+            each.push_back(json::parse(asked.body).at("limits").at(0).at("left"));
         }
-        return left;
+        return each;
     };
     // Without a settlement, what is reserved stays.
     CHECK(api.check(request).status() == 200);

@@ -360,7 +360,7 @@ def _(place):
     for kind, count in (("input", 10), ("cached", 20), ("cache_write", 4), ("output", 5)):
         same(f"tidegate_usage_total {kind}", gateway.metric("tidegate_usage_total", route="models", kind=kind),
              2 * count)
-    same("tidegate_usage_cost_total", gateway.metric("tidegate_usage_cost_total", route="models", policy="tokens"),
+    same("tidegate_usage_cost_total", gateway.metric("tidegate_usage_cost_total", policy="tokens"),
          2 * cost)
 
 

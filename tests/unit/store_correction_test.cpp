@@ -39,8 +39,6 @@ struct Budget {
     limit::Policy requests = of_name("requests", 1'000);
     limit::Policy tokens = of_name("tokens", 10'000);
 
-    Budget() { tokens.index = 1; }
-
     void ask(LimitDecision& decision, std::int64_t reserved) const {
         decision.items = {{&requests, kUser}, {&tokens, kUser}};
         decision.items[1].own_cost = reserved;
