@@ -281,8 +281,7 @@ const redis::Script& forget_script() {
 std::vector<const redis::Script*> all_scripts() {
     return {&general_script(),     &windows_script(), &give_back_script(), &settle_less_script(),
             &settle_more_script(), &renew_script(),   &hold_script(),      &report_script(),
-            &report_once_script(),
-            &inspect_script(),     &forget_script()};
+            &report_once_script(), &inspect_script(), &forget_script()};
 }
 
 }  // namespace tidegate::store

@@ -206,7 +206,8 @@ inline constexpr auto kRequestFields = std::to_array<RequestField>({
      .is_optional = true},
     {.name = "count",
      .member = &RequestRecord::limit_count,
-     .meaning = "units of that limit that were taken",
+     .meaning = "units of that limit that were taken; of money, millionths of a dollar, as in "
+                "`quota` and `cost`",
      .in_text = InText::last,
      .attribute = {SpanName::decide, "tidegate.count"},
      .is_optional = true},
