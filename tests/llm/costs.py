@@ -343,7 +343,7 @@ def _(place):
     gateway = place.gateway(tokens())
     body = place.world.folder / "body.json"
     body.write_text(json.dumps({"model": "gpt-x", "messages": TURN, "max_tokens": 50}))
-    said = gateway.run("explain", "-c", gateway.config, "--method", "POST", "--path", CHAT, "--header",
+    said = gateway.run("explain", "-c", gateway.config, "--from", "127.0.0.1", "--method", "POST", "--path", CHAT, "--header",
                        "X-Api-Key: key-of-alice-in-the-trial", "--body", body)
     same("its exit code", said.returncode, 0)
     need(str(estimate(body.stat().st_size, 50)) in said.stdout, "the reservation is not in", said.stdout)

@@ -241,7 +241,7 @@ def _(place):
 
     same("rpm: 3", admitted(6, sub="a", rpm=3), 3)
     same("no rpm", admitted(6, sub="b"), 2)
-    same("rpm: 1000", admitted(6, sub="c", rpm=1000), 2)
+    same("rpm: 1000", admitted(6, sub="c", rpm=1000), 4)
     same("rpm: text", admitted(6, sub="d", rpm="many"), 2)
     same("rpm: 4", admitted(6, sub="e", rpm=4), 4)
     same("a larger claim, the count goes on", admitted(6, sub="a", rpm=4), 1)
