@@ -136,8 +136,6 @@ TEST_CASE("check API: a malformed call is refused with a sentence, and takes not
         R"({"all":[{"policy":"per-user","identifiers":{"user":"alice"}}],"cost":1})",
         R"({"all":[{"policy":"per-user","identifiers":{"user":"alice"}},)"
         R"({"policy":"per-user","identifiers":{"user":"alice"}}]})",
-        R"({"all":[{"policy":"per-user","identifiers":{"user":"alice"}},)"
-        R"({"policy":"per-user","identifiers":{"user":"bob"},"cost":2}]})",
     };
     for (const std::string& body : wrong) {
         CAPTURE(body);

@@ -387,7 +387,7 @@ TEST_CASE("check question: a policy that estimates by the body is asked with a c
     const Listing listed(item + R"(,"cost":7})");
     CHECK(listed.fault.empty());
     REQUIRE(listed.whole.items.size() == 1);
-    CHECK(listed.whole.items[0].identifier == "body:/model:m-1");
+    CHECK(listed.whole.items[0].identifier == "body:/model=m-1");
     CHECK(listed.charged() == Units{7});
 }
 
