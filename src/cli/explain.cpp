@@ -18,6 +18,7 @@
 #include "ask/route.hpp"
 #include "ask/ruleset.hpp"
 #include "base/text.hpp"
+#include "config/policy_cost.hpp"
 #include "faces/check_question.hpp"
 #include "faces/original_request.hpp"
 #include "h2/fields.hpp"

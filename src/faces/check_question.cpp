@@ -16,6 +16,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
+#include "config/policy_cost.hpp"
 #include "http/field.hpp"
 #include "http/head.hpp"
 #include "http/problem.hpp"

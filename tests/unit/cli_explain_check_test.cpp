@@ -136,6 +136,16 @@ TEST_CASE("explain check: `all` is one charge, and each item of `each` has a res
     CHECK(object.at("all").size() == 2);
     CHECK(object.at("result").at("limits") == 3);
 
+    const auto costs =
+        asked(R"({"all":[{"policy":"per-user","identifiers":{"user":"alice"},"cost":3},)" + tenant +
+              "]}");
+    CHECK(costs.refusal == 0);
+    CHECK(costs.items[0].cost->units == 3);
+    CHECK(costs.items[1].cost->units == 1);
+    CHECK(contains(
+        asked(R"({"policy":"per-user","identifiers":{"user":"alice"},"cost":0.5})").refusal_reason,
+        "cost: write a whole number"));
+
     const auto twice = asked(R"({"all":[)" + alice + "," + alice + "]}");
     CHECK(twice.refusal == 400);
     CHECK(contains(twice.refusal_reason, "all[1]: an item before it counts"));
