@@ -369,6 +369,8 @@ TEST_CASE("check API: calls, tokens and dollars of one request are reserved and 
         "  tokens: {key: [ip], limits: [100/h], cost: {reserve: 20, settle: {header: x-cost}}}\n"
         "  budget: {key: [ip], limits: [{quota: 3, per: 1h, unit: usd}], cost: {reserve: 0.25, "
         "settle: {header: x-usd}, unit: usd}}\n"
+        "  wide: {key: [ip], limits: [{quota: 1000000000, per: 1h, unit: usd}], cost: {reserve: 0, "
+        "settle: {header: x-usd}, unit: usd}}\n"
         "routes: [{match: {path: /chat}, policies: [calls, tokens, budget]}]\n");
     const std::string request = R"({"request":{"path":"/chat","from":"192.0.2.1"}})";
     const auto left = [&] {
@@ -401,6 +403,21 @@ TEST_CASE("check API: calls, tokens and dollars of one request are reserved and 
     CHECK(spend("2.5").status() == 200);
     CHECK(spend("0.500001").status() == 429);
     CHECK(spend("0.5").status() == 200);
+    // A billion dollars is counted to the millionth.
+    const std::string of_wide = R"({"policy":"wide","identifiers":{"ip":"192.0.2.1"},"cost":)";
+    const auto left_of_wide = [&] {
+        return json::parse(api.check(of_wide + "0}").body).at("limits").at(0).at("left");
+    };
+    const Message much = api.post("/v1/reserve", of_wide + "999999999.999999}");
+    REQUIRE(much.status() == 200);
+    CHECK(left_of_wide() == 0.000001);
+    const std::string much_id = json::parse(much.body).at("id").get<std::string>();
+    for (int i = 0; i < 2; ++i) {
+        CHECK(
+            api.post("/v1/settle", R"({"id":")" + much_id + R"(","cost":999999999.5})").status() ==
+            200);
+    }
+    CHECK(left_of_wide() == 0.5);
 }
 
 TEST_CASE("check API: of a route with a limit that needs the end of a request, calls are refused") {
