@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <string_view>
+
+#include "http/field.hpp"
 
 namespace tidegate::ask {
 
@@ -55,8 +59,20 @@ std::optional<std::int64_t> known_units(const config::Config& config, const Poli
 
 }  // namespace
 
+bool signs_body(const http::Fields& fields) {
+    constexpr std::string_view kSigning[] = {"content-digest", "repr-digest",          "digest",
+                                             "content-md5",    "x-amz-content-sha256", "signature"};
+    return std::any_of(fields.begin(), fields.end(), [&](const http::Field& field) {
+        return std::any_of(std::begin(kSigning), std::end(kSigning), [&](std::string_view name) {
+            return http::equal_ignoring_case(field.name, name);
+        });
+    });
+}
+
 std::string model_of(const Facts& facts) {
-    if (facts.body != nullptr && !facts.body->json.model.empty()) return facts.body->json.model;
+    const bool is_in_body = facts.body != nullptr && !facts.body->json.model.empty() &&
+                            !usage::path_decides_model(facts.head.path);
+    if (is_in_body) return facts.body->json.model;
     return usage::model_of_path(facts.head.path);
 }
 
@@ -66,12 +82,21 @@ const usage::Rates* rates_of(const config::Config& config, const PolicyCost& cos
     return config.prices && !model.empty() ? config.prices->rates_of(model) : nullptr;
 }
 
+bool reserves_most(const PolicyCost& cost, const Facts& facts) {
+    const InspectedBody* const body = facts.body;
+    if (body == nullptr || !body->is_whole) return true;
+    // An upstream may read what Tidegate does not, such as NaN, a byte order mark or UTF-16.
+    if (!body->json.is_json) return body->bytes > 0;
+    // The maximum is not written.
+    return cost.writes_cap && !body->json.output_max[cost.rule] && signs_body(facts.head.fields);
+}
+
 std::int64_t reserved_units(const config::Config& config, const PolicyCost& cost,
                             const Facts& facts, const usage::Rates& rates) {
     if (!cost.reads_body()) return cost.reserved;
     const usage::RequestReader& reader = *config.body_reader;
     const InspectedBody* const body = facts.body;
-    if (body == nullptr || !body->is_whole) return reader.largest(cost.rule).cost(rates);
+    if (reserves_most(cost, facts)) return reader.largest(cost.rule).cost(rates);
     return reader.estimate(cost.rule, body->json, body->bytes).cost(rates);
 }
 

@@ -11,12 +11,17 @@
 #include "ask/decision.hpp"
 #include "config/config.hpp"
 #include "config/policy_cost.hpp"
+#include "http/field.hpp"
 #include "usage/answer.hpp"
 #include "usage/cost.hpp"
 
 namespace tidegate::ask {
 
-// The model that a request is for, by its body, else by its path; empty: it names none.
+// Whether a field signs the body, or names its hash: a change would break it.
+bool signs_body(const http::Fields& fields);
+
+// The model that a request is for: by its path, where that is a call of Bedrock or Gemini, else by
+// its body, else by its path. Empty: it names none.
 std::string model_of(const Facts& facts);
 
 // What a token of `model` costs by this policy. Null: it counts money, and the price list has no
@@ -24,8 +29,12 @@ std::string model_of(const Facts& facts);
 const usage::Rates* rates_of(const config::Config& config, const config::PolicyCost& cost,
                              std::string_view model);
 
-// The units that a request reserves, with the rates of its model. Of a body that was not read, or
-// is too long to be read, the largest estimate.
+// Whether a request reserves its rule's `max`, as what it may take is not known: its body was not
+// read, is too long to be read or is no JSON object, or `write_cap` may not change it. Requires a
+// cost that reads_body().
+bool reserves_most(const config::PolicyCost& cost, const Facts& facts);
+
+// The units that a request reserves, with the rates of its model.
 std::int64_t reserved_units(const config::Config& config, const config::PolicyCost& cost,
                             const Facts& facts, const usage::Rates& rates);
 

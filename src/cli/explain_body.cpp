@@ -36,22 +36,23 @@ std::optional<std::pair<std::string, std::int64_t>> stated_output(const usage::E
 }
 
 void explain_estimate(const PolicyCost& cost, const usage::RequestReader& reader,
-                      const ask::InspectedBody* body, Reserved& out) {
+                      const ask::Facts& facts, Reserved& out) {
+    const ask::InspectedBody* const body = facts.body;
     const usage::EstimateRule& rule = reader.rule(cost.rule);
     out.tokens_max = rule.max;
-    if (body == nullptr || !body->is_whole) {
+    if (ask::reserves_most(cost, facts)) {
         out.by = Reserved::By::maximum;
         out.tokens = reader.largest(cost.rule);
         return;
     }
     out.by = Reserved::By::body;
     out.tokens = reader.estimate(cost.rule, body->json, body->bytes);
-    std::int64_t wanted = rule.fallback;
+    std::int64_t wanted = rule.fallback * body->json.answers;
+    out.answers = body->json.answers;
     if (body->json.is_json && body->json.output_max[cost.rule]) {
         wanted = *body->json.output_max[cost.rule];
         const auto stated = stated_output(rule, body->text);
         if (stated) out.stated_by = stated->first;
-        if (stated && stated->second > 0) out.answers = wanted / stated->second;
     }
     out.is_capped = out.tokens.output < wanted;
 }
@@ -114,7 +115,7 @@ std::optional<Reserved> reserved_of(const PolicyCost& cost, const config::Config
     const bool is_by_provider = cost.usage != nullptr && cost.usage->is_by_provider();
     if (cost.reads_body() || is_by_provider) out.rates = *rates;
     out.is_unknown_model = cost.needs_price() && !config.prices->names(out.model);
-    if (cost.reads_body()) explain_estimate(cost, *config.body_reader, facts.body, out);
+    if (cost.reads_body()) explain_estimate(cost, *config.body_reader, facts, out);
     return out;
 }
 

@@ -357,8 +357,10 @@ std::string why_reserved(const Explanation::Reserved& reserved) {
     const usage::Estimate& tokens = reserved.tokens;
     if (reserved.by == By::number) return "a fixed number";
     if (reserved.by == By::maximum) {
-        return fmt::format("the most: {} tokens, as the body is longer than `inspect_body`",
-                           tokens.output);
+        return fmt::format(
+            "the most: {} tokens, as the body is longer than `inspect_body`, is no object of JSON, "
+            "or is signed and has no maximum",
+            tokens.output);
     }
     std::string why =
         fmt::format("{} tokens of output, by {}", tokens.output,

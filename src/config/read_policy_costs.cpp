@@ -126,7 +126,12 @@ const Keys<EstimateRule>& reserve_keys() {
     return keys;
 }
 
-std::size_t add_rule(const Value& value, const EstimateRule& rule, Declared& declared) {
+// Without `request_json`, the members of the API that answers; of `auto`, of all.
+std::size_t add_rule(const Value& value, EstimateRule rule, const PolicyCost& cost,
+                     Declared& declared) {
+    if (rule.output_max.empty() && cost.usage != nullptr && cost.usage->is_by_provider()) {
+        rule.output_max = usage::output_max_of(cost.usage->provider());
+    }
     auto& rules = declared.estimates;
     const auto found = std::find(rules.begin(), rules.end(), rule);
     const auto position = static_cast<std::size_t>(found - rules.begin());
@@ -156,7 +161,7 @@ void read_reserve(const Value& value, PolicyCost& cost, Declared& declared) {
                 std::to_string(rule.max) + ": write at most that, or raise `max`");
         }
     }
-    cost.rule = add_rule(value, rule, declared);
+    cost.rule = add_rule(value, rule, cost, declared);
     cost.cap = rule.fallback;
 }
 
@@ -356,7 +361,7 @@ void read_parts(Section& section, PolicyCost& cost, Declared& declared) {
     if (reserve) {
         read_reserve(*reserve, cost, declared);
     } else if (!settle || settle->is_scalar()) {
-        cost.rule = add_rule(section.value(), EstimateRule{}, declared);
+        cost.rule = add_rule(section.value(), EstimateRule{}, cost, declared);
         cost.cap = EstimateRule{}.fallback;
     } else if (cost.in_money) {
         section.need("reserve", "`reserve: 0.01`, in dollars, or `reserve: auto`");

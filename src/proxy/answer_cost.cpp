@@ -31,17 +31,6 @@ void for_each_settled(const Exchange& x, Visit visit) {
     }
 }
 
-// Whether a field signs the body, or names its hash: a change would break it.
-bool is_signed(const http::Fields& fields) {
-    constexpr std::string_view kSigning[] = {"content-digest", "repr-digest",          "digest",
-                                             "content-md5",    "x-amz-content-sha256", "signature"};
-    return std::any_of(fields.begin(), fields.end(), [&](const http::Field& field) {
-        return std::any_of(std::begin(kSigning), std::end(kSigning), [&](std::string_view name) {
-            return http::equal_ignoring_case(field.name, name);
-        });
-    });
-}
-
 // A number of a field, 0 or more; nothing: it is absent, twice there, or something else.
 std::optional<double> number_in(const http::Fields& fields, std::string_view name) {
     const std::string_view text = http::single_value(fields, name);
@@ -86,7 +75,7 @@ void AnswerCost::rewrite_body(Exchange& x) {
             cap = std::min(cap.value_or(cost.cap), cost.cap);
         }
     });
-    if ((!asks && !cap) || is_signed(x.facts.head.fields)) return;
+    if ((!asks && !cap) || ask::signs_body(x.facts.head.fields)) return;
     if (asks) side.held_body = usage::ask_for_usage(side.held_body, body->json);
     has_asked_ = asks;
     if (cap) side.held_body = usage::write_output_max(side.held_body, *cap);

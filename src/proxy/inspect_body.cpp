@@ -182,6 +182,7 @@ Task<> decide_with_body(WorkerContext& worker, Exchange& x, const ask::Question&
     }
     x.facts.body = &body;
     if (!worker.engine.go_on(question)) co_await worker.engine.finish_charge(question);
+    body.json.forget_members();  // were the keys; the answer may take minutes
 }
 
 }  // namespace tidegate::proxy

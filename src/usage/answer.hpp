@@ -62,6 +62,8 @@ class UsageSource {
     explicit UsageSource(const std::vector<Member>& members);
 
     bool is_by_provider() const { return weights_.empty(); }
+    // Requires is_by_provider().
+    Provider provider() const { return provider_; }
 
   private:
     friend class AnswerReader;

@@ -19,6 +19,11 @@ const std::vector<std::string> kFurtherPointers = {
     "/n",
     "/best_of",
     "/generationConfig/candidateCount",
+    "/generationConfig/candidate_count",
+    "/generation_config/candidateCount",
+    "/generation_config/candidate_count",
+    "/prompt",
+    "/prompt/0",
 };
 enum class Further : std::size_t {
     document,
@@ -28,18 +33,34 @@ enum class Further : std::size_t {
     include_usage,
     n,
     best_of,
-    candidate_count
+    candidates,
+    candidates_snake,
+    candidates_mixed,
+    candidates_proto,
+    prompt,
+    first_prompt
 };
 
-const std::vector<std::string> kOutputMax = {
-    "/max_completion_tokens",     "/max_tokens",
-    "/max_output_tokens",         "/generationConfig/maxOutputTokens",
-    "/inferenceConfig/maxTokens",
+// Protocol buffers take both spellings of a name, and Gemini's API is one of them.
+const std::vector<std::string> kGeminiMax = {
+    "/generationConfig/maxOutputTokens",
+    "/generationConfig/max_output_tokens",
+    "/generation_config/maxOutputTokens",
+    "/generation_config/max_output_tokens",
 };
+
+std::vector<std::string> all_output_max() {
+    std::vector<std::string> all;
+    for (const Provider provider :
+         {Provider::openai, Provider::openai_responses, Provider::gemini, Provider::bedrock}) {
+        for (std::string& pointer : output_max_of(provider)) all.push_back(std::move(pointer));
+    }
+    return all;
+}
 
 std::vector<EstimateRule> completed(std::vector<EstimateRule> rules) {
     for (EstimateRule& rule : rules) {
-        if (rule.output_max.empty()) rule.output_max = kOutputMax;
+        if (rule.output_max.empty()) rule.output_max = all_output_max();
     }
     return rules;
 }
@@ -47,6 +68,23 @@ std::vector<EstimateRule> completed(std::vector<EstimateRule> rules) {
 // The largest that the member was given: which of two an upstream believes is not known.
 std::optional<std::int64_t> count_of(const JsonMember& member) {
     return member.largest && *member.largest <= kTokensMax ? member.largest : std::nullopt;
+}
+
+// The answers that a request asks for: so many times it may take its maximum. The Completions API
+// answers each prompt of a list; a list of numbers is one prompt.
+template <class MemberOf>
+std::int64_t answers_of(const MemberOf& further) {
+    std::int64_t answers = 1;
+    for (const Further which :
+         {Further::n, Further::best_of, Further::candidates, Further::candidates_snake,
+          Further::candidates_mixed, Further::candidates_proto}) {
+        answers = std::max(answers, count_of(further(which)).value_or(1));
+    }
+    const JsonMember& prompt = further(Further::prompt);
+    const bool is_list = prompt.kind == JsonMember::Kind::array &&
+                         further(Further::first_prompt).kind != JsonMember::Kind::number;
+    if (is_list) answers *= std::max<std::int64_t>(prompt.size, 1);
+    return std::min(answers, kTokensMax);
 }
 
 std::string without_percents(std::string_view text) {
@@ -128,9 +166,15 @@ std::int64_t Estimate::cost(const Rates& rates) const {
 
 void RequestFacts::reset() {
     is_json = streams = has_stream_options = has_usage_asked = false;
+    answers = 1;
     output_max.clear();
     members.clear();
     model.clear();
+}
+
+void RequestFacts::forget_members() {
+    // Some have a text as long as the body; the others' room is small.
+    members.clear();
 }
 
 RequestReader::RequestReader(std::vector<EstimateRule> rules,
@@ -164,20 +208,20 @@ void RequestReader::read(std::string_view body, RequestFacts& facts) const {
         if (further(Further::document).kind != JsonMember::Kind::object) return;
         facts.is_json = true;
         for (const std::size_t place : wanted_) facts.members.push_back(members[place]);
-        std::int64_t answers = 1;
-        for (const Further which : {Further::n, Further::best_of, Further::candidate_count}) {
-            answers = std::max(answers, count_of(further(which)).value_or(1));
-        }
+        facts.answers = answers_of(further);
         for (const Places& places : output_max_) {
             std::optional<std::int64_t>& largest = facts.output_max.emplace_back();
             for (const std::size_t place : places) {
                 if (const auto max = count_of(members[place])) {
-                    largest = std::max(largest.value_or(0), *max * answers);
+                    largest = std::max(largest.value_or(0), *max * facts.answers);
                 }
             }
         }
-        if (further(Further::model).kind == JsonMember::Kind::text) {
-            facts.model = further(Further::model).text;
+        // Which of two names the upstream takes is not known, and no model has so long a name.
+        const JsonMember& model = further(Further::model);
+        if (model.kind == JsonMember::Kind::text && !model.repeated &&
+            model.text.size() <= kModelBytesMax) {
+            facts.model = model.text;
         }
         facts.streams = further(Further::stream).kind == JsonMember::Kind::boolean &&
                         further(Further::stream).text == "true";
@@ -208,12 +252,30 @@ Estimate RequestReader::estimate(std::size_t rule, const RequestFacts& facts,
     const std::int64_t left = (input_max - estimate.input_bytes) / estimate.bytes_per_token;
     const std::optional<std::int64_t> stated =
         facts.is_json ? facts.output_max[rule] : std::nullopt;
-    estimate.output = std::min(stated.value_or(by.fallback), left);
+    estimate.output = std::min(stated.value_or(by.fallback * facts.answers), left);
     return estimate;
 }
 
 Estimate RequestReader::largest(std::size_t rule) const {
     return {0, 1, rules_[rule].max};
+}
+
+std::vector<std::string> output_max_of(Provider provider) {
+    switch (provider) {
+        case Provider::automatic:
+            break;
+        case Provider::openai:
+            return {"/max_completion_tokens", "/max_tokens"};
+        case Provider::openai_responses:
+            return {"/max_output_tokens"};
+        case Provider::anthropic:
+            return {"/max_tokens"};
+        case Provider::gemini:
+            return kGeminiMax;
+        case Provider::bedrock:
+            return {"/inferenceConfig/maxTokens"};
+    }
+    return {};
 }
 
 std::string model_of_path(std::string_view path) {
@@ -228,6 +290,19 @@ std::string model_of_path(std::string_view path) {
         name = name.substr(0, name.find('/'));
     }
     return without_percents(name);
+}
+
+bool path_decides_model(std::string_view path) {
+    if (const std::size_t at = path.rfind("/models/"); at != path.npos) {
+        const std::string_view rest = path.substr(at);
+        return rest.find('/', std::string_view("/models/").size()) == rest.npos &&
+               rest.find(':') != rest.npos;
+    }
+    constexpr std::string_view kCalls[] = {"/converse", "/converse-stream", "/invoke",
+                                           "/invoke-with-response-stream"};
+    return path.starts_with("/model/") &&
+           std::any_of(std::begin(kCalls), std::end(kCalls),
+                       [&](std::string_view call) { return path.ends_with(call); });
 }
 
 std::string ask_for_usage(std::string_view body, const RequestFacts& facts) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "usage/answer.hpp"
 #include "usage/cost.hpp"
 #include "usage/json_reader.hpp"
 
@@ -27,6 +28,13 @@ struct EstimateRule {
     bool operator==(const EstimateRule&) const = default;
 };
 
+// Bytes of a model's name; names are up to about 60 bytes long.
+inline constexpr std::size_t kModelBytesMax = 256;
+
+// The members of a request to this provider's API that bound its output; none: any provider's. A
+// member of another API bounds nothing: its server does not read it.
+std::vector<std::string> output_max_of(Provider provider);
+
 // Tokens before the request is sent. The input is a fraction: it is rounded with the cost, once.
 struct Estimate {
     std::int64_t input_bytes = 0;
@@ -43,7 +51,10 @@ struct RequestFacts {
     // By rule, in the order of the reader's: with the number of answers multiplied in.
     std::vector<std::optional<std::int64_t>> output_max;
     std::vector<JsonMember> members;  // in the order of the reader's pointers
+    // `model`; empty: it is absent, twice there, or longer than kModelBytesMax.
     std::string model;
+    // Answers asked for, 1 or more: each may take the maximum, also one that is not stated.
+    std::int64_t answers = 1;
     bool streams = false;             // `stream` is true
     bool has_stream_options = false;  // `stream_options` is an object
     // `stream_options` says whether the client wants usage, or cannot be added to.
@@ -51,6 +62,8 @@ struct RequestFacts {
 
     // Forgets the body. Strings and vectors keep their capacity.
     void reset();
+    // Gives back the room of `members`, whose texts may be as long as the body.
+    void forget_members();
 };
 
 // Reads bodies: made once from the configuration, shared by all threads.
@@ -87,6 +100,9 @@ class RequestReader {
 // The model that a path names: Bedrock's `/model/NAME/converse`, Gemini's
 // `/models/NAME:generateContent`. Percent-decoded; empty: the path names none.
 std::string model_of_path(std::string_view path);
+// Whether the path is a call of Bedrock or Gemini, whose servers take the model from there and pass
+// over a `model` in the body.
+bool path_decides_model(std::string_view path);
 
 // `body` with `"stream_options":{"include_usage":true}`. Requires facts of this body that stream
 // and have no usage asked.

@@ -53,7 +53,9 @@ void check_facts(const RequestFacts& facts, const Json& json) {
     FUZZ_CHECK(facts.output_max.size() == kRules && facts.members.size() == 4);
     const auto model = json.find("model");
     const bool names_model = model != json.end() && model->is_string();
-    FUZZ_CHECK(facts.model == (names_model ? model->get<std::string>() : ""));
+    // One that is there twice, or too long for a name, is none.
+    FUZZ_CHECK(facts.model.empty() || (names_model && facts.model == model->get<std::string>()));
+    FUZZ_CHECK(facts.model.size() <= kModelBytesMax && facts.answers >= 1);
     const auto stream = json.find("stream");
     FUZZ_CHECK(facts.streams == (stream != json.end() && *stream == true));
     const auto max = json.find("max_tokens");

@@ -1,4 +1,7 @@
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -139,6 +142,48 @@ TEST_CASE("policy cost: the body names the model, else the path") {
     body.json.model = "gpt-x";
     facts.body = &body;
     CHECK(model_of(facts) == "gpt-x");
+}
+
+TEST_CASE("policy cost: the path of a call to Bedrock or Gemini names the model, not the body") {
+    InspectedBody body;
+    body.json.model = "cheap";
+    Facts facts;
+    facts.body = &body;
+    facts.head.path = "/model/dear/converse";
+    CHECK(model_of(facts) == "dear");
+    facts.head.path = "/v1beta/models/dear:generateContent";
+    CHECK(model_of(facts) == "dear");
+    facts.head.path = "/v1/chat/completions";
+    CHECK(model_of(facts) == "cheap");
+}
+
+TEST_CASE("policy cost: where a body does not say what it may take, the most is reserved") {
+    config::Config config;
+    config.body_reader = std::make_shared<const usage::RequestReader>(
+        std::vector<usage::EstimateRule>{{}}, std::vector<std::string>{});
+    PolicyCost cost = by_usage(usage::Provider::openai);
+    cost.rule = 0;
+    InspectedBody body;
+    Facts facts;
+    const auto reserved = [&](std::string_view text) {
+        body.reset();
+        body.is_whole = true;
+        body.bytes = text.size();
+        config.body_reader->read(text, body.json);
+        facts.body = &body;
+        return reserved_units(config, cost, facts, cost.weights);
+    };
+    CHECK(reserved("") == 1'000);
+    CHECK(reserved("{ } ") == 1'001);
+    CHECK(reserved(R"({"max_tokens":5,"x":NaN})") == 32'000);
+    CHECK(reserved("\xef\xbb\xbf{}") == 32'000);
+    CHECK(reserved("[]") == 32'000);
+    // A signed body does not get the maximum of `write_cap`.
+    facts.head.fields.push_back({http::FieldName::other, "Digest", "x"});
+    CHECK(reserved("{ } ") == 1'001);
+    cost.writes_cap = true;
+    CHECK(reserved("{ } ") == 32'000);
+    CHECK(reserved(R"({"max_tokens":96})") == 101);
 }
 
 }  // namespace tidegate::ask::policy_cost_test

@@ -144,6 +144,18 @@ TEST_CASE("costs: what changes requests is for OpenAI's API") {
     CHECK_FALSE(fixed->routes.at(0).needs_whole_body);
 }
 
+TEST_CASE("costs: the maximum is that of the API that settles") {
+    const auto config = with_policies(
+        "p: {key: ip, limits: [99999/s], cost: {settle: openai}},"
+        "q: {key: user, limits: [99999/s], cost: {settle: auto}},"
+        "r: {key: user, limits: [99999/min], cost: {reserve: {request_json: [x]}, settle: openai}}",
+        "p, q, r");
+    CHECK(config->body_reader->rule(0).output_max ==
+          usage::output_max_of(usage::Provider::openai));
+    CHECK(config->body_reader->rule(1).output_max.size() == 8);
+    CHECK(config->body_reader->rule(2).output_max == std::vector<std::string>{"/x"});
+}
+
 TEST_CASE(
     "costs: policies with the same estimate share one rule, and those with one API its source") {
     const auto config = with_policies(

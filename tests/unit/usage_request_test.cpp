@@ -49,6 +49,53 @@ TEST_CASE("request: of several maxima the largest counts, and each is multiplied
     CHECK(output_max(R"({"max_tokens":0})") == 0);
 }
 
+TEST_CASE("request: a rule of one API takes no maximum of another, which its server does not read") {
+    const EstimateRule openai{.output_max = output_max_of(Provider::openai)};
+    CHECK(output_max(R"({"max_tokens":100})", openai) == 100);
+    CHECK_FALSE(output_max(R"({"max_output_tokens":1})", openai));
+    CHECK_FALSE(output_max(R"({"generationConfig":{"maxOutputTokens":1}})", openai));
+    CHECK_FALSE(output_max(R"({"inferenceConfig":{"maxTokens":1}})", openai));
+}
+
+TEST_CASE("request: Gemini's names count in both spellings") {
+    const EstimateRule gemini{.output_max = output_max_of(Provider::gemini)};
+    for (const EstimateRule& rule : {gemini, EstimateRule{}}) {
+        CHECK(output_max(R"({"generation_config":{"max_output_tokens":50,"candidate_count":2}})",
+                         rule) == 100);
+        CHECK(output_max(R"({"generationConfig":{"max_output_tokens":50,"candidate_count":2}})",
+                         rule) == 100);
+        CHECK(output_max(R"({"generation_config":{"maxOutputTokens":50,"candidateCount":2}})",
+                         rule) == 100);
+    }
+}
+
+TEST_CASE("request: the default is multiplied by the answers, too") {
+    const RequestReader reader({{}}, {});
+    RequestFacts facts;
+    const auto output = [&](std::string_view body) {
+        reader.read(body, facts);
+        return reader.estimate(0, facts, body.size()).output;
+    };
+    CHECK(output(R"({"n":5})") == 5'000);
+    CHECK(output("{}") == 1'000);
+}
+
+TEST_CASE("request: each prompt of a list has its answer; a list of tokens is one prompt") {
+    CHECK(output_max(R"({"max_tokens":100,"prompt":"one"})") == 100);
+    CHECK(output_max(R"({"max_tokens":100,"prompt":["one","two","three"]})") == 300);
+    CHECK(output_max(R"({"max_tokens":100,"n":2,"prompt":[[1,2],[3,4]]})") == 400);
+    CHECK(output_max(R"({"max_tokens":100,"prompt":[1,2,3]})") == 100);
+    CHECK(output_max(R"({"max_tokens":100,"prompt":[]})") == 100);
+}
+
+TEST_CASE("request: a model named twice, or by a text that is no name, is none") {
+    CHECK(facts_of(R"({"model":"gpt-x"})").model == "gpt-x");
+    CHECK(facts_of(R"({"model":"dear","model":"cheap"})").model.empty());
+    CHECK(facts_of(R"({"model":")" + std::string(kModelBytesMax, 'x') + R"("})").model.size() ==
+          kModelBytesMax);
+    CHECK(facts_of(R"({"model":")" + std::string(kModelBytesMax + 1, 'x') + R"("})").model.empty());
+}
+
 TEST_CASE("request: what is no whole number of tokens is as if absent") {
     for (const char* const value :
          {"-1", "1.5", "\"7\"", "null", "true", "[7]", "2147483649", "1e99"}) {
@@ -127,6 +174,17 @@ TEST_CASE("request: a path names the model of Bedrock and of Gemini") {
     CHECK(model_of_path("/v1/projects/p/publishers/google/models/g:streamGenerateContent") == "g");
     CHECK(model_of_path("/v1/chat/completions").empty());
     CHECK(model_of_path("/model/").empty());
+}
+
+TEST_CASE("request: calls of Bedrock and Gemini take the model from the path") {
+    CHECK(path_decides_model("/model/anthropic.claude-v2%3A1/converse"));
+    CHECK(path_decides_model("/model/x/converse-stream"));
+    CHECK(path_decides_model("/model/x/invoke"));
+    CHECK(path_decides_model("/model/x/invoke-with-response-stream"));
+    CHECK(path_decides_model("/v1beta/models/gemini-pro:generateContent"));
+    CHECK_FALSE(path_decides_model("/models/v1/chat/completions"));
+    CHECK_FALSE(path_decides_model("/v1/models/gpt-x"));
+    CHECK_FALSE(path_decides_model("/v1/chat/completions"));
 }
 
 TEST_CASE("request: usage is asked for where the client streams and has left it open") {
