@@ -44,6 +44,7 @@ struct RequestFacts {
     std::vector<std::optional<std::int64_t>> output_max;
     std::vector<JsonMember> members;  // in the order of the reader's pointers
     std::string model;
+    bool is_chat = false;             // `messages` is a list
     bool streams = false;             // `stream` is true
     bool has_stream_options = false;  // `stream_options` is an object
     // `stream_options` says whether the client wants usage, or cannot be added to.

@@ -129,6 +129,14 @@ TEST_CASE("request: a path names the model of Bedrock and of Gemini") {
     CHECK(model_of_path("/model/").empty());
 }
 
+TEST_CASE("request: a list of messages is a chat") {
+    CHECK(facts_of(R"({"messages":[]})").is_chat);
+    CHECK(facts_of(R"({"messages":[{"role":"user","content":"x"}]})").is_chat);
+    CHECK_FALSE(facts_of(R"({"messages":"x"})").is_chat);
+    CHECK_FALSE(facts_of(R"({"input":[{"messages":[]}]})").is_chat);
+    CHECK_FALSE(facts_of("[]").is_chat);
+}
+
 TEST_CASE("request: usage is asked for where the client streams and has left it open") {
     const auto asked = [](std::string_view body) {
         const RequestFacts facts = facts_of(body);
