@@ -310,11 +310,16 @@ bool needs_settling(const config::Config& config, const Decision& decision) {
     });
 }
 
-void refuse_without_price(Decision& decision) {
-    decision.refuse(Fault::no_price, decision.model.empty()
-                                         ? "The request names no model, and its cost is counted in "
-                                           "money."
-                                         : std::string_view());
+// Without a detail, the answer names the model that has no price.
+void refuse_without_price(const Facts& facts, Decision& decision) {
+    std::string_view detail;
+    if (decision.model.empty()) {
+        const bool is_read = facts.body == nullptr || facts.body->is_whole;
+        detail = is_read ? "The request names no model, and its cost is counted in money."
+                         : "The body is too long for Tidegate to read its model, and its cost is "
+                           "counted in money.";
+    }
+    decision.refuse(Fault::no_price, detail);
 }
 
 // Sets what the policy reserves for the items from `first` on.
@@ -347,7 +352,7 @@ bool list_policies(const config::Config& config, const Facts& facts, IdentifierM
         drop_items(decision, policy->shadow ? before : 0);
         if (policy->shadow) continue;
         if (fault == Fault::no_price) {
-            refuse_without_price(decision);
+            refuse_without_price(facts, decision);
             return false;
         }
         const bool lacks_both =

@@ -67,11 +67,16 @@ void AnswerCost::rewrite_body(Exchange& x) {
     UpstreamSide& side = *x.upstream;
     const ask::InspectedBody* const body = x.facts.body;
     if (body == nullptr || !body->is_whole || !body->json.is_json) return;
+    // The Responses API, embeddings and images refuse members that they do not know. Completions
+    // take `max_tokens` alone.
+    const bool is_chat = body->json.is_chat;
+    const bool may_ask = is_chat || x.facts.head.path.ends_with("/completions");
     bool asks = false;
     std::optional<std::int64_t> cap;
     for_each_settled(x, [&](const PolicyCost& cost, std::size_t) {
-        asks = asks || (cost.asks_usage && body->json.streams && !body->json.has_usage_asked);
-        if (cost.writes_cap && cost.reads_body() && !body->json.output_max[cost.rule]) {
+        asks = asks ||
+               (cost.asks_usage && may_ask && body->json.streams && !body->json.has_usage_asked);
+        if (cost.writes_cap && is_chat && cost.reads_body() && !body->json.output_max[cost.rule]) {
             cap = std::min(cap.value_or(cost.cap), cost.cap);
         }
     });

@@ -155,9 +155,12 @@ std::optional<Tokens> tokens_of(const Shape& shape, const Members& members, cons
     add(output, count_at(members, shape.further_output));
     if (!input && !cached && !cache_write && !output) return std::nullopt;
     Tokens tokens = shape.merges ? before : Tokens{};
-    if (input) tokens.input = *input;
-    if (cached) tokens.cached = *cached;
-    if (cache_write) tokens.cache_write = *cache_write;
+    // The last event of some relays of Anthropic's API says 0 for all input.
+    if (input.value_or(0) > 0 || cached.value_or(0) > 0 || cache_write.value_or(0) > 0) {
+        if (input) tokens.input = *input;
+        if (cached) tokens.cached = *cached;
+        if (cache_write) tokens.cache_write = *cache_write;
+    }
     if (output) tokens.output = *output;
     if (shape.input_includes_cached)
         tokens.input = std::max<std::int64_t>(tokens.input - tokens.cached, 0);
@@ -165,10 +168,15 @@ std::optional<Tokens> tokens_of(const Shape& shape, const Members& members, cons
 }
 
 std::optional<Tokens> tokens_in(const Members& members, Provider provider, const Tokens& before) {
+    // Some gateways write the names of several APIs, with 0 where another one's have the usage.
+    std::optional<Tokens> zero;
     for (const Shape& shape : kShapes) {
         if (!may_be(shape, provider, members)) continue;
-        if (const auto tokens = tokens_of(shape, members, before)) return tokens;
+        const auto tokens = tokens_of(shape, members, before);
+        if (tokens && *tokens != Tokens{}) return tokens;
+        if (tokens) zero = tokens;
     }
+    if (zero) return zero;
     // A total without its parts: all of it is taken for output, the dearest kind.
     for (const Shape& shape : kShapes) {
         if (!may_be(shape, provider, members)) continue;
@@ -256,6 +264,7 @@ std::optional<AnswerReader::Form> AnswerReader::form_of(std::string_view content
         to_lower(std::string(trimmed(content_type.substr(0, content_type.find(';')))));
     if (type == "text/event-stream") return Form::server_sent_events;
     if (type == "application/vnd.amazon.eventstream") return Form::amazon_events;
+    if (type == "application/x-ndjson") return Form::json_lines;
     if (type == "application/json" || type.ends_with("+json")) return Form::json;
     return std::nullopt;
 }
@@ -273,12 +282,15 @@ AnswerReader::AnswerReader(const UsageSource& source, Form form)
 void AnswerReader::read(std::string_view piece) {
     if (form_ == Form::json) {
         json_.read(piece);
+    } else if (form_ == Form::json_lines) {
+        read_lines(piece);
     } else {
         read_events(piece);
     }
 }
 
 void AnswerReader::end() {
+    if (form_ == Form::json_lines) json_.end();
     if (form_ != Form::json) return;
     switch (json_.end()) {
         case JsonReader::Fault::none:
@@ -289,6 +301,17 @@ void AnswerReader::end() {
         case JsonReader::Fault::too_deep:
             reason_ = UnknownUsage::too_deep;
             break;
+    }
+}
+
+// A line that is no JSON is one without usage.
+void AnswerReader::read_lines(std::string_view piece) {
+    for (;;) {
+        const std::size_t size = std::min(piece.find('\n'), piece.size());
+        json_.read(piece.substr(0, size));
+        if (size == piece.size()) return;
+        json_.end();
+        piece.remove_prefix(size + 1);
     }
 }
 
@@ -348,6 +371,8 @@ void AnswerReader::take(const Members& members) {
     }
     const auto tokens = tokens_in(members, source_.provider_, usage_ ? usage_->tokens : Tokens{});
     if (!tokens) return;
+    // An event that says 0 takes back nothing that an earlier one said.
+    if (usage_ && *tokens == Tokens{}) return;
     if (!usage_) usage_.emplace();
     usage_->tokens = *tokens;
     if (const auto name = model_of(members); !name.empty()) usage_->model = name;

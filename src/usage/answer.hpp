@@ -33,7 +33,7 @@ enum class UnknownUsage : std::uint8_t {
     no_usage,    // the answer is whole and says none
     unreadable,  // not the JSON, or not the events, that its type promises
     too_deep,
-    too_long,    // a line of more than 64 KiB
+    too_long,    // a line of more than 64 MiB
     media_type,  // no type that usage is read from
     compressed,
     cut,  // the answer, or the client's wait for it, ended early
@@ -78,7 +78,7 @@ class UsageSource {
 // One answer. Not copied or moved.
 class AnswerReader {
   public:
-    enum class Form : std::uint8_t { json, server_sent_events, amazon_events };
+    enum class Form : std::uint8_t { json, json_lines, server_sent_events, amazon_events };
 
     // By the media type of Content-Type, without its parameters and in any case; nothing: no usage
     // can be read.
@@ -100,6 +100,7 @@ class AnswerReader {
     UnknownUsage reason() const { return reason_; }
 
   private:
+    void read_lines(std::string_view piece);
     void read_events(std::string_view piece);
     void read_event(const EventPart& part);
     bool may_have_usage(std::string_view event) const;

@@ -27,8 +27,9 @@ struct EventPart {
 
 class ServerSentEvents {
   public:
-    // A longer line makes its event unreadable.
-    static constexpr std::size_t kLineMax = std::size_t{64} * 1024;
+    // A longer line makes its event unreadable. The last event of OpenAI's Responses API repeats
+    // the whole answer, its instructions and its tools. No memory is held for it.
+    static constexpr std::size_t kLineMax = std::size_t{64} * 1024 * 1024;
 
     // Takes the next part off the front of `bytes`. To be called until it returns `none`. An event
     // that no empty line ends has no end, as the standard says.

@@ -13,6 +13,7 @@ __extension__ using Wide = __int128;
 const std::vector<std::string> kFurtherPointers = {
     "",  // the document itself
     "/model",
+    "/messages",
     "/stream",
     "/stream_options",
     "/stream_options/include_usage",
@@ -28,6 +29,7 @@ const std::vector<std::string> kFurtherPointers = {
 enum class Further : std::size_t {
     document,
     model,
+    messages,
     stream,
     stream_options,
     include_usage,
@@ -165,7 +167,7 @@ std::int64_t Estimate::cost(const Rates& rates) const {
 }
 
 void RequestFacts::reset() {
-    is_json = streams = has_stream_options = has_usage_asked = false;
+    is_json = is_chat = streams = has_stream_options = has_usage_asked = false;
     answers = 1;
     output_max.clear();
     members.clear();
@@ -223,6 +225,7 @@ void RequestReader::read(std::string_view body, RequestFacts& facts) const {
             model.text.size() <= kModelBytesMax) {
             facts.model = model.text;
         }
+        facts.is_chat = further(Further::messages).kind == JsonMember::Kind::array;
         facts.streams = further(Further::stream).kind == JsonMember::Kind::boolean &&
                         further(Further::stream).text == "true";
         const JsonMember& options = further(Further::stream_options);

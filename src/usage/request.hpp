@@ -55,6 +55,7 @@ struct RequestFacts {
     std::string model;
     // Answers asked for, 1 or more: each may take the maximum, also one that is not stated.
     std::int64_t answers = 1;
+    bool is_chat = false;             // `messages` is a list
     bool streams = false;             // `stream` is true
     bool has_stream_options = false;  // `stream_options` is an object
     // `stream_options` says whether the client wants usage, or cannot be added to.

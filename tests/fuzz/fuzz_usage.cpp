@@ -165,7 +165,8 @@ const std::vector<UsageSource>& sources() {
 
 void check_answer(std::string_view body, std::uint8_t seed) {
     using Form = AnswerReader::Form;
-    for (const Form form : {Form::json, Form::server_sent_events, Form::amazon_events}) {
+    for (const Form form :
+         {Form::json, Form::json_lines, Form::server_sent_events, Form::amazon_events}) {
         for (const UsageSource& source : sources()) {
             const Found whole = found_in(source, form, body, std::nullopt);
             const Found cut = found_in(source, form, body, seed);

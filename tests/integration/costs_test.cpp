@@ -160,7 +160,7 @@ TEST_CASE("costs: `ask_usage` asks for the chunk with the usage, and takes it ou
     Tidegate tidegate(counting(
         upstream.url(), "reserve: {plus_body: 0}, settle: openai, ask_usage: on, write_cap: on"));
     auto client = tidegate.client();
-    const Message answer = client.ask(chat(",\"stream\":true"));
+    const Message answer = client.ask(chat(",\"messages\":[],\"stream\":true"));
     CHECK(answer.body == "data: {\"choices\":[{\"delta\":{}}]}\n\ndata: [DONE]\n\n");
     const json sent = json::parse(upstream.last().body);
     CHECK(sent["stream_options"]["include_usage"] == true);
@@ -172,9 +172,20 @@ TEST_CASE("costs: `ask_usage` asks for the chunk with the usage, and takes it ou
     CHECK(own.body.find("\"prompt_tokens\":7") != std::string::npos);
     CHECK_SOON(counted(tidegate) == 30);
 
+    // APIs that do not know these members refuse them, so such bodies go as they came.
+    for (const std::string body :
+         {R"({"model":"m","input":"x","stream":true})", R"({"model":"m","input":"x"})"}) {
+        client.ask(post_request("/v1/responses", body));
+        CHECK(upstream.last().body == body);
+    }
+    client.ask(post_request("/v1/completions", R"({"prompt":"x","stream":true})"));
+    CHECK(upstream.last().body ==
+          R"({"prompt":"x","stream":true,"stream_options":{"include_usage":true}})");
+
     // A body whose hash a field names goes as it came.
-    client.ask(post_request("/", R"({"stream":true})", "Content-Digest: sha-256=:x:\r\n"));
-    CHECK(upstream.last().body == R"({"stream":true})");
+    const std::string hashed = R"({"messages":[],"stream":true})";
+    client.ask(post_request("/", hashed, "Content-Digest: sha-256=:x:\r\n"));
+    CHECK(upstream.last().body == hashed);
 }
 
 TEST_CASE("costs: bodies that cannot be read first are refused, longer ones take the largest") {

@@ -198,13 +198,68 @@ TEST_CASE("usage: what a client can make the upstream echo does not count") {
     }
 }
 
+TEST_CASE("usage: the last event of the Responses API may be as long as the whole answer") {
+    const std::string output(300'000, 'x');
+    check_tokens(
+        Provider::openai_responses, Form::server_sent_events,
+        event(R"({"type":"response.completed","response":{"model":"m-1","output":[{"text":")" +
+              output +
+              R"("}],"usage":{"input_tokens":100,"output_tokens":20,"total_tokens":120}}})"),
+        {100, 0, 0, 20});
+}
+
+TEST_CASE("usage: an event that says 0 takes back nothing that an earlier one said") {
+    check_tokens(Provider::openai, Form::server_sent_events,
+                 event(R"({"model":"m-1","usage":{"prompt_tokens":100,"completion_tokens":20}})") +
+                     event(R"({"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0}})"),
+                 {100, 0, 0, 20});
+    const std::string start = event(
+        R"({"type":"message_start","message":{"model":"m-1","usage":{"input_tokens":50,"cache_read_input_tokens":5,"output_tokens":1}}})");
+    check_tokens(
+        Provider::anthropic, Form::server_sent_events,
+        start +
+            event(
+                R"({"type":"message_delta","usage":{"input_tokens":0,"cache_read_input_tokens":0,"output_tokens":7}})"),
+        {50, 5, 0, 7});
+    // The last event tells apart what the first one has as input.
+    check_tokens(
+        Provider::anthropic, Form::server_sent_events,
+        start +
+            event(
+                R"({"type":"message_delta","usage":{"input_tokens":0,"cache_read_input_tokens":55,"output_tokens":7}})"),
+        {0, 55, 0, 7});
+}
+
+TEST_CASE("usage: of the names of several APIs those with tokens count") {
+    const char* const body =
+        R"({"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":120,"input_tokens":100,"output_tokens":20}})";
+    const Found found = found_in(UsageSource(Provider::automatic), Form::json, body);
+    REQUIRE(found.usage);
+    CHECK(found.usage->tokens == Tokens{100, 0, 0, 20});
+}
+
+TEST_CASE("usage: JSON in lines is read line by line, as Ollama's own API answers") {
+    const UsageSource source({{"/prompt_eval_count", 1}, {"/eval_count", 1}});
+    const std::string body =
+        "{\"model\":\"m\",\"response\":\"a\",\"done\":false}\nno JSON\r\n"
+        "{\"done\":true,\"prompt_eval_count\":26,\"eval_count\":298}";
+    for (const char* const end : {"", "\n", "\r\n\n"}) {
+        for (const std::size_t piece : {std::string_view::npos, std::size_t{1}}) {
+            const Found found = found_in(source, Form::json_lines, body + end, piece);
+            REQUIRE(found.usage);
+            CHECK(found.usage->units == 324);
+        }
+    }
+}
+
 TEST_CASE("usage: why there is none") {
     const UsageSource source(Provider::automatic);
     CHECK(found_in(source, Form::json, "{\"usage\":").reason == UnknownUsage::unreadable);
     CHECK(found_in(source, Form::json, "<html>").reason == UnknownUsage::unreadable);
     CHECK(found_in(source, Form::json, std::string(100, '[')).reason == UnknownUsage::too_deep);
-    CHECK(found_in(source, Form::server_sent_events, event(std::string(70'000, 'x'))).reason ==
-          UnknownUsage::too_long);
+    CHECK(found_in(source, Form::server_sent_events,
+                   event(std::string(ServerSentEvents::kLineMax, 'x')))
+              .reason == UnknownUsage::too_long);
     CHECK(found_in(source, Form::amazon_events, "not a stream of events").reason ==
           UnknownUsage::unreadable);
     CHECK(found_in(source, Form::server_sent_events, "").reason == UnknownUsage::no_usage);
@@ -241,6 +296,7 @@ TEST_CASE("usage: the form of an answer is that of its media type") {
     CHECK(AnswerReader::form_of("application/json") == Form::json);
     CHECK(AnswerReader::form_of("Application/JSON; charset=utf-8") == Form::json);
     CHECK(AnswerReader::form_of("application/problem+json") == Form::json);
+    CHECK(AnswerReader::form_of("application/x-ndjson") == Form::json_lines);
     CHECK(AnswerReader::form_of("text/event-stream;charset=utf-8") == Form::server_sent_events);
     CHECK(AnswerReader::form_of("application/vnd.amazon.eventstream") == Form::amazon_events);
     CHECK_FALSE(AnswerReader::form_of("text/html"));
@@ -262,7 +318,8 @@ std::optional<Tokens> read_whole(const std::vector<Json>& events) {
         };
         const auto input = count("prompt_tokens");
         const auto output = count("completion_tokens");
-        if (input || output) tokens = Tokens{input.value_or(0), 0, 0, output.value_or(0)};
+        const Tokens said{input.value_or(0), 0, 0, output.value_or(0)};
+        if ((input || output) && (!tokens || said != Tokens{})) tokens = said;
     }
     return tokens;
 }

@@ -90,7 +90,7 @@ TEST_CASE("events: a line above the bound makes its event unreadable, and no oth
         const std::string fits(room, 'x');
         const std::string text =
             "data: " + fits + end + "data: " + fits + "x" + end + "data: b" + end;
-        for (const std::size_t piece : {std::size_t{1}, std::size_t{4096}, text.size()}) {
+        for (const std::size_t piece : {std::size_t{16384}, std::size_t{65537}, text.size()}) {
             CAPTURE(piece);
             CHECK(events_of(ServerSentEvents{}, text, piece) == Texts{fits, "!", "b"});
         }

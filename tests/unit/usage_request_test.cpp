@@ -49,7 +49,8 @@ TEST_CASE("request: of several maxima the largest counts, and each is multiplied
     CHECK(output_max(R"({"max_tokens":0})") == 0);
 }
 
-TEST_CASE("request: a rule of one API takes no maximum of another, which its server does not read") {
+TEST_CASE(
+    "request: a rule of one API takes no maximum of another, which its server does not read") {
     const EstimateRule openai{.output_max = output_max_of(Provider::openai)};
     CHECK(output_max(R"({"max_tokens":100})", openai) == 100);
     CHECK_FALSE(output_max(R"({"max_output_tokens":1})", openai));
@@ -185,6 +186,14 @@ TEST_CASE("request: calls of Bedrock and Gemini take the model from the path") {
     CHECK_FALSE(path_decides_model("/models/v1/chat/completions"));
     CHECK_FALSE(path_decides_model("/v1/models/gpt-x"));
     CHECK_FALSE(path_decides_model("/v1/chat/completions"));
+}
+
+TEST_CASE("request: a list of messages is a chat") {
+    CHECK(facts_of(R"({"messages":[]})").is_chat);
+    CHECK(facts_of(R"({"messages":[{"role":"user","content":"x"}]})").is_chat);
+    CHECK_FALSE(facts_of(R"({"messages":"x"})").is_chat);
+    CHECK_FALSE(facts_of(R"({"input":[{"messages":[]}]})").is_chat);
+    CHECK_FALSE(facts_of("[]").is_chat);
 }
 
 TEST_CASE("request: usage is asked for where the client streams and has left it open") {
