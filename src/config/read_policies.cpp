@@ -185,12 +185,34 @@ std::optional<limit::OnMissing> read_on_missing(Section& section) {
 // What a policy does with a request that is over a limit.
 enum class Mode : std::uint8_t { enforce, shadow, soft };
 
+// The first limit that cannot count what is above it: slots, places in a line and booked moments
+// are given or not.
+const limit::Limit* find_uncountable(const std::vector<limit::Limit>& limits) {
+    const auto found = std::find_if(limits.begin(), limits.end(), [](const limit::Limit& limit) {
+        const auto& traits = limit.traits();
+        return traits.has_leases || traits.queues || traits.has_moments;
+    });
+    return found != limits.end() ? &*found : nullptr;
+}
+
+void check_soft(const Value& mode, const PolicySettings& policy) {
+    const limit::Limit* wrong = find_uncountable(policy.limits);
+    for (const limit::Tier& tier : policy.tiers) {
+        if (wrong == nullptr) wrong = find_uncountable(tier.limits);
+    }
+    if (wrong == nullptr) return;
+    mode.fault("`mode: soft` counts what is over a limit, which " + quote(wrong->traits().name) +
+               " cannot: write `sliding_window`, `fixed_window`, `sliding_log` or `gcra`, or "
+               "`mode: shadow`");
+}
+
 void read_mode(Section& section, PolicySettings& policy) {
     Mode mode = Mode::enforce;
     section.choice<Mode>(
         "mode", mode, {{"enforce", Mode::enforce}, {"shadow", Mode::shadow}, {"soft", Mode::soft}});
     policy.shadow = mode == Mode::shadow;
     policy.soft = mode == Mode::soft;
+    if (policy.soft) check_soft(*section.find("mode"), policy);
 }
 
 // Warns of what only refusals have, in a policy that refuses no request.

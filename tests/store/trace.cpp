@@ -200,16 +200,18 @@ void Trace::add_policy(std::int64_t index) {
     if (limits_ == Limits::all) {
         one->shadow = one_in(4);
         while (one_in(3)) add_tier(*one);
-        // What a soft schedule counts has bounds that differ between the stores.
-        const auto has_schedule = [](const std::vector<Limit>& limits) {
-            return std::any_of(limits.begin(), limits.end(),
-                               [](const Limit& limit) { return limit.traits().has_moments; });
+        // The configuration refuses soft policies that give slots, places in a line or moments.
+        const auto only_counts = [](const std::vector<Limit>& limits) {
+            return std::none_of(limits.begin(), limits.end(), [](const Limit& limit) {
+                const auto& traits = limit.traits();
+                return traits.has_leases || traits.queues || traits.has_moments;
+            });
         };
-        const bool schedules =
-            has_schedule(one->limits) ||
-            std::any_of(one->tiers.begin(), one->tiers.end(),
-                        [&](const limit::Tier& tier) { return has_schedule(tier.limits); });
-        one->soft = !one->shadow && !schedules && one_in(5);
+        const bool may_be_soft =
+            only_counts(one->limits) &&
+            std::all_of(one->tiers.begin(), one->tiers.end(),
+                        [&](const limit::Tier& tier) { return only_counts(tier.limits); });
+        one->soft = !one->shadow && may_be_soft && one_in(2);
     }
     policies_.push_back(std::move(one));
 }
