@@ -132,6 +132,15 @@ const http::BodyBatch& AnswerCost::read(const http::BodyBatch& batch) {
     return passed_;
 }
 
+// Libraries close their connection then, before the end of the body.
+bool AnswerCost::has_last_event() const {
+    return !readings_.empty() &&
+           std::all_of(readings_.begin(), readings_.end(), [](const auto& reading) {
+               return reading->reader && reading->reader->usage() &&
+                      reading->reader->has_last_event();
+           });
+}
+
 ask::AnswerFacts AnswerCost::facts_of(const Exchange& x) const {
     using End = ask::AnswerFacts::End;
     ask::AnswerFacts facts;
@@ -143,7 +152,7 @@ ask::AnswerFacts AnswerCost::facts_of(const Exchange& x) const {
             facts.end = End::unanswered;
             break;
         case Reached::answer:
-            facts.end = x.relay.tunnel_end ? End::whole : End::cut;
+            facts.end = x.relay.tunnel_end || has_last_event() ? End::whole : End::cut;
             break;
         case Reached::end:
             facts.end = End::whole;

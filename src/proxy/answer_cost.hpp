@@ -64,6 +64,7 @@ class AnswerCost {
     };
 
     const usage::Usage* usage() const;
+    bool has_last_event() const;
     void count(WorkerContext& worker, const Exchange& x) const;
     const Reading* reading_of(const usage::UsageSource& source) const;
     void list_sources(const Exchange& x);

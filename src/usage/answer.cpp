@@ -251,6 +251,13 @@ bool has_value(std::string_view event, std::string_view mark) {
     return false;
 }
 
+// OpenAI's last event is no JSON; Anthropic's is as short as its type.
+bool is_last_event(std::string_view event) {
+    constexpr std::size_t kBytesMax = 64;
+    return event.size() <= kBytesMax &&
+           (trimmed(event) == "[DONE]" || event.find("\"message_stop\"") != event.npos);
+}
+
 }  // namespace
 
 UsageSource::UsageSource(Provider provider)
@@ -333,6 +340,7 @@ void AnswerReader::read_event(const EventPart& part) {
             json_.read(part.data);
             break;
         case EventPart::Kind::whole:
+            has_last_event_ = is_last_event(part.data);
             if (!may_have_usage(part.data)) break;
             json_.read(part.data);
             [[fallthrough]];

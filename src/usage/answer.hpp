@@ -96,6 +96,9 @@ class AnswerReader {
 
     // What was found so far; of a stream that is cut, too.
     const std::optional<Usage>& usage() const { return usage_; }
+    // The last event of the stream was read, as providers mark it: `[DONE]`, or `message_stop`.
+    // What may follow of the body says nothing.
+    bool has_last_event() const { return has_last_event_; }
     // Why there is no usage. Requires end().
     UnknownUsage reason() const { return reason_; }
 
@@ -111,6 +114,7 @@ class AnswerReader {
     std::variant<std::monostate, ServerSentEvents, AmazonEvents> events_;
     JsonReader json_;
     std::optional<Usage> usage_;
+    bool has_last_event_ = false;
     UnknownUsage reason_ = UnknownUsage::no_usage;
 };
 

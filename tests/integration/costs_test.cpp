@@ -145,6 +145,28 @@ TEST_CASE("costs: a stream that is cut costs the larger of its reserve and what 
     CHECK_SOON(counted(tidegate) == 1'200);
 }
 
+TEST_CASE("costs: a client that leaves behind the last event costs what the answer has said") {
+    const Upstream upstream([](Conversation& connection) {
+        Message request;
+        if (!connection.read(request)) return;
+        connection.send(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+            "Transfer-Encoding: chunked\r\n\r\n" +
+            chunk("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,"
+                  "\"completion_tokens\":6}}\n\ndata: [DONE]\n\n"));
+        connection.wait_for_end();
+    });
+    Tidegate tidegate(counting(upstream.url(), "reserve: {plus_body: 0}, settle: auto"));
+    {
+        auto client = tidegate.client();
+        client.send(chat(",\"max_tokens\":500"));
+        std::string got;
+        while (got.find("[DONE]") == std::string::npos) got += client.some();
+        client.reset();
+    }
+    CHECK_SOON(counted(tidegate) == 11);
+}
+
 TEST_CASE("costs: `ask_usage` asks for the chunk with the usage, and takes it out again") {
     const Upstream upstream(Upstream::answering([](const Message& request) -> std::string {
         std::string body =

@@ -395,4 +395,18 @@ TEST_CASE("usage: random streams, cut at random, are read as an independent pars
     CHECK(with_usage > 100);
 }
 
+TEST_CASE("answer: the last event of a stream is known by what providers write there") {
+    const UsageSource source(Provider::automatic);
+    const auto has_last_event = [&](std::string_view body) {
+        AnswerReader reader(source, Form::server_sent_events);
+        reader.read(body);
+        return reader.has_last_event();
+    };
+    CHECK(has_last_event("data: {\"choices\":[]}\n\ndata: [DONE]\n\n"));
+    CHECK(has_last_event("event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"));
+    CHECK_FALSE(has_last_event("data: {\"choices\":[]}\n\n"));
+    CHECK_FALSE(has_last_event("data: [DONE]\n\ndata: {\"choices\":[]}\n\n"));
+    CHECK_FALSE(has_last_event("data: {\"text\":\"[DONE]\"}\n\n"));
+}
+
 }  // namespace tidegate::usage::answer_test
