@@ -150,8 +150,7 @@ TEST_CASE("costs: the maximum is that of the API that settles") {
         "q: {key: user, limits: [99999/s], cost: {settle: auto}},"
         "r: {key: user, limits: [99999/min], cost: {reserve: {request_json: [x]}, settle: openai}}",
         "p, q, r");
-    CHECK(config->body_reader->rule(0).output_max ==
-          usage::output_max_of(usage::Provider::openai));
+    CHECK(config->body_reader->rule(0).output_max == usage::output_max_of(usage::Provider::openai));
     CHECK(config->body_reader->rule(1).output_max.size() == 8);
     CHECK(config->body_reader->rule(2).output_max == std::vector<std::string>{"/x"});
 }
