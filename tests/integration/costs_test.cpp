@@ -205,9 +205,14 @@ TEST_CASE("costs: `ask_usage` asks for the chunk with the usage, and takes it ou
           R"({"prompt":"x","stream":true,"stream_options":{"include_usage":true}})");
 
     // A body whose hash a field names goes as it came.
-    const std::string hashed = R"({"messages":[],"stream":true})";
+    const std::string hashed = R"({"messages":[],"stream":true,"max_tokens":5})";
     client.ask(post_request("/", hashed, "Content-Digest: sha-256=:x:\r\n"));
     CHECK(upstream.last().body == hashed);
+    // Without a maximum of its own it reserves the largest, as none can be written into it.
+    const int before = upstream.requests();
+    const std::string open = R"({"messages":[],"stream":true})";
+    CHECK(client.ask(post_request("/", open, "Content-Digest: sha-256=:x:\r\n")).status() == 429);
+    CHECK(upstream.requests() == before);
 }
 
 TEST_CASE("costs: bodies that cannot be read first are refused, longer ones take the largest") {

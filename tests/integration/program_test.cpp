@@ -71,6 +71,7 @@ TEST_CASE("program: the configurations that come with it are valid") {
     int files = 0;
     for (const auto& entry : std::filesystem::directory_iterator(source_folder() + "/config")) {
         if (entry.path().extension() != ".yaml") continue;
+        if (entry.path().filename() == "prices.yaml") continue;  // llm.yaml names it
         ++files;
         const auto finished = run_tidegate({"check", "-c", entry.path().string()});
         CHECK_MESSAGE(finished.code == 0, entry.path()
