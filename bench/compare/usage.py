@@ -235,7 +235,8 @@ class UsageMeasuring:
             verify(setup, path, row)
             self.load(world, setup, part, heads, WARM_SECONDS)
             before = Sample(setup)
-            result = self.load(world, setup, part, heads, self.seconds)
+            seconds = max(self.seconds, STREAM_SECONDS) if is_paced(path) else self.seconds
+            result = self.load(world, setup, part, heads, seconds)
             after = Sample(setup)
             check_answers(row, result)
             verify(setup, path, row)
@@ -245,10 +246,8 @@ class UsageMeasuring:
         if part == "usage-steady":
             return self.loads.steady(world, setup.port, heads, seconds, rate=STEADY_RATE)
         if part in PATHS:
-            paced = PATHS[part].startswith("/paced/")
-            return self.loads.wrk(world, setup.port, heads,
-                                  max(seconds, STREAM_SECONDS) if paced else seconds, STREAMS,
-                                  unfinished=paced)
+            return self.loads.wrk(world, setup.port, heads, seconds, STREAMS,
+                                  unfinished=is_paced(PATHS[part]))
         return self.loads.wrk(world, setup.port, heads, seconds)
 
     def parsed(self, row):
@@ -260,6 +259,10 @@ class UsageMeasuring:
             raise Wrong(f"bench_usage: {done.stderr}")
         found = json.loads(done.stdout)["benchmarks"][0]
         return {"gib_s": found["bytes_per_second"] / 2**30}
+
+
+def is_paced(path):
+    return path.startswith("/paced/")
 
 
 def body_of(path, row):
@@ -277,7 +280,7 @@ def post(user, path, body):
 
 def figures_of(path, result, after, before, row):
     requests = result["requests"]
-    if path.startswith("/paced/"):
+    if is_paced(path):
         # Those that did not end in time count as far as they came; each event is a chunk of its
         # own, with its size and two ends of lines.
         requests = result["bytes"] / (EVENTS * (EVENT_BYTES + len("c8\r\n\r\n")))
