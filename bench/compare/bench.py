@@ -19,6 +19,7 @@ import machine
 import sizing
 import tls
 import tunnels
+import usage
 from grpc_calls import GrpcMeasuring
 from http2 import Http2Measuring
 from load import Loads, write_heads
@@ -28,12 +29,13 @@ from rows import ELSEWHERE, PARTS, all_rows
 from sizing import SizeMeasuring
 from tls import TlsMeasuring
 from tunnels import TunnelMeasuring
+from usage import UsageMeasuring
 
 BUILD = ROOT / "build" / "bench"
 NODE = BUILD / "node"
 # What may be measured instead: each has PARTS and all_rows().
 INSTEAD = {"tls": tls, "http2": http2, "grpc": grpc_calls, "tunnels": tunnels,
-           "size": sizing}
+           "size": sizing, "usage": usage}
 
 
 def names(text):
@@ -61,8 +63,8 @@ def options():
     parser.add_argument("--json", type=pathlib.Path, default=BUILD / "bench.json")
     parser.add_argument("--plot", type=pathlib.Path)
     chosen = parser.parse_args()
-    if chosen.debian13 and (chosen.growth is not None or chosen.instead == "size"):
-        parser.error("--growth and --size have no rows of the peers of Debian 13")
+    if chosen.debian13 and (chosen.growth is not None or chosen.instead in ("size", "usage")):
+        parser.error("--growth, --size and --usage have no rows of the peers of Debian 13")
     # Counting system calls takes half a minute, and what checks cost two.
     known = parts_of(chosen)
     slow = ("calls", "checks") if chosen.quick else ()
@@ -173,6 +175,8 @@ def measuring_of(chosen, loads, folder):
     if chosen.instead == "tunnels":
         return TunnelMeasuring(chosen.clients / "bench_tunnel",
                                chosen.clients / "bench_tunnel_echo", chosen.seconds)
+    if chosen.instead == "usage":
+        return UsageMeasuring(chosen.clients / "bench_usage", loads, folder, chosen.seconds)
     heads = write_heads(folder)
     if chosen.instead:
         made = {"tls": TlsMeasuring, "http2": Http2Measuring, "grpc": GrpcMeasuring,

@@ -8,6 +8,7 @@ import grpc_calls
 import http2
 import sizing
 import tunnels
+import usage
 from load import CONNECTIONS, IDLE_CLIENTS, STEADY_RATE
 from peers import BATCH, BUSY_POLL, CHECKED_EVERY, SERVERS
 
@@ -130,6 +131,7 @@ def _goals():
     yield from _http2_goals()
     yield from _grpc_goals()
     yield from _tunnel_goals()
+    yield from _usage_goals()
     for row, words in (("tidegate-auth", "admitted"), ("tidegate-auth-denied", "denied")):
         yield Goal(f"forward_auth, {words}: CPU a question, of a request that the proxy denies",
                    _ratio("faces", row, "tidegate-memory-denied", "proxy_us"), 1.0, 0.95)
@@ -185,6 +187,22 @@ def _tunnel_goals():
                           "proxy_us"), 0.95, 0.85)
         yield _idle_goal(f"idle tunnel, {words}", "tunnel-idle", f"tidegate-tunnel{tls}",
                          must, stretch)
+
+
+def _usage_goals():
+    """Of the same route without costs."""
+    for part, row, what, must, stretch in usage.GOALS:
+        kind = row.rpartition("-")[2]
+        without = row.removesuffix(kind) + dict(usage.PAIRS)[kind]
+        yield Goal(f"{what}: CPU of the proxy, of the same without costs",
+                   _ratio(part, row, without, "proxy_us"), must, stretch)
+        if "-redis-" in row and part != "usage-paced":
+            yield Goal(f"{what}: CPU of Redis, of the same without costs",
+                       _ratio(part, row, without, "redis_us"), None, stretch)
+    for row, words in usage.PARSED.items():
+        yield Goal(f"{words}: read on one core",
+                   lambda report, row=row: median(report, "usage-parsed", row, "gib_s"),
+                   None if row == "json_answer" else 1.0, 1.0, at_most=False, unit="GiB/s")
 
 
 def _redis_goals(own, words, part="saturated"):
@@ -262,6 +280,7 @@ TITLES = {
     "tunnel-echo": f"{tunnels.OPEN} WebSockets, 64-byte echoes as fast as they come back, "
                    "each a request",
     **sizing.TITLES,
+    **usage.TITLES,
     "tunnel-idle": f"{tunnels.IDLE:,} idle WebSockets, private memory of each",
 }
 
@@ -282,6 +301,10 @@ def text(report):
             for row in rows:
                 lines.append(f"  {report['labels'][row]:{width}}  "
                              f"{median(report, part, row, 'idle_kib'):.1f} KiB")
+        elif part == "usage-parsed":
+            for row in rows:
+                lines.append(f"  {report['labels'][row]:{width}}  "
+                             f"{median(report, part, row, 'gib_s'):.2f} GiB/s")
         elif part == "checks":
             for row in rows:
                 lines.append(f"  {report['labels'][row]:{width}}  "

@@ -74,14 +74,15 @@ class Loads:
         self.rate_client = rate_client
 
     def wrk(self, world, port, heads, seconds, connections=CONNECTIONS, path="/", body_bytes=0,
-            scheme="http"):
-        """Full speed from one thread, for a whole number of seconds."""
+            scheme="http", unfinished=False):
+        """Full speed from one thread, for a whole number of seconds. `unfinished`: no answer need
+        have ended by then."""
         said = _run(world.on_cpus("load", [
             need("wrk"), "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s",
             "-s", HERE / "wrk.lua", f"{scheme}://127.0.0.1:{port}{path}", "--", heads, body_bytes]),
             seconds + 30)
         result = json.loads(said[said.rindex("{"):])
-        if result["socket_errors"] or not result["requests"]:
+        if result["socket_errors"] or not result["bytes" if unfinished else "requests"]:
             raise Wrong(f"wrk: {result}")
         return result
 

@@ -31,9 +31,9 @@ end
 function done(summary, latency)
     local errors = summary.errors
     io.write(string.format(
-        '{"requests": %d, "seconds": %.6f, "refused": %d, "socket_errors": %d, ' ..
+        '{"requests": %d, "bytes": %d, "seconds": %.6f, "refused": %d, "socket_errors": %d, ' ..
             '"p50_us": %.1f, "p99_us": %.1f, "p999_us": %.1f}\n',
-        summary.requests, summary.duration / 1e6, errors.status,
+        summary.requests, summary.bytes, summary.duration / 1e6, errors.status,
         errors.connect + errors.read + errors.write + errors.timeout,
         latency:percentile(50), latency:percentile(99), latency:percentile(99.9)))
 end
