@@ -332,7 +332,8 @@ TEST_CASE("costs: many requests at once never reserve more than the quota, in Re
         return usage_answer(40, 60);
     }));
     const std::string store =
-        "store: {redis: {url: \"redis://127.0.0.1:" + std::to_string(redis.port()) + "\"}}\n";
+        "store: {redis: {url: \"redis://127.0.0.1:" + std::to_string(redis.port()) +
+        "\", timeout: 5s}}\n";
     Tidegate one(
         counting(upstream.url(), "reserve: {plus_body: 0}, settle: auto", 4'000, "", store));
     Tidegate other(

@@ -134,13 +134,15 @@ TEST_CASE(
     CHECK(reserved_units(config, cost, facts, cost.weights) == 405);
 }
 
-TEST_CASE("policy cost: the body names the model, else the path") {
+TEST_CASE("policy cost: the body names the model, but of a call whose path does") {
     Facts facts;
     facts.head.path = "/model/claude/converse";
     CHECK(model_of(facts) == "claude");
     InspectedBody body;
     body.json.model = "gpt-x";
     facts.body = &body;
+    CHECK(model_of(facts) == "claude");
+    facts.head.path = "/v1/chat/completions";
     CHECK(model_of(facts) == "gpt-x");
 }
 
