@@ -84,9 +84,11 @@ bool check_cost_of(const Value& value, std::int64_t cost, const limit::Policy& p
         if (!can_never_pass(cost, limit)) continue;
         const std::string what = limit.most_at_once() != limit.quota ? "burst" : "quota";
         const std::string most = shown(limit.most_at_once());
-        value.fault("a cost of " + shown(cost) + " can never pass the " + what + " of " + most +
-                    " in policy " + quote(policy.name) + ": write a cost of at most " + most +
-                    ", or raise the " + what);
+        std::string fault = "a cost of ";
+        fault.append(shown(cost)).append(" can never pass the ").append(what).append(" of ");
+        fault.append(most).append(" in policy ").append(quote(policy.name));
+        fault.append(": write a cost of at most ").append(most).append(", or raise the ");
+        value.fault(fault.append(what));
         return false;
     }
     return true;

@@ -52,6 +52,7 @@ constexpr std::array<std::pair<std::string_view, Provider>, 6> kProviders{{
 
 std::vector<std::string_view> provider_names() {
     std::vector<std::string_view> names;
+    names.reserve(kProviders.size());
     for (const auto& [name, provider] : kProviders) names.push_back(name);
     return names;
 }
