@@ -113,7 +113,12 @@ std::size_t skip_text(std::string_view text, std::size_t at) {
     return at + 1;
 }
 
+// The position behind the value that begins at `at`.
 std::size_t skip_value(std::string_view text, std::size_t at) {
+    if (text[at] != '{' && text[at] != '[') {
+        if (text[at] == '"') return skip_text(text, at);
+        return std::min(text.find_first_of(",}] \t\r\n", at), text.size());
+    }
     std::size_t depth = 0;
     do {
         const char c = text[at];
@@ -124,8 +129,7 @@ std::size_t skip_value(std::string_view text, std::size_t at) {
         if (c == '{' || c == '[') ++depth;
         if (c == '}' || c == ']') --depth;
         ++at;
-    } while (depth > 0 || (at < text.size() &&
-                           std::string_view(",}]").find(text[at]) == std::string_view::npos));
+    } while (depth > 0);
     return at;
 }
 

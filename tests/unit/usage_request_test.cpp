@@ -223,6 +223,8 @@ TEST_CASE("request: a member is added, and every other byte stays") {
         with_usage(
             R"({"a":{"stream_options":{}},"b":"\"stream_options\":{","stream":true,"stream_options":{"x":[{}]}})") ==
         R"({"a":{"stream_options":{}},"b":"\"stream_options\":{","stream":true,"stream_options":{"x":[{}],"include_usage":true}})");
+    CHECK(with_usage(R"({"stream_options" : {"x":[1,{"y":"}"}]} , "stream" : true } )") ==
+          R"({"stream_options" : {"x":[1,{"y":"}"}],"include_usage":true} , "stream" : true } )");
     CHECK(write_output_max("{}", 1000) == R"({"max_completion_tokens":1000})");
     CHECK(write_output_max(R"({"a":[1]} )", 7) == R"({"a":[1],"max_completion_tokens":7} )");
 }
