@@ -590,8 +590,9 @@ struct Config {
     // Reservations of the check API are sealed with it, so that replicas can settle each other's;
     // empty: each process draws its own.
     std::string check_secret;
-    // The files of certificates, keys, authorities, ticket keys and prices that it was made of, as
-    // the process opens them; sorted, each once. A reload when one has changed keeps them current.
+    // The files of certificates, keys, authorities and ticket keys that it was made of, as the
+    // process opens them; sorted, each once. A reload when one has changed keeps certificates
+    // current.
     std::vector<std::string> files;
     std::vector<IncludedFile> included;  // in the order in which they became part of it
     std::unique_ptr<const Rls> rls;      // null: calls of the rate limit service are not answered

@@ -116,7 +116,6 @@ void read_prices(const Value& value, Config& config, Declared& declared) {
     declared.has_prices = true;
     const auto file = read_referenced_file(value, "prices.yaml");
     if (!file) return;
-    value.context().files.push_back(file->path);
     Context context = context_of(*file, value.context());
     const TreeNode tree = parse_document(file->text, context.faults);
     auto list = std::make_shared<usage::PriceList>();

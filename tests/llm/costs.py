@@ -293,14 +293,15 @@ def _(place):
     same("a small one", gateway.chat(max_tokens=50, model="gpt-x").status, 200)
 
 
-@scenario("money: a change of the price file is taken", node=False)
+@scenario("money: a change of the price file is taken with a reload", node=False)
 def _(place):
     path = place.world.folder / "prices.yaml"
     path.write_text(PRICES)
     gateway = place.gateway(money(500))
+    same("a model without a price", gateway.chat(model="new-model").status, 400)
     path.write_text(PRICES + '  "new-*": {input: 2, output: 4}\n')
-    until(lambda: gateway.chat(model="new-model", trial="input=100; output=100").status == 200, 15,
-          "the new price list")
+    gateway.reload(money(500))
+    same("with a price", gateway.chat(model="new-model", trial="input=100; output=100").status, 200)
     gateway.settles_to(0.0006, policy="budget")
 
 
