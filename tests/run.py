@@ -376,7 +376,6 @@ def optimised(report, beside):
             Step("http2", "scripts/http2", counted="^ok "),
             Step("gateways", "scripts/gateways", counted="^ok "),
             Step("browser", "scripts/browser", counted="^ok "),
-            Step("llm", "scripts/llm", counted="^ok "),
             Step("dashboard", "scripts/dashboard", counted="^ok "),
             Step("apps", "scripts/apps")])
     beside.wait()
@@ -394,7 +393,6 @@ def optimised(report, beside):
 def threads(report, beside):
     """Code that crosses threads, under the thread sanitizer: it needs threads, not many traces."""
     beside.begin("image", "scripts/image", counted="^ok ")
-    beside.begin("debian13", "scripts/debian13", "--some", counted="^ok ")
     run_programs(report, [
         integration("integration-tsan", "tsan", {"TIDEGATE_SANITIZED": "1"},
                     cases="limits:*,redis*,batching:*,lifecycle:*,admin:*,identity*,rotation:*,"
