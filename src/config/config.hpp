@@ -401,7 +401,7 @@ struct Route {
     bool needs_whole_body = false;    // a key needs it: a longer one is refused with 413
     bool refuses_coded_body = false;  // a policy has to read it: a compressed one is refused
     bool settles_costs = false;       // a policy's cost is settled by the answer
-    bool has_soft_policies = false;   // the upstream is told which of them are over
+    bool has_soft_policies = false;   // the proxy names those that are over to the upstream
     bool takes_websockets = false;    // `upgrade: [websocket]`; else Upgrade is dropped
     TunnelBounds tunnel;
     const Cors* cors = nullptr;  // null: off. Points into Config::cors

@@ -94,7 +94,7 @@ std::uint32_t layout_of(std::span<const Limit> limits) {
     return (hash | 1) << 8 | static_cast<std::uint32_t>(limits.size());
 }
 
-// What read_states.lua is told about a run.
+// The flags of a run in ARGV[1] of read_states.lua.
 enum RunFlag : std::uint8_t { kShadow = 1, kOwnCost = 2, kSoft = 4 };
 
 std::uint8_t flags_of(std::span<const ChargeItem> run) {

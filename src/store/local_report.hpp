@@ -153,7 +153,7 @@ class LocalReport {
     void gave_back(const limit::Refund& refund, const limit::Now& now);
 
     // Requests that were admitted have cost `more` than they took. `in_redis`: Redis decided them,
-    // and is told as soon as possible; else it is told with what was admitted without it.
+    // and gets the report as soon as possible; else the ledger of the outage carries it.
     void took_more(const limit::Charge& more, bool in_redis);
 
     // Their counts were reset: drops what was not sent yet.

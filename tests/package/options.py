@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Wrong options of scripts are told before anything is installed or built: options.py
+"""Scripts reject wrong options before they install or build anything: options.py
 
 In place of what installs and builds, the PATH has programs that fail and leave a mark. Each test is a line
 that begins with `ok  `.
