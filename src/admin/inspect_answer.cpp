@@ -208,7 +208,7 @@ std::string row_name(const limit::ChargeItem& item) {
     } else if (!item.policy->tiers.empty()) {
         text += " (no tier)";
     }
-    return item.policy->refuses() ? text : text + ", " + std::string(mode_of(*item.policy));
+    return item.policy->is_enforced() ? text : text + ", " + std::string(mode_of(*item.policy));
 }
 
 // What is counted for one identifier: its JSON, a table with a row for each limit, and what does

@@ -247,7 +247,7 @@ const config::PolicySettings* denying_policy(const Decision& decision, const Lis
     const auto& policies = decision.route->policies;
     const auto found =
         std::find_if(policies.begin(), policies.end(), [&](const config::PolicySettings* policy) {
-            return policy->refuses() && !policy->deny.empty() && lists(policy->deny);
+            return policy->is_enforced() && !policy->deny.empty() && lists(policy->deny);
         });
     return found != policies.end() ? *found : nullptr;
 }
@@ -304,10 +304,8 @@ bool holds_for_the_address(const config::Config& config, const config::PolicySet
 bool needs_settling(const config::Config& config, const Decision& decision) {
     const auto& items = decision.charge.items;
     const auto& lists = config.limit_lists;
-    return std::any_of(items.begin(), items.end(), [&](const limit::ChargeItem& item) {
-        const config::LimitList& list = lists[list_of(item)];
-        return list.settles || (list.policy->cost != nullptr && list.policy->cost->settles());
-    });
+    return std::any_of(items.begin(), items.end(),
+                       [&](const limit::ChargeItem& item) { return lists[list_of(item)].settles; });
 }
 
 // Without a detail, the answer names the model that has no price.
@@ -366,7 +364,7 @@ bool list_policies(const config::Config& config, const Facts& facts, IdentifierM
 // A policy's `deny` by network. Entries about users do not apply to a preflight.
 bool is_network_denied(const Decision& decision) {
     const auto denies = [&](const config::PolicySettings* policy) {
-        return policy->refuses() && policy->deny.networks.contains(*decision.client);
+        return policy->is_enforced() && policy->deny.networks.contains(*decision.client);
     };
     const auto& policies = decision.route->policies;
     return decision.client && std::any_of(policies.begin(), policies.end(), denies);

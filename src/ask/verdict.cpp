@@ -87,12 +87,12 @@ std::int64_t retry_after_seconds(const store::LimitDecision& charge) {
     const limit::Micros retry_after = charge.verdict.retry_after;
     if (retry_after == limit::kNever) return 0;
     std::int64_t seconds = std::max<std::int64_t>(1, seconds_up(retry_after));
-    for_each_limit(charge,
-                   [&](const limit::ChargeItem& item, std::size_t, const limit::LimitVerdict& one) {
-                       if (one.denied && item.policy->refuses() && one.next_unit != limit::kNever) {
-                           seconds = std::max(seconds, seconds_up(one.next_unit));
-                       }
-                   });
+    for_each_limit(
+        charge, [&](const limit::ChargeItem& item, std::size_t, const limit::LimitVerdict& one) {
+            if (one.denied && item.policy->is_enforced() && one.next_unit != limit::kNever) {
+                seconds = std::max(seconds, seconds_up(one.next_unit));
+            }
+        });
     return seconds;
 }
 

@@ -87,6 +87,7 @@ LimitList list_of(const PolicySettings& policy, const limit::Tier* tier) {
     list.policy = &policy;
     list.tier = tier;
     list.horizon = limit::kDurationMax;
+    list.settles = policy.cost != nullptr && policy.cost->settles();
     for (const limit::Limit& limit : list.limits()) {
         list.settles = list.settles || limit.settles();
         list.counts_grpc = list.counts_grpc || limit.counts_grpc();

@@ -624,7 +624,7 @@ std::string fault_at_face(const PolicySettings& policy, Face face) {
     const auto settles = [](const limit::Limit& limit) { return limit.settles(); };
     if (face != Face::check && has_limit(policy, settles)) {
         return "has a limit of concurrency, a leaky bucket or `count` by status, and " + of_face +
-               "who asks there does not say when or how a request ends, so Tidegate could give "
+               "the caller does not say when or how a request ends, so Tidegate could give "
                "nothing back. Use another algorithm, or a Tidegate of its own for this route";
     }
     if (needs_body(policy)) {

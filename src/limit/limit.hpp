@@ -293,9 +293,6 @@ struct Policy {
     bool shadow = false;  // decides, counts and logs, but never refuses
     // Never refuses, and counts each admitted request, also above the quota. Not with `shadow`.
     bool soft = false;
-    // Whether a limit of it that denies turns a request away.
-    bool refuses() const { return !shadow && !soft; }
-
     // Position among all lists of limits of the configuration, those of tiers included: what a
     // table of names or counters is looked up by.
     std::uint32_t index = 0;

@@ -66,7 +66,7 @@ Violated violated(const Exchange& exchange) {
     Violated found;
     ask::for_each_limit(exchange.decision.charge, [&](const limit::ChargeItem& item, std::size_t i,
                                                       const limit::LimitVerdict& one) {
-        if (!one.denied || !item.policy->refuses()) return;
+        if (!one.denied || !item.policy->is_enforced()) return;
         found.has_quota = found.has_quota || is_quota(item.limits()[i]);
         const std::string_view name = exchange.generation->policy_texts.of(item, i).name;
         if (found.names.empty()) {

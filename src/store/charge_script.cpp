@@ -141,18 +141,6 @@ std::size_t run_size(std::span<const Limit> limits) {
     return size;
 }
 
-void append_policies(std::span<const ChargeItem> items, std::size_t times,
-                     std::optional<Micros> clock, std::string& out) {
-    std::size_t size = kPoliciesHeadBytes;
-    for_each_run(items,
-                 [&](std::span<const ChargeItem> run) { size += run_size(run[0].limits()); });
-    append_length('$', size, out);
-    append_packed(static_cast<std::uint8_t>(items.size()), out);
-    append_packed(static_cast<std::uint8_t>(times), out);
-    for_each_run(items, [&](std::span<const ChargeItem> run) { append_run(run, clock, out); });
-    out += "\r\n";
-}
-
 // Whether two of the charges may share a state. In 1 of 30 commands of 16 charges of two items it
 // says so because hashes meet; then the script only takes a little longer.
 bool may_share_a_state(std::span<const limit::Charge> charges) {
@@ -185,11 +173,12 @@ void append_requests(std::span<const limit::Charge> charges, std::string& out) {
     for (const limit::Charge& charge : charges) {
         append_cost(charge.cost);
         for_each_run(charge.items, [&](std::span<const ChargeItem> run) {
-            limit::Charge of_run = charge;
-            of_run.cost = charge.cost_of(run[0]);
-            if (run[0].own_cost != ChargeItem::kOfCharge) append_cost(of_run.cost);
+            const std::int64_t cost = charge.cost_of(run[0]);
+            if (run[0].own_cost != ChargeItem::kOfCharge) append_cost(cost);
             for (const Limit& limit : run[0].limits()) {
                 if (!limit.traits().asks_more) continue;
+                limit::Charge of_run = charge;
+                of_run.cost = cost;
                 limit::with_kind(limit.state(), [&]<class Kind>(std::type_identity<Kind>) {
                     Kind::append_request(limit, of_run, out);
                 });
@@ -461,12 +450,19 @@ void append_reading(std::span<const ChargeItem> items, std::size_t keys, std::si
                     std::string_view prefix, std::optional<Micros> clock, std::string& out) {
     append_number(keys, out);
     append_reading_keys(items, prefix, out);
-    append_policies(items, requests, clock, out);
+    append_reading_argument(items, requests, clock, out);
 }
 
 void append_reading_argument(std::span<const ChargeItem> items, std::size_t requests,
                              std::optional<Micros> clock, std::string& out) {
-    append_policies(items, requests, clock, out);
+    std::size_t size = kPoliciesHeadBytes;
+    for_each_run(items,
+                 [&](std::span<const ChargeItem> run) { size += run_size(run[0].limits()); });
+    append_length('$', size, out);
+    append_packed(static_cast<std::uint8_t>(items.size()), out);
+    append_packed(static_cast<std::uint8_t>(requests), out);
+    for_each_run(items, [&](std::span<const ChargeItem> run) { append_run(run, clock, out); });
+    out += "\r\n";
 }
 
 void append_reading_keys(std::span<const ChargeItem> items, std::string_view prefix,
@@ -481,7 +477,7 @@ void append_reading_keys(std::span<const ChargeItem> items, std::string_view pre
 
 void append_charge_arguments(std::span<const limit::Charge> charges, std::optional<Micros> clock,
                              std::string& out) {
-    append_policies(charges[0].items, charges.size(), clock, out);
+    append_reading_argument(charges[0].items, charges.size(), clock, out);
     append_requests(charges, out);
 }
 
@@ -509,7 +505,7 @@ void append_mixed_command(std::span<const limit::Charge> charges, std::string_vi
         assert(charge.items.size() == first.items.size() && charge.cost > 0);
         for (const ChargeItem& item : charge.items) append_state_key(item, prefix, out);
     }
-    append_policies(first.items, may_share_a_state(charges) ? 1 : 0, clock, out);
+    append_reading_argument(first.items, may_share_a_state(charges) ? 1 : 0, clock, out);
     append_requests(charges, out);
     append_clock(clock, out);
 }

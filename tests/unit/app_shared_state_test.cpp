@@ -296,6 +296,11 @@ TEST_CASE("script_preload: the give_back script is loaded when limits may be giv
         kRedis +
         ("policies: {p: {key: [ip], limits: [{quota: 5, per: 1h, count: [200]}]}}\n" + kOne));
     CHECK(scripts == Scripts{general(), &store::give_back_script()});
+    const auto of_costs =
+        scripts_of(kRedis + ("policies: {p: {key: [ip], limits: [9/h], cost: {reserve: 2, settle: "
+                             "{header: x-cost}}}}\n" +
+                             kOne));
+    CHECK(of_costs == Scripts{general(), windows(), &store::give_back_script()});
 }
 
 }  // namespace tidegate::app::shared_state_test
