@@ -356,4 +356,8 @@ std::vector<limit::Verdict> play(const Trace& trace, Subject& subject) {
     return verdicts;
 }
 
+bool may_have_lost_keys(std::chrono::steady_clock::time_point since) {
+    return std::chrono::steady_clock::now() - since > std::chrono::milliseconds{900};
+}
+
 }  // namespace tidegate::test

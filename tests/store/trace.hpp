@@ -1,6 +1,7 @@
 // A random trace: policies of every kind, and charges in some order at some times.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -88,5 +89,10 @@ class Trace {
 
 // Plays all steps. A verdict for each; those of refunds and releases are empty.
 std::vector<limit::Verdict> play(const Trace& trace, Subject& subject);
+
+// Keys of Redis expire by the clock of the machine, a second after what they hold has ended by the
+// clock of the trace. A trace that began at `since` and took longer proves nothing: it asked for
+// keys that were gone.
+bool may_have_lost_keys(std::chrono::steady_clock::time_point since);
 
 }  // namespace tidegate::test
