@@ -90,7 +90,7 @@ WindowStanding standing_at(const PeriodUnits& count, const Now& now) {
 
 void take(PeriodUnits& count, const Limit& limit, const WindowStanding& standing, const Now& now,
           std::int64_t units) {
-    assert(units >= 1 && standing.units + units <= limit.most_counted());
+    assert((units >= 1 || standing.units > 0) && standing.units + units <= limit.most_counted());
     using std::chrono::ceil;
     using std::chrono::floor;
     using std::chrono::milliseconds;

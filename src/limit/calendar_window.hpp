@@ -55,8 +55,8 @@ struct PeriodUnits {
 // Looks without touching. The times of the answer are the wall clock's.
 WindowStanding standing_at(const PeriodUnits& count, const Now& now);
 
-// Takes `units` at `now`. Requires units >= 1, units that keep the count within
-// limit.most_counted(), and a standing of this very count at `now`.
+// Takes `units` at `now`. Requires units that keep the count within limit.most_counted(), at least
+// one unless it is full, and a standing of this very count at `now`.
 void take(PeriodUnits& count, const Limit& limit, const WindowStanding& standing, const Now& now,
           std::int64_t units);
 
@@ -86,8 +86,9 @@ class PeriodCount : public WindowVerbs {
     }
     static void reserve(const Limit&, const Asked&, const WindowStanding&) {}
     void take(const Limit& limit, const Asked& asked, const WindowStanding& standing) {
+        // A full count takes none, but notes the moment: what was taken then may be given back.
         const std::int64_t units = std::min(asked.cost, limit.most_counted() - standing.units);
-        if (units > 0) limit::take(count_, limit, standing, asked.now, units);
+        limit::take(count_, limit, standing, asked.now, units);
     }
     void give_back(const Limit&, const Asked& asked, Micros at) {
         limit::give_back(count_, at, asked.cost, asked.now);

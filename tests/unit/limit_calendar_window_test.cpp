@@ -120,6 +120,17 @@ TEST_CASE("period: a thread that read the clock earlier gets its unit back, too"
     CHECK(day.standing(kNoon).units == 1);
 }
 
+TEST_CASE("period: so does such a thread where the count was full, as a soft policy's may be") {
+    const Limit limit = limit_of(Anchor::utc_day);
+    PeriodCount count;
+    const Charge charge{{}, limit.most_counted()};
+    const auto take = [&](const Asked& asked) { count.take(limit, asked, count.look(limit, asked)); };
+    take({charge, kNoon, 1});
+    take({charge, kNoon - 7us, 1});
+    count.give_back(limit, {charge, kNoon, 1}, kNoon - 7us);
+    CHECK(count.look(limit, {charge, kNoon, 1}).units == 0);
+}
+
 TEST_CASE("period: a month lasts until it ends, and never goes back to the last") {
     Day month{.limit = limit_of(Anchor::utc_month)};
     const Micros march = utc(2024, 3, 1);
