@@ -29,6 +29,7 @@ LOGS = "build/test-logs"
 # Two cores serve eight parts, as most wait. Builds take what processor time three leave.
 AT_ONCE = 8
 AT_ONCE_BESIDE_BUILDS = 3
+AT_ONCE_OPTIMISED = 5  # what is left of the builds then has little to do
 PART_SECONDS_MAX = 600
 SKIPPED = 77  # the exit code of a step that this machine cannot run
 FAULT = re.compile(r"^FAIL |^not ok |ERROR: |runtime error: |FATAL|Sanitizer|: error:")
@@ -377,7 +378,8 @@ def optimised(report, beside):
             Step("gateways", "scripts/gateways", counted="^ok "),
             Step("browser", "scripts/browser", counted="^ok "),
             Step("dashboard", "scripts/dashboard", counted="^ok "),
-            Step("apps", "scripts/apps")])
+            Step("apps", "scripts/apps")],
+        at_once=AT_ONCE_OPTIMISED)
     beside.wait()
     # Alone: they measure.
     step(report, "fault-matrix", "scripts/matrix", "--program", "build/tests/fault_matrix",
@@ -393,6 +395,7 @@ def optimised(report, beside):
 def threads(report, beside):
     """Code that crosses threads, under the thread sanitizer: it needs threads, not many traces."""
     beside.begin("image", "scripts/image", counted="^ok ")
+    beside.begin("debian13", "scripts/debian13", "--some", counted="^ok ")
     run_programs(report, [
         integration("integration-tsan", "tsan", {"TIDEGATE_SANITIZED": "1"},
                     cases="limits:*,redis*,batching:*,lifecycle:*,admin:*,identity*,rotation:*,"
