@@ -340,6 +340,7 @@ Identifiers identifiers_meant(std::string_view text, const config::Config& confi
 std::vector<limit::ChargeItem> items_of(std::string_view identifier, const config::Config& config) {
     std::vector<limit::ChargeItem> items;
     for (const auto& policy : config.policies) {
+        if (policy->twin_of != nullptr) continue;  // it has the state of that policy
         const bool counts =
             std::any_of(policy->key.begin(), policy->key.end(),
                         [&](const limit::Key& key) { return makes(key, identifier); });

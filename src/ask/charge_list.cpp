@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "ask/identifiers.hpp"
@@ -18,6 +19,7 @@
 #include "config/claimed_quotas.hpp"
 #include "config/config.hpp"
 #include "http/request_value.hpp"
+#include "identity/digest.hpp"
 #include "identity/identifier.hpp"
 #include "limit/limit.hpp"
 
@@ -154,10 +156,48 @@ PolicyOutcome outcome_without(std::span<const limit::Key> keys, const config::Co
     return would_help ? PolicyOutcome::no_user : PolicyOutcome::no_identifier;
 }
 
+// A policy with the tier that holds for the request; without one its own limits hold.
+struct Counting {
+    const config::PolicySettings& policy;
+    const limit::Tier* tier = nullptr;
+    const limit::Tier* unenforced_tier = nullptr;  // of policy.unenforced
+};
+
+Counting counting_of(const config::Config& config, const config::PolicySettings& policy,
+                     const Decision& decision) {
+    const auto tier_in = [&](const config::PolicySettings& one) {
+        const limit::Tier* const tier = tier_of(one, decision.tier);
+        return one.claimed_quotas.empty() ? tier : claimed_tier_of(config, one, tier, decision);
+    };
+    Counting counting{policy, tier_in(policy)};
+    if (policy.unenforced != nullptr) counting.unenforced_tier = tier_in(*policy.unenforced);
+    return counting;
+}
+
+// Whether the identifier is in the share of `enforce`: the same in all processes, and still so when
+// the share is raised.
+bool is_in_share(const config::PolicySettings& policy, std::string_view identifier) {
+    std::string text;
+    text.reserve(policy.name.size() + 1 + identifier.size());
+    text.append(policy.name).append(1, '\0').append(identifier);
+    const identity::Sha256 digest = identity::sha256(text);
+    std::uint64_t number = 0;
+    for (std::size_t i = 0; i < sizeof number; ++i) number = number << 8 | digest[i];
+    return number < policy.enforced_below;
+}
+
+limit::ChargeItem make_item(const Counting& counting, std::string_view identifier, bool of_client) {
+    const config::PolicySettings* const unenforced = counting.policy.unenforced;
+    if (unenforced == nullptr || is_in_share(counting.policy, identifier)) {
+        return {&counting.policy, {}, counting.tier, of_client};
+    }
+    return {unenforced, {}, counting.unenforced_tier, of_client};
+}
+
 // Appends an item for each identifier that `maker` has made and that the policy, whose first item
-// is at `first`, does not count yet. Without `tier` the policy's own limits hold.
-void add_items(const limit::Policy& policy, const limit::Tier* tier, std::size_t first,
-               const IdentifierMaker& maker, Decision& decision) {
+// is at `first`, does not count yet.
+void add_items(const Counting& counting, std::size_t first, const IdentifierMaker& maker,
+               Decision& decision) {
     for (const IdentifierSpan span : maker.made()) {
         const bool known =
             std::any_of(decision.spans.begin() + static_cast<std::ptrdiff_t>(first),
@@ -165,15 +205,16 @@ void add_items(const limit::Policy& policy, const limit::Tier* tier, std::size_t
                             return text_of(decision, other) == text_of(decision, span);
                         });
         if (known) continue;
-        decision.charge.items.push_back({&policy, {}, tier, maker.is_of_client()});
+        decision.charge.items.push_back(
+            make_item(counting, text_of(decision, span), maker.is_of_client()));
         decision.spans.push_back(span);
     }
 }
 
-// Appends the items that `policy` counts, with the limits of `tier` if there is one.
-PolicyOutcome list_keys(const config::Config& config, const config::PolicySettings& policy,
-                        const limit::Tier* tier, IdentifierMaker& maker, Decision& decision,
-                        ChargeNotes::Policy* note) {
+// Appends the items that a policy counts.
+PolicyOutcome list_keys(const config::Config& config, const Counting& counting,
+                        IdentifierMaker& maker, Decision& decision, ChargeNotes::Policy* note) {
+    const config::PolicySettings& policy = counting.policy;
     const std::size_t first = decision.spans.size();
     for (const limit::Key& key : policy.key) {
         const KeyOutcome outcome = outcome_of(key, maker.make(key));
@@ -184,7 +225,7 @@ PolicyOutcome list_keys(const config::Config& config, const config::PolicySettin
         if (outcome == KeyOutcome::shared) maker.make_shared(key);
         const auto made = maker.made();
         if (note != nullptr) note->keys.back().spans.assign(made.begin(), made.end());
-        add_items(policy, tier, first, maker, decision);
+        add_items(counting, first, maker, decision);
     }
     if (decision.spans.size() != first) return PolicyOutcome::counted;
     // Unless the operator has written so, a client cannot avoid the policy by leaving out every
@@ -192,18 +233,52 @@ PolicyOutcome list_keys(const config::Config& config, const config::PolicySettin
     return policy.may_skip ? PolicyOutcome::skipped : outcome_without(policy.key, config, decision);
 }
 
-// Appends the items that `policy` counts, with the limits of the client's tier if it has that. With
-// `note`, that gets the reasons.
+// Leaves the first `from` items.
+void drop_items(Decision& decision, std::size_t from) {
+    const auto begin = static_cast<std::ptrdiff_t>(from);
+    decision.charge.items.erase(decision.charge.items.begin() + begin, decision.charge.items.end());
+    decision.spans.resize(from);
+}
+
+// Appends the items of a candidate: the identifiers of the policy that it would replace, whose
+// items are those from `first` on. Where that policy counts nothing, as the client's tier is
+// unlimited there, the candidate makes them itself.
+void list_candidate(const config::Config& config, const config::PolicySettings& candidate,
+                    std::size_t first, IdentifierMaker& maker, Decision& decision) {
+    const Counting counting = counting_of(config, candidate, decision);
+    if (counting.tier != nullptr && counting.tier->limits.empty()) return;
+    auto& items = decision.charge.items;
+    const std::size_t end = items.size();
+    if (first == end &&
+        list_keys(config, counting, maker, decision, nullptr) != PolicyOutcome::counted) {
+        drop_items(decision, end);
+    }
+    for (std::size_t i = first; i < end; ++i) {
+        const bool of_client = items[i].of_client;
+        items.push_back({&candidate, {}, counting.tier, of_client});
+        const IdentifierSpan span = decision.spans[i];
+        decision.spans.push_back(span);
+    }
+}
+
+// Appends the items that `policy` counts, with the limits of the client's tier if it has that, and
+// those of its candidate. With `note`, that gets the reasons.
 PolicyOutcome list_policy(const config::Config& config, const config::PolicySettings& policy,
                           IdentifierMaker& maker, Decision& decision, ChargeNotes::Policy* note) {
     if (!policy.exempt.empty() && policy.exempt.includes(client_of(config, decision))) {
         return PolicyOutcome::exempt;
     }
-    const limit::Tier* tier = tier_of(policy, decision.tier);
-    if (!policy.claimed_quotas.empty()) tier = claimed_tier_of(config, policy, tier, decision);
-    if (note != nullptr) note->tier = tier;
-    if (tier != nullptr && tier->limits.empty()) return PolicyOutcome::unlimited;
-    return list_keys(config, policy, tier, maker, decision, note);
+    const Counting counting = counting_of(config, policy, decision);
+    if (note != nullptr) note->tier = counting.tier;
+    const std::size_t first = decision.charge.items.size();
+    const bool is_unlimited = counting.tier != nullptr && counting.tier->limits.empty();
+    const PolicyOutcome outcome = is_unlimited ? PolicyOutcome::unlimited
+                                               : list_keys(config, counting, maker, decision, note);
+    const bool goes_on = is_unlimited || outcome == PolicyOutcome::counted;
+    if (policy.candidate != nullptr && goes_on) {
+        list_candidate(config, *policy.candidate, first, maker, decision);
+    }
+    return outcome;
 }
 
 // Why the request goes no further, if it does not.
@@ -224,13 +299,6 @@ Fault fault_of(PolicyOutcome outcome) {
             break;
     }
     return Fault::ambiguous_name;
-}
-
-// Leaves the first `from` items.
-void drop_items(Decision& decision, std::size_t from) {
-    const auto begin = static_cast<std::ptrdiff_t>(from);
-    decision.charge.items.erase(decision.charge.items.begin() + begin, decision.charge.items.end());
-    decision.spans.resize(from);
 }
 
 // Points the items at their identifiers. Requires that all are written: later, their bytes may not
@@ -299,6 +367,18 @@ bool holds_for_the_address(const config::Config& config, const config::PolicySet
     return !policy.shadow && policy.tiers.empty() && policy.claimed_quotas.empty() &&
            !policy.exempt.by_user && !policy.exempt.includes(decision.client) &&
            !config.limit_lists[policy.index].schedules;
+}
+
+// Drops the items from `first` on of policies that refuse no request.
+void drop_unenforced(Decision& decision, std::size_t first) {
+    auto& items = decision.charge.items;
+    std::size_t kept = first;
+    for (std::size_t i = first; i < items.size(); ++i) {
+        if (items[i].policy->shadow) continue;
+        items[kept] = items[i];
+        decision.spans[kept++] = decision.spans[i];
+    }
+    drop_items(decision, kept);
 }
 
 bool needs_settling(const config::Config& config, const Decision& decision) {
@@ -470,7 +550,8 @@ bool list_address_limits(const config::Config& config, const Facts& facts, Decis
         if (key == policy->key.end() || !holds_for_the_address(config, *policy, decision)) continue;
         if (maker.make(*key) != Made::some) continue;
         const std::size_t first = decision.charge.items.size();
-        add_items(*policy, nullptr, decision.spans.size(), maker, decision);
+        add_items({*policy}, first, maker, decision);
+        if (policy->unenforced != nullptr) drop_unenforced(decision, first);
         // What the body will cost is not known: whether there is room for one unit.
         if (policy->cost == nullptr) continue;
         for (std::size_t i = first; i < decision.charge.items.size(); ++i) {

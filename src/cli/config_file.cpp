@@ -79,8 +79,8 @@ namespace {
 // `rls`: they are not written as policies.
 std::size_t policies_written(const config::Config& config) {
     const auto is_written = [](const auto& policy) {
-        return policy->name != config::kFailedCredentials && policy->name != config::kPreflight &&
-               !policy->name.ends_with("/preflight") &&
+        return !policy->is_derived() && policy->name != config::kFailedCredentials &&
+               policy->name != config::kPreflight && !policy->name.ends_with("/preflight") &&
                !policy->name.starts_with(config::kRlsPolicy);
     };
     return static_cast<std::size_t>(
@@ -158,7 +158,9 @@ Doc check_result(const config::Loaded& loaded, bool is_strict,
     doc.exit_code = is_right ? exit_code::kDone : exit_code::kRefused;
     if (loaded.config) {
         doc.json["routes"] = loaded.config->routes.size();
-        doc.json["policies"] = loaded.config->policies.size();
+        doc.json["policies"] =
+            std::count_if(loaded.config->policies.begin(), loaded.config->policies.end(),
+                          [](const auto& policy) { return !policy->is_derived(); });
         doc.json["upstreams"] = loaded.config->upstreams.size();
         doc.json["hash"] = loaded.config->shown.hash;
         add_certificates(app::listed_certificates(*loaded.config), now, doc);

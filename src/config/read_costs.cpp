@@ -94,16 +94,26 @@ bool check_cost_of(const Value& value, std::int64_t cost, const limit::Policy& p
     return true;
 }
 
+namespace {
+
+bool check_cost_of_lists(const Value& value, std::int64_t cost, const PolicySettings& policy) {
+    if (!check_cost_of(value, cost, policy, policy.limits, false)) return false;
+    return std::all_of(policy.tiers.begin(), policy.tiers.end(), [&](const limit::Tier& tier) {
+        return check_cost_of(value, cost, policy, tier.limits, false);
+    });
+}
+
+}  // namespace
+
 // A policy with a cost of its own does not take the route's.
 void check_cost(const Value& value, const Route& route) {
     std::int64_t least = route.cost;
     if (route.header_cost) least = std::max(least, route.header_cost->min);
     for (const PolicySettings* policy : route.policies) {
         if (policy->cost != nullptr) continue;
-        if (!check_cost_of(value, least, *policy, policy->limits, false)) return;
-        for (const limit::Tier& tier : policy->tiers) {
-            if (!check_cost_of(value, least, *policy, tier.limits, false)) return;
-        }
+        if (!check_cost_of_lists(value, least, *policy)) return;
+        if (policy->candidate == nullptr) continue;
+        if (!check_cost_of_lists(value, least, *policy->candidate)) return;
     }
 }
 

@@ -222,12 +222,16 @@ void warn_if_never_refuses(const std::optional<Value>& value, const PolicySettin
                 (policy.soft ? "soft" : "shadow") + "` refuses no request");
 }
 
+void refuse_money(const Value& limits) {
+    limits.fault(
+        "a limit with `unit: usd` needs a policy that counts dollars: add `cost: {unit: usd}`");
+}
+
 // One amount of 5 must not mean dollars here and millionths of a dollar there.
 void check_units(const Value& limits, const Units& units, const PolicySettings& policy) {
     const bool in_money = policy.cost != nullptr && policy.cost->in_money;
     if (!in_money && units.in_money > 0) {
-        limits.fault(
-            "a limit with `unit: usd` needs a policy that counts dollars: add `cost: {unit: usd}`");
+        refuse_money(limits);
     } else if (in_money && units.in_money < units.limits) {
         limits.fault(
             "this policy counts dollars: write each of its limits, and of its tiers, as a map with "
@@ -245,18 +249,20 @@ void read_cost(Section& section, const std::optional<Value>& limits, const Units
     if (limits) check_units(*limits, units, policy);
 }
 
+void read_own_limits(const Value& list, PolicySettings& policy, Units& units, Config& config) {
+    Limits limits = read_limits(list);
+    units.add(limits);
+    policy.limits = std::move(limits.limits);
+    policy.moment = std::move(limits.moment);
+    add_claimed(list, 0, std::move(limits.claimed), policy, config);
+}
+
 void read_who_and_what(Section& section, Config& config, PolicySettings& policy,
                        Declared& declared) {
     const auto key = section.need("key");
     const auto list = section.need("limits");
     Units units;
-    if (list) {
-        Limits limits = read_limits(*list);
-        units.add(limits);
-        policy.limits = std::move(limits.limits);
-        policy.moment = std::move(limits.moment);
-        add_claimed(*list, 0, std::move(limits.claimed), policy, config);
-    }
+    if (list) read_own_limits(*list, policy, units, config);
     if (const auto tiers = section.find("tiers")) read_tiers(*tiers, policy, units, config);
     read_cost(section, list, units, policy, declared);
     if (const auto exempt = section.find("exempt")) read_client_list(*exempt, policy.exempt);
@@ -290,10 +296,7 @@ const Rows& policy_keys() {
             .required("`key: [ip, user]`")
             .key("limits", limits_kind(), {"the [limits](#limits)", "required", "1 to 32"})
             .required("`limits: [10/s]`")
-            .key("tiers",
-                 kind::named(
-                     kind::any({kind::fixed({"unlimited"}), limits_kind(), kind::type("variable")}),
-                     {0, 64}),
+            .key("tiers", tiers_kind(),
                  {"`{pro: [200/s], internal: unlimited}`: in place of `limits` for users of that "
                   "tier",
                   "none", "at most 64"})
@@ -316,6 +319,14 @@ const Rows& policy_keys() {
                   "what is over as well, and tell the "
                   "upstream](#soft-policies)",
                   "`enforce`"})
+            .key("enforce", kind::written(enforce_schema()),
+                 {"the share of the identifiers that it refuses, the others in shadow: [step by "
+                  "step](limits.md#enforcing-step-by-step)",
+                  "`100%`", "above `0%`, at most `100%`; not beside `shadow` and `soft`"})
+            .key("candidate", kind::map(candidate_keys()),
+                 {"limits that are tried out beside these: "
+                  "[candidates](limits.md#candidates)",
+                  "none", "not beside `shadow`, `soft` and `cost`"})
             .key("on_store_failure", kind::type("on_store_failure"),
                  {"`local`, `allow` or `deny`", "the global one"})
             .key("status", kind::integer({400, 599}),
@@ -327,7 +338,24 @@ const Rows& policy_keys() {
     return keys;
 }
 
-std::size_t add_policy(PolicySettings&& policy, Config& config) {
+KeyKind tiers_kind() {
+    return kind::named(
+        kind::any({kind::fixed({"unlimited"}), limits_kind(), kind::type("variable")}), {0, 64});
+}
+
+void read_own_limits(const Value& list, PolicySettings& policy, Config& config) {
+    Units units;
+    read_own_limits(list, policy, units, config);
+    if (units.in_money > 0) refuse_money(list);
+}
+
+void read_tiers(const Value& value, PolicySettings& policy, Config& config) {
+    Units units;
+    read_tiers(value, policy, units, config);
+    if (units.in_money > 0) refuse_money(value);
+}
+
+PolicySettings& append_policy(PolicySettings&& policy, Config& config) {
     std::uint32_t next = 0;
     if (!config.policies.empty()) {
         const PolicySettings& last = *config.policies.back();
@@ -335,7 +363,14 @@ std::size_t add_policy(PolicySettings&& policy, Config& config) {
     }
     policy.index = next++;
     for (limit::Tier& tier : policy.tiers) tier.index = next++;
-    config.policies.push_back(std::make_unique<const PolicySettings>(std::move(policy)));
+    auto made = std::make_unique<PolicySettings>(std::move(policy));
+    PolicySettings& added = *made;
+    config.policies.push_back(std::move(made));
+    return added;
+}
+
+std::size_t add_policy(PolicySettings&& policy, Config& config) {
+    append_policy(std::move(policy), config);
     return config.policies.size() - 1;
 }
 
@@ -352,10 +387,13 @@ std::optional<std::size_t> read_policy(const Value& value, const std::string& na
         policy.on_store_failure = read_on_store_failure(*failure).value_or(policy.on_store_failure);
     }
     read_refusal(section, policy);
+    Gradual gradual;
+    read_enforce(section, gradual, policy);
+    read_candidate(section, gradual, policy, config);
     section.refuse_others();
 
     if (!value.is_map() || value.context().faults.size() != faults_before) return std::nullopt;
-    return add_policy(std::move(policy), config);
+    return add_gradual(std::move(policy), std::move(gradual), config);
 }
 
 void read_policies(const Value& value, Config& config, Declared& declared) {
@@ -422,6 +460,7 @@ void report_same_name(const NameOwner& first, const NameOwner& second, const std
 void check_limit_names(const Config& config, const Declared& declared, Context& context) {
     std::unordered_map<std::string, NameOwner> owners;
     for (const LimitList& list : config.limit_lists) {
+        if (list.policy->twin_of != nullptr) continue;
         for (const limit::Limit& limit : list.limits()) {
             const NameOwner owner{list.policy, &limit};
             const auto [entry, is_new] =

@@ -261,7 +261,9 @@ void read_route_policies(const Value& value, Config& config, Route& route, Decla
 void check_keys(const Value& value, const Route& route) {
     constexpr std::size_t kKeysMax = 31;
     std::size_t keys = 0;
-    for (const PolicySettings* policy : route.policies) keys += policy->key.size();
+    for (const PolicySettings* policy : route.policies) {
+        keys += policy->key.size() * (policy->has_candidate ? 2 : 1);
+    }
     if (keys <= kKeysMax) return;
     value.fault(std::to_string(keys) + " keys in the policies of this route: at most " +
                 std::to_string(kKeysMax) + " are allowed");

@@ -64,7 +64,9 @@ const Keys<Upstream>& upstream_keys();
 const Keys<UpstreamServer>& server_keys();
 const Rows& policy_keys();
 const Rows& policy_cost_keys();
+const Rows& candidate_keys();
 KeyKind limits_kind();
+KeyKind tiers_kind();
 KeyKind single_or_limits_kind();
 const Rows& route_keys();
 const Keys<HeaderCost>& cost_keys();
@@ -279,6 +281,24 @@ std::optional<std::size_t> read_policy(const Value& value, const std::string& na
                                        Declared& declared);
 // Gives the policy and its tiers their indices. Returns its position in Config::policies.
 std::size_t add_policy(PolicySettings&& policy, Config& config);
+// The same; returns the policy, which stays where it is.
+PolicySettings& append_policy(PolicySettings&& policy, Config& config);
+
+// The values of `limits` and of `tiers` of a policy without a cost of its own.
+void read_own_limits(const Value& list, PolicySettings& policy, Config& config);
+void read_tiers(const Value& value, PolicySettings& policy, Config& config);
+
+// `enforce` and `candidate` of a policy, as they are written.
+struct Gradual {
+    std::uint64_t enforced_below = 0;  // 0: enforced for all identifiers
+    std::optional<PolicySettings> candidate;
+};
+std::string_view enforce_schema();
+void read_enforce(Section& section, Gradual& gradual, const PolicySettings& policy);
+// Requires that all else of `policy` has been read.
+void read_candidate(Section& section, Gradual& gradual, PolicySettings& policy, Config& config);
+// Adds the policy, its twin and its candidate. Returns the position of the first.
+std::size_t add_gradual(PolicySettings&& policy, Gradual&& gradual, Config& config);
 // `default_policies`, at the top or of a route: names, each once.
 std::vector<std::string> read_default_policies(const Value& value, Declared& declared);
 

@@ -63,8 +63,9 @@ bool needs_no_head(const limit::KeyPart& part) {
 }
 
 const config::PolicySettings* policy_of(const CheckItem& item, const config::Config& config) {
-    const auto policy = std::find_if(config.policies.begin(), config.policies.end(),
-                                     [&](const auto& one) { return one->name == item.policy; });
+    const auto policy = std::find_if(
+        config.policies.begin(), config.policies.end(),
+        [&](const auto& one) { return one->name == item.policy && !one->is_candidate(); });
     return policy != config.policies.end() ? policy->get() : nullptr;
 }
 

@@ -45,7 +45,9 @@ struct LeaseId {
 
 // "May this request take `cost` units from every limit of every item?" All or none; those of
 // shadow policies are a group of their own, taken only if the request is admitted and the group
-// admits itself.
+// admits itself. Each candidate is a group, too: it takes if it admits and all enforced policies
+// but the one that it would replace do. So a request that is denied may take from candidates. The
+// items of a candidate are next to each other, behind those of the policy that it would replace.
 // No two items name the same policy and identifier.
 struct Charge {
     std::span<const ChargeItem> items;
@@ -97,7 +99,7 @@ struct Receipt {
 
 struct Verdict {
     bool admitted = true;         // by every limit of the policies that are enforced
-    bool shadow_admitted = true;  // by every limit of those in shadow
+    bool shadow_admitted = true;  // by every limit of those in shadow, candidates left out
     // For a denial: from the decision's `now` until the same request would pass if nothing else
     // came; kNever when it never would (its cost is above a quota) and when that is unknown
     // (schedule). One second where only concurrency denies.

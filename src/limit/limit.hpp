@@ -296,9 +296,21 @@ struct Policy {
     // Position among all lists of limits of the configuration, those of tiers included: what a
     // table of names or counters is looked up by.
     std::uint32_t index = 0;
+    // Of a candidate, which has `shadow`: the policy in whose place it would be live. It decides
+    // and counts as if it were: see Charge.
+    const Policy* candidate_of = nullptr;
+    // Of a policy that is enforced for a share of the identifiers only, its twin in shadow counts
+    // the others: this is the policy itself. The two have one name and one state.
+    const Policy* twin_of = nullptr;
+    bool has_candidate = false;  // another policy, or one of its twin, is its candidate
 
     // Whether it refuses requests.
     bool is_enforced() const { return !shadow && !soft; }
+    bool is_candidate() const { return candidate_of != nullptr; }
+    // Whether `candidate` would be live in place of this policy.
+    bool is_replaced_by(const Policy& candidate) const {
+        return has_candidate && candidate.candidate_of == (twin_of != nullptr ? twin_of : this);
+    }
 };
 
 // The name of a limit for everybody but metrics, which have two labels: `POLICY-LIMIT`. In one

@@ -165,7 +165,7 @@ struct StateName {
     std::uint64_t policy_hash;
     std::string_view policy;
     std::string_view identifier;
-    bool shadow = false;  // the policy is in shadow
+    bool shadow = false;  // the policy is in shadow, for all identifiers
 };
 
 bool is_called(const State& state, const StateName& name);

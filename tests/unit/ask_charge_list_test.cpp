@@ -112,6 +112,71 @@ TEST_CASE("charge_list: on_missing passes over, counts together, or refuses") {
     CHECK(counted(all_skipped, request_for("/7")) == "");
 }
 
+// By SHA-256 of `p`, NUL and the identifier: .050, .091, .111, .195, .209, .419, .553, .575, ...
+TEST_CASE("charge_list: `enforce` takes the same share of the identifiers each time, and grows") {
+    const auto enforced = [](const std::string& share) {
+        World world(with_key("ip", ", enforce: " + share));
+        std::string all;
+        for (int i = 1; i <= 12; ++i) {
+            Request request(world, request_for("/7"), false, "203.0.113." + std::to_string(i));
+            REQUIRE(request.decide() == Fault::none);
+            REQUIRE(request.identifiers() == "p=ip:203.0.113." + std::to_string(i) + " ");
+            const limit::Policy& policy = *request.decision.charge.items[0].policy;
+            CHECK(policy.is_enforced() == (policy.twin_of == nullptr));
+            if (policy.is_enforced()) all += std::to_string(i) + " ";
+        }
+        return all;
+    };
+    CHECK(enforced("5.1%") == "9 ");
+    CHECK(enforced("20%") == "2 7 9 12 ");
+    CHECK(enforced("25%") == "1 2 7 9 12 ");
+    CHECK(enforced("60%") == "1 2 3 4 7 9 10 12 ");
+    CHECK(enforced("100%") == "1 2 3 4 5 6 7 8 9 10 11 12 ");
+}
+
+TEST_CASE("charge_list: an identifier outside of the share has the limits of its tier in shadow") {
+    World world(
+        "upstream: http://127.0.0.1:3000\npolicies:\n"
+        "  p: {key: [user], limits: [10/s], tiers: {pro: [90/s]}, enforce: 0.001%}\n"
+        "default_policies: [p]\n"
+        "identity: {client_ip: {trusted_proxies: [203.0.113.0/24]}, user: [{header: {name: "
+        "x-user-id, tier_header: x-tier, from: trusted_proxies}}]}\n");
+    Request request(world, request_for("/7", "X-User-Id: alice\r\nX-Tier: pro\r\n"), true);
+    REQUIRE(request.decide() == Fault::none);
+    const limit::ChargeItem& item = request.decision.charge.items.at(0);
+    CHECK(item.policy->shadow);
+    REQUIRE(item.tier != nullptr);
+    CHECK(item.tier == &item.policy->tiers.at(0));
+    CHECK(item.limits()[0].quota == 90);
+}
+
+TEST_CASE("charge_list: a candidate counts the identifiers of its policy, behind it") {
+    World world(
+        with("  p: {key: [ip, \"path:id\"], limits: [10/s], enforce: 25%, exempt: "
+             "[203.0.113.99], candidate: {limits: [5/s]}}\n"));
+    CHECK(counted(world, request_for("/7")) ==
+          "p=ip:203.0.113.7 p=path:id=7 p@candidate=ip:203.0.113.7 p@candidate=path:id=7 ");
+    CHECK(counted(world, request_for("/7"), false, "203.0.113.99") == "");
+}
+
+TEST_CASE("charge_list: a candidate may limit a tier that is unlimited, and the reverse") {
+    const std::string begin =
+        "upstream: http://127.0.0.1:3000\npolicies:\n  p: {key: [user], limits: [10/s], ";
+    const std::string end =
+        "default_policies: [p]\nidentity: {client_ip: {trusted_proxies: [203.0.113.0/24]}, user: "
+        "[{header: {name: x-user-id, tier_header: x-tier, from: trusted_proxies}}]}\n";
+    const std::string head = request_for("/7", "X-User-Id: alice\r\nX-Tier: pro\r\n");
+    World limits(begin + "tiers: {pro: unlimited}, candidate: {limits: [5/s], tiers: {}}}\n" + end);
+    CHECK(counted(limits, head, true) == "p@candidate=user:alice ");
+    World frees(begin +
+                "tiers: {pro: [90/s]}, candidate: {limits: [5/s], tiers: {pro: "
+                "unlimited}}}\n" +
+                end);
+    CHECK(counted(frees, head, true) == "p=user:alice ");
+    World same(begin + "tiers: {pro: [90/s]}, candidate: {limits: [5/s]}}\n" + end);
+    CHECK(counted(same, head, true) == "p=user:alice p@candidate=user:alice ");
+}
+
 TEST_CASE("charge_list: a value that the upstream could read differently is ambiguous") {
     World field(with_key("\"header:x-tenant\"", ", on_missing: skip"));
     for (const char* fields : {"X-Tenant: a\r\nX-Tenant: b\r\n", "X-Tenant: a\r\nX-Tenant: a\r\n",

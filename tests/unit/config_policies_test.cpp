@@ -195,6 +195,58 @@ TEST_CASE("config: policies and tiers number their lists of limits one by one") 
     CHECK(config->limit_lists[5].limits()[0].quota == 3);
 }
 
+TEST_CASE("config: `enforce` gives a policy a twin in shadow, with its name and its limits") {
+    const auto config = with_policy(
+        "key: [ip], limits: [10/s], enforce: 25%, tiers: {pro: [9/s]}, exempt: [10.0.0.0/8]");
+    REQUIRE(config->policies.size() >= 2);
+    const config::PolicySettings& live = *config->policies[0];
+    REQUIRE(live.unenforced != nullptr);
+    const config::PolicySettings& twin = *live.unenforced;
+    CHECK(config->policies[1].get() == &twin);
+    CHECK(live.enforced_below == std::uint64_t{1} << 62);
+    CHECK(live.is_enforced());
+    CHECK_FALSE(live.is_derived());
+    CHECK(twin.shadow);
+    CHECK(twin.twin_of == &live);
+    CHECK(twin.is_derived());
+    CHECK(twin.name == "p");
+    CHECK(twin.index == 2);
+    CHECK(twin.tiers.at(0).index == 3);
+    CHECK(twin.limits.at(0).id == live.limits.at(0).id);
+    CHECK(config->routes[0].policies == std::vector<const config::PolicySettings*>{&live});
+    CHECK(with_policy("key: [ip], limits: [10/s], enforce: 0.5%")->policies[0]->enforced_below ==
+          92'233'720'368'547'758U);
+    CHECK(with_policy("key: [ip], limits: [10/s], enforce: 100%")->policies[0]->unenforced ==
+          nullptr);
+}
+
+TEST_CASE("config: a candidate is a policy of its own, with the key and the tiers of its policy") {
+    const auto config = with_policy(
+        "key: [ip, user], limits: [10/s], tiers: {pro: [90/s]}, enforce: 50%, deny: [10.0.0.9], "
+        "candidate: {limits: [5/s, 60/min]}");
+    const config::PolicySettings& live = *config->policies[0];
+    REQUIRE(live.candidate != nullptr);
+    const config::PolicySettings& candidate = *live.candidate;
+    CHECK(live.has_candidate);
+    CHECK(live.unenforced->has_candidate);
+    CHECK(candidate.name == "p@candidate");
+    CHECK(candidate.shadow);
+    CHECK(candidate.candidate_of == &live);
+    CHECK(live.is_replaced_by(candidate));
+    CHECK(live.unenforced->is_replaced_by(candidate));
+    CHECK(candidate.key == live.key);
+    CHECK(candidate.limits.size() == 2);
+    CHECK(candidate.limits.at(0).quota == 5);
+    CHECK(candidate.tiers.at(0).limits.at(0).quota == 90);
+    CHECK(candidate.deny.empty());
+    CHECK(candidate.index == 4);
+    const auto tiers = with_policy(
+        "key: [ip], limits: [10/s], tiers: {pro: [90/s]}, candidate: {limits: [5/s], tiers: {pro: "
+        "unlimited, other: [7/s]}}");
+    CHECK(tiers->policies[0]->candidate->tiers.at(0).limits.empty());
+    CHECK(tiers->policies[0]->candidate->tiers.at(1).limits.at(0).quota == 7);
+}
+
 TEST_CASE("config: exempt and deny name networks and users") {
     const auto config = with_policy(
         "key: [ip], limits: [1/s], exempt: [10.0.0.0/8, \"user:b\", \"user:a\"], deny: 192.0.2.1");
