@@ -8,7 +8,9 @@
 --          moment and - d d (s, d), the slot (c)
 --
 -- Answers  now d; for each request: which policies admit it I1 (1: the enforced ones, 2: those in
---          shadow) and, after a denial, when the windows admit it d; then for each state its generation d
+--          shadow, without candidates) and, after a denial, when the windows admit it d; then for each run of
+--          a candidate, which has one request: whether it and all that would be enforced beside it admit I1
+--          (0 or 1); then for each state its generation d
 --          and for each limit two numbers d d. They say how the limit stood before the first request
 --          took anything, but after limits with `count: all` have counted a denial:
 --            windows    units, and when the next one is free; without units `ends` of the record
@@ -50,16 +52,36 @@ local function look_at_all(of_request, numbers_at)
                     -- It admits.
                 elseif run.soft then
                     -- It counts, and never denies.
+                elseif run.candidate then
+                    run.denies = true
                 elseif run.shadow then
                     shadow_denied = true
                 else
-                    denied, by_moment = true, by_moment or verbs.moments
+                    denied, run.denies, by_moment = true, true, by_moment or verbs.moments
                 end
             end
             numbers_at = numbers_at + verbs.numbers
         end
     end
     return denied, shadow_denied, by_moment, numbers_at
+end
+
+-- Whether each candidate admits, and all policies do that would be enforced beside it: but for the runs
+-- before it that it would replace.
+local function judge_candidates()
+    local denying, of_replaced, answers = 0, 0, {}
+    for _, run in ipairs(runs) do
+        if run.denies and not run.candidate then denying = denying + 1 end
+    end
+    for _, run in ipairs(runs) do
+        if run.replaced and run.denies then of_replaced = of_replaced + 1 end
+        if run.candidate then
+            run.admits = not run.denies and denying == of_replaced
+            of_replaced = 0
+            answers[#answers + 1] = string.char(run.admits and 1 or 0)
+        end
+    end
+    return table.concat(answers)
 end
 
 -- With `admitting`, takes from the policies that admit the request; else, of the policies that do not,
@@ -69,6 +91,7 @@ local function take_from_all(of_request, numbers_at, denied, shadow_denied, admi
         local cost = of_request
         if run.has_cost then cost, numbers_at = unbytes('<d', requests, numbers_at) end
         local admits = not denied and not (run.shadow and shadow_denied)
+        if run.candidate then admits = run.admits end
         for k, limit in ipairs(run) do
             local verbs = limit.verbs
             if cost > 0 and admits == admitting and (admits or limit.counts_all) then
@@ -111,15 +134,17 @@ local verdicts, told, explained, cost_at = {}, {}, {}, 1
 for request = 1, request_count do
     local cost, numbers_at = unbytes('<d', requests, cost_at)
     local denied, shadow_denied, by_moment, next_at = look_at_all(cost, numbers_at)
-    if denied or shadow_denied then
+    local candidates = has_candidates and judge_candidates() or ''
+    if denied or shadow_denied or has_candidates then
         take_from_all(cost, numbers_at, denied, shadow_denied, false)
     end
     local retry_at = denied and explain(cost, numbers_at, by_moment, explained) or 0
     if request == 1 then for _, run in ipairs(runs) do tell(run, told) end end
-    if not denied then
+    if not denied or has_candidates then
         take_from_all(cost, numbers_at, denied, shadow_denied, true)
     end
-    verdicts[request] = struct.pack('<I1d', (denied and 0 or 1) + (shadow_denied and 0 or 2), retry_at)
+    verdicts[request] =
+        struct.pack('<I1d', (denied and 0 or 1) + (shadow_denied and 0 or 2), retry_at) .. candidates
     cost_at = next_at
 end
 for _, run in ipairs(runs) do

@@ -6,7 +6,8 @@
 --          under one policy: number of states I1, flags I1, layout I4, number of limits
 --          I1, for each limit its kind c1, for each limit three numbers I4 d d, for each limit its name
 --          in a state I4 I1 (see state.lua)
---            flags: 1 in shadow, 2 its states have a cost of their own, 4 soft: counts and never denies
+--            flags: 1 in shadow, 2 its states have a cost of their own, 4 soft: counts and never denies,
+--            8 a candidate, 16 what the next candidate would replace
 --            w  sliding_window, fixed_window: quota, width and span, as in window.lua. In the place of
 --               width -1 asks for weeks of UTC, -2 for months: those the script computes. For days,
 --               weeks and months of a time zone the proxy sends when they end
@@ -47,7 +48,7 @@ now = server_clock and server_time() or tonumber(ARGV[3])
 local states, request_count, policy_at = unbytes('<I1I1', policies)
 
 local values = redis.call('MGET', unpack(KEYS, 1, states))
-local runs, set = {}, states
+local runs, set, has_candidates = {}, states, false
 local none = {}
 
 -- Reads the states, and removes from them what has stopped counting.
@@ -57,7 +58,8 @@ while #runs == 0 or runs[#runs].last < states do
     local n, lower = #kinds, string.lower(kinds)
     policy_at = terms_at + 25 * n
     local run = {first = first, last = first + count - 1, shadow = flags % 2 == 1, states = {}}
-    if flags > 1 then run.has_cost, run.soft = flags % 4 > 1, flags > 3 end
+    if flags > 1 then run.has_cost, run.soft = flags % 4 > 1, flags % 8 > 3 end
+    if flags > 7 then run.candidate, run.replaced, has_candidates = flags % 16 > 7, flags > 15, true end
     for k = 1, n do
         local quota, second, third = unbytes('<I4dd', policies, terms_at + 20 * (k - 1))
         local kind = string.sub(lower, k, k)

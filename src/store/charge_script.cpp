@@ -95,22 +95,41 @@ std::uint32_t layout_of(std::span<const Limit> limits) {
 }
 
 // The flags of a run in ARGV[1] of read_states.lua.
-enum RunFlag : std::uint8_t { kShadow = 1, kOwnCost = 2, kSoft = 4 };
+enum RunFlag : std::uint8_t {
+    kShadow = 1,
+    kOwnCost = 2,
+    kSoft = 4,
+    kCandidate = 8,
+    kReplaced = 16,
+};
 
-std::uint8_t flags_of(std::span<const ChargeItem> run) {
-    const limit::Policy& policy = *run[0].policy;
-    return static_cast<std::uint8_t>((policy.shadow ? kShadow : 0) |
-                                     (run[0].own_cost != ChargeItem::kOfCharge ? kOwnCost : 0) |
-                                     (policy.soft ? kSoft : 0));
+// Whether the next candidate among the items behind those of `policy` is its own. The items of a
+// candidate follow those of the policy that it would replace.
+bool is_replaced(const limit::Policy& policy, std::span<const ChargeItem> behind) {
+    if (!policy.has_candidate) return false;
+    const auto next = std::find_if(behind.begin(), behind.end(), [](const ChargeItem& item) {
+        return item.policy->is_candidate();
+    });
+    return next != behind.end() && policy.is_replaced_by(*next->policy);
 }
 
-void append_run(std::span<const ChargeItem> run, std::optional<Micros> clock, std::string& out) {
+// `behind`: the items of the charge that follow.
+std::uint8_t flags_of(std::span<const ChargeItem> run, std::span<const ChargeItem> behind) {
+    const limit::Policy& policy = *run[0].policy;
+    return static_cast<std::uint8_t>(
+        (policy.shadow ? kShadow : 0) | (run[0].own_cost != ChargeItem::kOfCharge ? kOwnCost : 0) |
+        (policy.soft ? kSoft : 0) | (policy.is_candidate() ? kCandidate : 0) |
+        (is_replaced(policy, behind) ? kReplaced : 0));
+}
+
+void append_run(std::span<const ChargeItem> run, std::span<const ChargeItem> behind,
+                std::optional<Micros> clock, std::string& out) {
     const std::span<const Limit> limits = run[0].limits();
     assert(!limits.empty() && limits.size() <= limit::kLimitsMax);
     std::array<char, kRunBytes + (kLimitBytes + sizeof(double)) * limit::kLimitsMax> bytes;
     limit::Packer packed(bytes.data());
     packed.put(static_cast<std::uint8_t>(run.size()));
-    packed.put(flags_of(run));
+    packed.put(flags_of(run, behind));
     packed.put(layout_of(limits));
     packed.put(static_cast<std::uint8_t>(limits.size()));
     for (const Limit& limit : limits) {
@@ -226,13 +245,39 @@ struct Answer {
     };
     Micros now{0};
     std::vector<Decided> decided;
+    // By item, where the charge has candidates, which are decided alone: whether the candidate and
+    // all that would be enforced beside it admit.
+    std::vector<bool> candidates;
     std::vector<limit::StateNumbers> numbers;  // items, limits
+
+    // Whether the item at `position` takes what the request costs.
+    bool grants(const ChargeItem& item, std::size_t position, const Decided& request) const {
+        if (item.policy->is_candidate()) return candidates[position];
+        return request.admitted && (!item.policy->shadow || request.shadow_admitted);
+    }
 };
 
 // One a thread, so that a decision allocates nothing once there was one as large.
 Answer& answer_of_thread() {
     thread_local Answer answer;
     return answer;
+}
+
+// False: the script cannot have sent it.
+bool read_candidates(limit::PackedReader& reader, std::span<const ChargeItem> items,
+                     std::vector<bool>& candidates) {
+    candidates.clear();
+    if (std::none_of(items.begin(), items.end(),
+                     [](const ChargeItem& item) { return item.policy->is_candidate(); })) {
+        return true;
+    }
+    bool is_right = true;
+    for_each_run(items, [&](std::span<const ChargeItem> run) {
+        const std::uint8_t admits = run[0].policy->is_candidate() ? reader.byte() : 0;
+        is_right = is_right && admits <= 1;
+        candidates.insert(candidates.end(), run.size(), admits == 1);
+    });
+    return is_right;
 }
 
 bool read_answer(limit::PackedReader& reader, std::span<const limit::Charge> charges,
@@ -246,6 +291,7 @@ bool read_answer(limit::PackedReader& reader, std::span<const limit::Charge> cha
         if (admitted > 3) return false;
         answer.decided.push_back({(admitted & 1) != 0, (admitted & 2) != 0, reader.number()});
     }
+    if (!read_candidates(reader, charges[0].items, answer.candidates)) return false;
     for (const ChargeItem& item : charges[0].items) {
         generations.push_back(static_cast<std::uint64_t>(reader.number()));
         for (std::size_t i = 0; i < item.limits().size(); ++i) {
@@ -276,8 +322,9 @@ bool tell(const limit::Charge& charge, const Answer& answer, const Answer::Decid
     verdict.limits.clear();
     bool any_denied = false;
     std::size_t position = 0;
-    for (const ChargeItem& item : charge.items) {
-        const bool granted = decided.admitted && (!item.policy->shadow || decided.shadow_admitted);
+    for (std::size_t i = 0; i < charge.items.size(); ++i) {
+        const ChargeItem& item = charge.items[i];
+        const bool granted = answer.grants(item, i, decided);
         const bool is_enforced = item.policy->is_enforced();
         const std::int64_t cost = charge.cost_of(item);
         for (const Limit& limit : item.limits()) {
@@ -381,12 +428,12 @@ std::size_t reply_size(const limit::Charge& charge) {
     return size;
 }
 
-void forget_what_took_nothing(const limit::Charge& charge, const Answer::Decided& decided,
-                              limit::Receipt& receipt) {
+void forget_what_took_nothing(const limit::Charge& charge, const Answer& answer,
+                              const Answer::Decided& decided, limit::Receipt& receipt) {
     for (std::size_t i = 0; i < charge.items.size(); ++i) {
-        const bool shadow = charge.items[i].policy->shadow;
-        const bool granted = decided.admitted && (!shadow || decided.shadow_admitted);
-        if (!granted || charge.cost_of(charge.items[i]) == 0) receipt.generations[i] = 0;
+        if (!answer.grants(charge.items[i], i, decided) || charge.cost_of(charge.items[i]) == 0) {
+            receipt.generations[i] = 0;
+        }
     }
 }
 
@@ -461,7 +508,11 @@ void append_reading_argument(std::span<const ChargeItem> items, std::size_t requ
     append_length('$', size, out);
     append_packed(static_cast<std::uint8_t>(items.size()), out);
     append_packed(static_cast<std::uint8_t>(requests), out);
-    for_each_run(items, [&](std::span<const ChargeItem> run) { append_run(run, clock, out); });
+    std::span<const ChargeItem> behind = items;
+    for_each_run(items, [&](std::span<const ChargeItem> run) {
+        behind = behind.subspan(run.size());
+        append_run(run, behind, clock, out);
+    });
     out += "\r\n";
 }
 
@@ -521,9 +572,9 @@ bool read_charge_reply(std::string_view reply, std::span<const limit::Charge> ch
     for (std::size_t i = 1; i < charges.size(); ++i) {
         if (!charges[i].has_own_costs()) continue;
         verdicts[i]->receipt = receipt;
-        forget_what_took_nothing(charges[i], answer.decided[i], verdicts[i]->receipt);
+        forget_what_took_nothing(charges[i], answer, answer.decided[i], verdicts[i]->receipt);
     }
-    forget_what_took_nothing(charges[0], answer.decided[0], receipt);
+    forget_what_took_nothing(charges[0], answer, answer.decided[0], receipt);
     for (std::size_t i = 0; i < charges.size(); ++i) {
         if (!tell(charges[i], answer, answer.decided[i], *verdicts[i])) return false;
         if (charges.size() > 1 && answer.decided[i].admitted) take(charges[i], answer);

@@ -44,8 +44,11 @@ Difference difference_of(const Admission& admission, const LimitDecision& decisi
         ChargeItem item = admission.charge.items[i];
         const std::int64_t truly =
             std::min(used_by(item, i, admission, decision, used), limit::kMoneyMax);
-        // A shadow group that denied has taken nothing.
-        if (truly < 0 || (item.policy->shadow && !decision.verdict.shadow_admitted)) continue;
+        // A shadow group that denied has taken nothing, nor has a candidate that did.
+        const bool has_taken = item.policy->is_candidate()
+                                   ? i < generations.size() && generations[i] != 0
+                                   : !item.policy->shadow || decision.verdict.shadow_admitted;
+        if (truly < 0 || !has_taken) continue;
         const std::int64_t taken = admission.charge.cost_of(item);
         item.own_cost = truly < taken ? taken - truly : truly - taken;
         if (truly > taken) {

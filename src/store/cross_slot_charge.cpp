@@ -29,9 +29,22 @@ bool takes(const CrossSlotVerdict::Part& part, std::int64_t cost) {
     return limit::Charge{part.items, cost}.takes();
 }
 
+bool is_in_shadow(const ChargeItem& item) {
+    return item.policy->shadow && !item.policy->is_candidate();
+}
+
 bool has_shadow(const CrossSlotVerdict::Part& part) {
-    return std::any_of(part.items.begin(), part.items.end(),
-                       [](const ChargeItem& item) { return item.policy->shadow; });
+    return std::any_of(part.items.begin(), part.items.end(), is_in_shadow);
+}
+
+// Whether a limit of the item at `position` of the part denied.
+bool denies(const CrossSlotVerdict::Part& part, std::size_t position) {
+    auto one = part.verdict.limits.begin();
+    for (std::size_t i = 0; i < position; ++i) {
+        one += static_cast<std::ptrdiff_t>(part.items[i].limits().size());
+    }
+    return std::any_of(one, one + static_cast<std::ptrdiff_t>(part.items[position].limits().size()),
+                       [](const LimitVerdict& verdict) { return verdict.denied; });
 }
 
 bool counts_denied(const ChargeItem& item) {
@@ -71,8 +84,12 @@ void CrossSlotVerdict::begin(std::span<const ChargeItem> items, std::int64_t cos
     has_failed_ = false;
     const bool any_of_client =
         std::any_of(items.begin(), items.end(), [](const auto& item) { return item.of_client; });
+    // A candidate is asked whatever the live limits of its policy say.
+    const bool has_candidates = std::any_of(
+        items.begin(), items.end(), [](const auto& item) { return item.policy->is_candidate(); });
     for (std::size_t i = 0; i < items.size(); ++i) {
-        const bool is_second = any_of_client && !items[i].of_client && !counts_denied(items[i]);
+        const bool is_second =
+            any_of_client && !has_candidates && !items[i].of_client && !counts_denied(items[i]);
         if (is_second) turns_ = 2;
         CrossSlotVerdict::Part& part = part_of(slot_of(items[i]), is_second ? 1 : 0);
         part.items.push_back(items[i]);
@@ -172,6 +189,32 @@ CrossSlotVerdict::GiveBack CrossSlotVerdict::to_give_back(
     return !shadow_admitted_ && took_shadow ? GiveBack::shadow : GiveBack::nothing;
 }
 
+bool CrossSlotVerdict::admits_as_live(const limit::Policy& candidate) const {
+    if (result_ == Result::unavailable) return false;
+    bool admits = true;
+    for_each_part([&](const Part& part) {
+        if (part.answer != Answer::admitted && part.answer != Answer::denied) return;
+        for (std::size_t i = 0; i < part.items.size(); ++i) {
+            const limit::Policy& policy = *part.items[i].policy;
+            const bool decides = &policy == &candidate ||
+                                 (policy.is_enforced() && !policy.is_replaced_by(candidate));
+            if (decides && denies(part, i)) admits = false;
+        }
+    });
+    return admits;
+}
+
+bool CrossSlotVerdict::gives_back(const Part& part, std::size_t item) const {
+    const ChargeItem& one = part.items[item];
+    if (part.answer != Answer::admitted && part.answer != Answer::denied) return false;
+    if (one.policy->is_candidate()) {
+        return part.verdict.receipt.generations[item] != 0 && !admits_as_live(*one.policy);
+    }
+    const GiveBack back = to_give_back(part);
+    if (!is_in_shadow(one)) return back == GiveBack::all;
+    return part.verdict.shadow_admitted && back != GiveBack::nothing;
+}
+
 void CrossSlotVerdict::merge(limit::Verdict& verdict, std::vector<ChargeItem>& decided) const {
     decided.clear();
     verdict.limits.clear();
@@ -210,11 +253,7 @@ void CrossSlotVerdict::merge(limit::Verdict& verdict, std::vector<ChargeItem>& d
 // part.
 void CrossSlotVerdict::append_limits(const CrossSlotVerdict::Part& part, std::size_t item,
                                      std::size_t first, limit::Verdict& verdict) const {
-    const bool shadow = part.items[item].policy->shadow;
-    const GiveBack back = to_give_back(part);
-    const bool taken = !shadow || part.verdict.shadow_admitted;
-    const bool given_back =
-        taken && (back == GiveBack::all || (back == GiveBack::shadow && shadow));
+    const bool given_back = gives_back(part, item);
     const std::int64_t cost = limit::Charge{part.items, cost_}.cost_of(part.items[item]);
     for (const Limit& limit : part.items[item].limits()) {
         LimitVerdict& one = verdict.limits.emplace_back(part.verdict.limits[first++]);
@@ -403,38 +442,34 @@ void CrossSlotCharge::remember_denials() const {
 
 void CrossSlotCharge::give_back_parts() {
     bool any = false;
-    const auto give_back_part = [&](Part& part) {
-        const GiveBack what = verdict_.to_give_back(part);
-        if (what == GiveBack::nothing) return;
-        give_back(part, what);
-        any = true;
-    };
+    const auto give_back_part = [&](Part& part) { any = give_back(part) || any; };
     for (Part& part : verdict_.parts()) give_back_part(part);
     for (Part& local : verdict_.locals()) give_back_part(local);
     if (any) services_.metrics.given_back.add();
 }
 
-// Units that are given back leave the receipt, so that they are not given back again at the end.
-void CrossSlotCharge::give_back(Part& part, GiveBack what) {
-    limit::Receipt& receipt = part.verdict.receipt;
-    limit::Receipt given = receipt;
+// False: nothing is given back. Units that are leave the receipt, so that they are not given back
+// again at the end.
+bool CrossSlotCharge::give_back(Part& part) {
     std::vector<ChargeItem> items;
     for (std::size_t i = 0; i < part.items.size(); ++i) {
-        if (what == GiveBack::shadow && !part.items[i].policy->shadow) {
-            given.generations[i] = 0;
-        } else {
-            receipt.generations[i] = 0;
-            items.push_back(part.items[i]);
-        }
+        if (verdict_.gives_back(part, i)) items.push_back(part.items[i]);
+    }
+    if (items.empty()) return false;
+    limit::Receipt& receipt = part.verdict.receipt;
+    limit::Receipt given = receipt;
+    for (std::size_t i = 0; i < part.items.size(); ++i) {
+        (verdict_.gives_back(part, i) ? receipt : given).generations[i] = 0;
     }
     const bool in_redis = !part.in_process;
     services_.refunds.give_back({charge_of(part), given, in_redis}, limit::Refund::Of::all);
-    if (!in_redis) return;
+    if (!in_redis) return true;
     services_.refunds.release(decision_.charge_of(items), true);
     // A denial of them from before does not hold any more.
-    if (services_.freed == nullptr) return;
+    if (services_.freed == nullptr) return true;
     const SteadyTime now = steady_now();
     for (const ChargeItem& item : items) services_.freed->add(item.identifier, now);
+    return true;
 }
 
 LimitDecision::LimitDecision() = default;

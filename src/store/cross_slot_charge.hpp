@@ -59,6 +59,7 @@ class CrossSlotVerdict {
         end,
     };
     // Says what has to be given back of an admitted part.
+    // Candidates left out, of each of which gives_back() tells.
     enum class GiveBack : std::uint8_t {
         nothing,
         shadow,  // what policies in shadow took: another of them denied
@@ -98,6 +99,8 @@ class CrossSlotVerdict {
     // Requires Next::end; so do all below.
     Result result() const { return result_; }
     GiveBack to_give_back(const Part& part) const;
+    // Whether what the item at that position of the part took is given back.
+    bool gives_back(const Part& part, std::size_t item) const;
     // Makes one verdict of all. `decided` are its items: all but those that failed and were not
     // decided in process.
     void merge(limit::Verdict& verdict, std::vector<limit::ChargeItem>& decided) const;
@@ -108,6 +111,9 @@ class CrossSlotVerdict {
     Part& part_of(std::uint16_t slot, std::size_t turn);
     bool begin_local(bool can_be_local);
     Next end(Result result);
+    // Whether the candidate admits, and so do all policies that would be enforced beside it, as far
+    // as they were decided.
+    bool admits_as_live(const limit::Policy& candidate) const;
     template <class Visit>
     void for_each_part(Visit visit) const;
     void append_limits(const Part& part, std::size_t item, std::size_t first,
@@ -171,7 +177,7 @@ class CrossSlotCharge {
     bool counts_denied() const;
     void remember_denials() const;
     void give_back_parts();
-    void give_back(Part& part, CrossSlotVerdict::GiveBack what);
+    bool give_back(Part& part);
 
     const Services& services_;
     LimitDecision& decision_;

@@ -22,6 +22,8 @@ bool is_full_window(const limit::Limit& limit, const limit::LimitVerdict& one, M
 bool may_be_remembered(const limit::Charge& charge, const limit::Verdict& verdict) {
     std::size_t position = 0;
     for (const limit::ChargeItem& item : charge.items) {
+        // A candidate counts requests that the live limits of its policy deny.
+        if (item.policy->is_candidate()) return false;
         for (const limit::Limit& limit : item.limits()) {
             const std::size_t at = position++;
             // What a policy says that is not enforced does not change the answer.

@@ -41,6 +41,7 @@ struct Found {
     bool made = false;       // by this charge
     bool takes = false;      // some limit of it takes units
     bool granted = false;    // they may be given back: its group of policies admitted
+    bool denies = false;     // a limit of it does not let the request pass
     std::int64_t cost = 0;   // of this item
 
     bool shadow() const { return item->policy->shadow; }
@@ -63,6 +64,7 @@ struct Step {
 struct Scratch {
     std::vector<Found> found;
     std::vector<Step> steps;  // items in their order, limits in their order
+    bool has_candidates = false;
 };
 
 // What a limit counts that was never asked before.
@@ -102,6 +104,7 @@ void begin_verdict(limit::Asked& asked, Scratch& work, limit::Verdict& verdict) 
     verdict.retry_after = verdict.wait = verdict.earliest = limit::Micros{0};
     verdict.limits.clear();
     work.steps.clear();
+    work.has_candidates = false;
     for (Found& found : work.found) {
         asked.cost = found.cost;
         const auto limits = found.item->limits();
@@ -113,11 +116,26 @@ void begin_verdict(limit::Asked& asked, Scratch& work, limit::Verdict& verdict) 
                 if (record < found.state->records.size()) step.record = record;
             }
             look(asked, step);
-            bool& admitted = policy.shadow ? verdict.shadow_admitted : verdict.admitted;
-            admitted = admitted && (step.passes || policy.soft);
+            if (policy.is_candidate()) [[unlikely]] {
+                work.has_candidates = true;
+            } else {
+                bool& admitted = policy.shadow ? verdict.shadow_admitted : verdict.admitted;
+                admitted = admitted && (step.passes || policy.soft);
+            }
+            found.denies = found.denies || !step.passes;
             verdict.limits.push_back({.denied = !step.passes});
         }
     }
+}
+
+// Whether a candidate admits, and so do all policies that would be enforced beside it.
+bool admits_as_live(const limit::Policy& candidate, const Scratch& work) {
+    return std::none_of(work.found.begin(), work.found.end(), [&](const Found& found) {
+        const limit::Policy& policy = *found.item->policy;
+        const bool decides =
+            &policy == &candidate || (policy.is_enforced() && !policy.is_replaced_by(candidate));
+        return decides && found.denies;
+    });
 }
 
 // Who takes: all of a group that admits, else those of its limits that count the denied ones too.
@@ -126,6 +144,13 @@ bool choose_takers(const limit::Verdict& verdict, Scratch& work) {
     for (Found& found : work.found) {
         found.granted =
             found.cost > 0 && verdict.admitted && (verdict.shadow_admitted || !found.shadow());
+    }
+    if (work.has_candidates) [[unlikely]] {
+        for (Found& found : work.found) {
+            const limit::Policy& policy = *found.item->policy;
+            if (!policy.is_candidate()) continue;
+            found.granted = found.cost > 0 && admits_as_live(policy, work);
+        }
     }
     bool any = false;
     for (Step& step : work.steps) {
@@ -400,7 +425,8 @@ const std::vector<Found>& MemoryStore::Impl::locate(const limit::Charge& charge,
         const std::uint64_t of_policy = hash_of_policy(policy.name);
         const std::uint64_t hash = hash_text(item.identifier, of_policy, secret[1]);
         found.push_back({.item = &item,
-                         .name = {hash, of_policy, policy.name, item.identifier, policy.shadow},
+                         .name = {hash, of_policy, policy.name, item.identifier,
+                                  policy.shadow && policy.twin_of == nullptr},
                          .shard = hash & (shard_count - 1),
                          .cost = charge.cost_of(item)});
     }

@@ -92,6 +92,9 @@ ReservedItems items_of(const Reservation::Part& part, const config::Config& conf
         policy->limits = std::move(limits);
         policy->tiers.clear();
         policy->index = known.index;
+        // It is charged for itself.
+        policy->candidate_of = policy->twin_of = nullptr;
+        policy->has_candidate = false;
         made.items.push_back({.policy = policy.get(), .identifier = item.identifier});
         made.items.back().own_cost = units;
         made.receipt.generations.push_back(item.generation);

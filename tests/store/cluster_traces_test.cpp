@@ -118,15 +118,15 @@ class ClusterSubject : public Subject {
 
     // As the limiter: what is given back leaves the receipt.
     bool give_back_part(CrossSlotVerdict::Part& part, const limit::Charge& charge, Micros now) {
-        const CrossSlotVerdict::GiveBack back = verdict_.to_give_back(part);
-        if (back == CrossSlotVerdict::GiveBack::nothing) return false;
         limit::Receipt& receipt = part.verdict.receipt;
         limit::Receipt given = receipt;
+        bool any = false;
         for (std::size_t i = 0; i < part.items.size(); ++i) {
-            const bool stays =
-                back == CrossSlotVerdict::GiveBack::shadow && !part.items[i].policy->shadow;
-            (stays ? given : receipt).generations[i] = 0;
+            const bool goes_back = verdict_.gives_back(part, i);
+            any = any || goes_back;
+            (goes_back ? receipt : given).generations[i] = 0;
         }
+        if (!any) return false;
         return_to(part.slot, {part_of(part, charge), &given, limit::Refund::Of::all, 0}, now);
         return true;
     }

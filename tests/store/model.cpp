@@ -17,7 +17,8 @@ std::vector<Model::Part> Model::parts_of(const limit::Charge& charge) {
         for (const limit::Limit& limit : item.limits()) {
             auto& counter = counters_[{item.policy->name, std::string(item.identifier), limit.id}];
             if (!counter) counter = make_counter(limit.algorithm);
-            parts.push_back({&limit, counter.get(), i, charge, item.policy->shadow,
+            parts.push_back({&limit, counter.get(), i, item.policy, charge,
+                             item.policy->shadow && item.policy->candidate_of == nullptr,
                              !item.policy->shadow && !item.policy->soft, false, false});
             parts.back().charge.cost = charge.cost_of(item);
         }
@@ -61,6 +62,19 @@ Micros Model::earliest(const std::vector<Part>& parts, std::int64_t now) {
     return Micros{0};
 }
 
+// In the world in which the candidate is live, and the policy that it replaces is not there.
+bool Model::is_admitted_by_candidate(const std::vector<Part>& parts,
+                                     const limit::Policy& candidate) {
+    bool admitted = true;
+    for (const Part& part : parts) {
+        const limit::Policy* const live =
+            part.policy->twin_of != nullptr ? part.policy->twin_of : part.policy;
+        const bool is_beside = part.enforced && live != candidate.candidate_of;
+        if (part.policy == &candidate || is_beside) admitted = admitted && part.passes;
+    }
+    return admitted;
+}
+
 limit::Verdict Model::charge(const limit::Charge& charge, Micros now) {
     const auto question = [&](const Part& part) {
         return Question{part.charge, now.count(), slots_expire_};
@@ -73,6 +87,9 @@ limit::Verdict Model::charge(const limit::Charge& charge, Micros now) {
         if (part.enforced) verdict.admitted = verdict.admitted && part.passes;
     }
     const auto granted = [&](const Part& part) {
+        if (part.policy->candidate_of != nullptr) {
+            return part.charge.cost > 0 && is_admitted_by_candidate(parts, *part.policy);
+        }
         return part.charge.cost > 0 && verdict.admitted &&
                (!part.shadow || verdict.shadow_admitted);
     };

@@ -52,13 +52,16 @@ class Model {
         const limit::Limit* limit;
         Counter* counter;
         std::size_t item;
+        const limit::Policy* policy;
         limit::Charge charge;  // at the cost of the item
-        bool shadow;
+        bool shadow;           // and no candidate
         bool enforced;
         bool passes;
         bool takes;
     };
     std::vector<Part> parts_of(const limit::Charge& charge);
+    static bool is_admitted_by_candidate(const std::vector<Part>& parts,
+                                         const limit::Policy& candidate);
     bool slots_expire_;
     static limit::Micros earliest(const std::vector<Part>& parts, std::int64_t now);
 

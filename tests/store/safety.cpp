@@ -146,6 +146,13 @@ bool concerned(const Limit& limit, const Step& step) {
     return limit.algorithm != Algorithm::schedule || !limit.forward_past || step.moment >= step.now;
 }
 
+// Whether the item took what it cost, or would have, had it cost something.
+bool took(const Step& step, const limit::Verdict& verdict, std::size_t item) {
+    const limit::Policy& policy = *step.items[item].policy;
+    if (policy.is_candidate()) return verdict.receipt.generations[item] != 0;
+    return verdict.admitted && (!policy.shadow || verdict.shadow_admitted);
+}
+
 std::map<Name, Admissions> admissions_of(const Trace& trace,
                                          const std::vector<limit::Verdict>& verdicts) {
     std::map<Name, Admissions> admissions;
@@ -161,12 +168,12 @@ std::map<Name, Admissions> admissions_of(const Trace& trace,
                 }
             });
         }
-        if (step.kind != Step::Kind::charge || !verdicts[i].admitted) continue;
+        if (step.kind != Step::Kind::charge) continue;
         for_each_limit(step, [&](const Name& name, const Limit& limit, std::size_t item) {
             const limit::Policy& policy = *step.items[item].policy;
             const std::int64_t cost = step.charge().cost_of(step.items[item]);
             // A soft policy admits what is above its quota.
-            if (cost == 0 || policy.soft || (policy.shadow && !verdicts[i].shadow_admitted) ||
+            if (cost == 0 || policy.soft || !took(step, verdicts[i], item) ||
                 !concerned(limit, step)) {
                 return;
             }

@@ -212,8 +212,35 @@ void Trace::add_policy(std::int64_t index) {
             std::all_of(one->tiers.begin(), one->tiers.end(),
                         [&](const limit::Tier& tier) { return only_counts(tier.limits); });
         one->soft = !one->shadow && may_be_soft && one_in(2);
+        if (!plain_ && one->is_enforced()) {
+            if (one_in(4)) add_candidate(*one);
+            if (one_in(4)) add_twin(*one);
+        }
     }
     policies_.push_back(std::move(one));
+}
+
+// The policy in shadow: some identifiers are counted by it, the others by the policy itself.
+void Trace::add_twin(Policy& policy) {
+    auto twin = std::make_unique<Policy>(policy);
+    twin->shadow = true;
+    twin->twin_of = &policy;
+    twin->index = lists_++;
+    for (limit::Tier& tier : twin->tiers) tier.index = lists_++;
+    twins_[&policy] = std::move(twin);
+}
+
+// Of the limits that the configuration takes.
+void Trace::add_candidate(Policy& policy) {
+    std::vector<Limit> limits = list_of_limits();
+    std::erase_if(limits, [](const Limit& limit) { return limit.traits().has_leases; });
+    if (limits.empty()) return;
+    auto candidate = std::make_unique<Policy>(test::policy(policy.name + "@candidate", limits));
+    candidate->shadow = true;
+    candidate->candidate_of = &policy;
+    candidate->index = lists_++;
+    policy.has_candidate = true;
+    candidates_[&policy] = std::move(candidate);
 }
 
 const Limit& Trace::some_limit() {
@@ -256,21 +283,32 @@ Micros Trace::next_time(const Limit& near) {
     }
 }
 
+void Trace::add_items(Step& step, const Policy& policy) {
+    const auto twin = twins_.find(&policy);
+    std::vector<limit::ChargeItem> of_candidate;
+    for (const std::string& identifier : identifiers_) {
+        if (!one_in(3)) continue;
+        const bool is_in_share = twin == twins_.end() || &identifier != &identifiers_[1];
+        const Policy& counts = is_in_share ? policy : *twin->second;
+        const auto tier = between(0, static_cast<std::int64_t>(counts.tiers.size()));
+        const limit::ChargeItem item{
+            &counts, identifier,
+            tier == 0 ? nullptr : &counts.tiers[static_cast<std::size_t>(tier - 1)]};
+        // Unlimited clients are not charged.
+        if (!item.limits().empty()) step.items.push_back(item);
+        const auto candidate = candidates_.find(&policy);
+        if (candidate != candidates_.end()) {
+            of_candidate.push_back({candidate->second.get(), identifier});
+        }
+    }
+    step.items.insert(step.items.end(), of_candidate.begin(), of_candidate.end());
+}
+
 void Trace::add_charge() {
     Step step;
     step.now = now_;
     while (step.items.empty()) {
-        for (const auto& one : policies_) {
-            for (const std::string& identifier : identifiers_) {
-                if (!one_in(3)) continue;
-                const auto tier = between(0, static_cast<std::int64_t>(one->tiers.size()));
-                const limit::ChargeItem item{
-                    one.get(), identifier,
-                    tier == 0 ? nullptr : &one->tiers[static_cast<std::size_t>(tier - 1)]};
-                // Unlimited clients are not charged.
-                if (!item.limits().empty()) step.items.push_back(item);
-            }
-        }
+        for (const auto& one : policies_) add_items(step, *one);
     }
     if (one_in(8)) step.cost = 0;
     if (one_in(5)) step.cost = between(1, one_in(4) ? 5'000'000'000 : 10);
@@ -292,7 +330,8 @@ void Trace::set_own_costs(Step& step) {
     const limit::Policy* policy = nullptr;
     std::int64_t cost = limit::ChargeItem::kOfCharge;
     for (limit::ChargeItem& item : step.items) {
-        if (item.policy != policy || one_in(6)) {
+        // The items of a candidate are one group.
+        if (item.policy != policy || (!item.policy->is_candidate() && one_in(6))) {
             cost = one_in(4) ? limit::ChargeItem::kOfCharge : between(0, one_in(3) ? 50 : 5);
             const limit::Limit& first = item.limits()[0];
             if (first.in_money && one_in(2)) cost = between(0, first.quota / between(1, 9) + 1);

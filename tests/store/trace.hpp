@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -66,6 +67,9 @@ class Trace {
     std::vector<limit::Limit> list_of_limits();
     void add_policy(std::int64_t index);
     void add_tier(limit::Policy& policy);
+    void add_twin(limit::Policy& policy);
+    void add_candidate(limit::Policy& policy);
+    void add_items(Step& step, const limit::Policy& policy);
     void pass_time();
     Micros next_time(const limit::Limit& near);
     void add_charge();
@@ -81,6 +85,9 @@ class Trace {
     Clock clock_;
     std::uint32_t lists_ = 0;  // of limits, so far
     std::vector<std::unique_ptr<limit::Policy>> policies_;
+    // By policy: the twin that counts some identifiers in shadow, and the candidate.
+    std::map<const limit::Policy*, std::unique_ptr<limit::Policy>> twins_;
+    std::map<const limit::Policy*, std::unique_ptr<limit::Policy>> candidates_;
     std::vector<std::string> identifiers_;
     std::vector<Step> steps_;
     std::vector<std::size_t> charges_;  // steps that may still be refunded

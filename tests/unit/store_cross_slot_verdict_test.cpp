@@ -376,6 +376,81 @@ TEST_CASE("cross_slot_verdict: without the earliest moment of one schedule there
     CHECK(verdict.earliest == 40s);
 }
 
+namespace {
+
+// Items in two slots: a shared policy, and one of the client with its candidate.
+struct WithCandidate {
+    WithCandidate() {
+        live.has_candidate = true;
+        candidate.shadow = true;
+        candidate.candidate_of = &live;
+        split.begin(items, 1, slot_named);
+    }
+    // Whether the limits of `shared`, `live` and `candidate` deny.
+    void answer(bool shared_denies, bool live_denies, bool candidate_denies) {
+        REQUIRE(split.parts().size() == 2);
+        for (std::size_t i = 0; i < 2; ++i) {
+            CrossSlotVerdict::Part& part = split.parts()[i];
+            REQUIRE(split.is_due(part));
+            part.verdict = {};
+            part.verdict.admitted = i == 0 ? !shared_denies : !live_denies;
+            part.verdict.retry_after = part.verdict.admitted ? 0s : 1s;
+            part.verdict.limits = {{.denied = i == 0 ? shared_denies : live_denies}};
+            part.verdict.receipt.generations = {part.verdict.admitted ? 7U : 0U};
+            if (i == 1) {
+                part.verdict.limits.push_back({.denied = candidate_denies});
+                part.verdict.receipt.generations.push_back(candidate_denies ? 0U : 7U);
+            }
+            CrossSlotVerdict::answered(part);
+        }
+        REQUIRE(split.next(true) == Next::end);
+    }
+    // What is given back: of the shared policy, of the live one, of the candidate.
+    std::array<bool, 3> back() const {
+        return {split.gives_back(split.parts()[0], 0), split.gives_back(split.parts()[1], 0),
+                split.gives_back(split.parts()[1], 1)};
+    }
+
+    limit::Policy shared = policy_that("shared", OnStoreFailure::local);
+    limit::Policy live = policy_that("live", OnStoreFailure::local);
+    limit::Policy candidate = policy_that("live@candidate", OnStoreFailure::local);
+    std::vector<ChargeItem> items{
+        {&shared, "4:all"}, {&live, "8:a", nullptr, true}, {&candidate, "8:a", nullptr, true}};
+    CrossSlotVerdict split;
+};
+
+}  // namespace
+
+TEST_CASE("cross_slot_verdict: a candidate keeps what it took while the others but its own admit") {
+    using Back = std::array<bool, 3>;
+    WithCandidate all;
+    SUBCASE("all admit") {
+        all.answer(false, false, false);
+        CHECK(all.back() == Back{false, false, false});
+        CHECK(all.split.result() == Result::admitted);
+    }
+    SUBCASE("its own policy denies: only the shared one gives back") {
+        all.answer(false, true, false);
+        CHECK(all.back() == Back{true, false, false});
+        CHECK(all.split.result() == Result::limited);
+    }
+    SUBCASE("another denies in its slot: all that was taken goes back") {
+        all.answer(true, false, false);
+        CHECK(all.back() == Back{false, true, true});
+    }
+    SUBCASE("it denies itself, which changes nothing for the others") {
+        all.answer(false, false, true);
+        CHECK(all.back() == Back{false, false, false});
+        CHECK(all.split.result() == Result::admitted);
+        limit::Verdict verdict;
+        std::vector<ChargeItem> decided;
+        all.split.merge(verdict, decided);
+        CHECK(verdict.admitted);
+        CHECK(verdict.shadow_admitted);
+        CHECK(verdict.limits.at(2).denied);
+    }
+}
+
 TEST_CASE("cross_slot_verdict: policies in shadow are a group of their own and deny nothing") {
     const auto open = policy_that("open", OnStoreFailure::local);
     const auto shadow = policy_that("shadow", OnStoreFailure::deny, true);

@@ -41,6 +41,20 @@ struct Denied {
 
 }  // namespace
 
+TEST_CASE("deny_cache: a denial is not remembered where a candidate may count the next request") {
+    DenyCache cache{{}};
+    auto live = policy_with({});
+    auto candidate = policy_with({}, 1);
+    live.has_candidate = candidate.shadow = true;
+    candidate.candidate_of = &live;
+    Denied denied(live);
+    const std::array<limit::ChargeItem, 2> items{{{&live, "user:a"}, {&candidate, "user:a"}}};
+    denied.charge.items = items;
+    denied.verdict.limits.push_back({.remaining = 3});
+    cache.remember(denied.charge, denied.verdict, kNow);
+    CHECK(cache.size() == 0);
+}
+
 TEST_CASE("deny_cache: a denial holds until the moment it names, and not a microsecond longer") {
     DenyCache cache{{}};
     const auto policy = policy_with({});
