@@ -176,6 +176,14 @@ function drawTrend(parts, column) {
   give(parts.denied, "d", upper);
 }
 
+// A candidate says how many requests would change sides, were it live.
+function modeText(column) {
+  const { mode } = live.policies[column];
+  if (mode !== "candidate") return mode === "shadow" ? "shadow" : "";
+  const [denied, admitted] = live.totals.candidates?.[column] ?? [0, 0];
+  return `live, it would deny ${numberText(denied)} more and admit ${numberText(admitted)} more`;
+}
+
 function showPolicies() {
   const table = byId("policies");
   if (isHeld(table)) return;
@@ -198,7 +206,7 @@ function showPolicies() {
     const yes = history.mean(`policy ${column} admitted`, 5);
     const no = history.mean(`policy ${column} denied`, 5);
     columnName(parts.name, live.policies[column], "policy");
-    put(parts.mode, live.policies[column].mode === "shadow" ? "shadow" : "");
+    put(parts.mode, modeText(column));
     drawTrend(parts, column);
     put(parts.yes, rateText(yes));
     put(parts.no, rateText(no));

@@ -40,7 +40,11 @@ std::int64_t unix_ms(std::chrono::system_clock::time_point time) {
 Json policy_columns(const LiveTotals& totals) {
     Json columns = Json::array();
     for (const auto& [policy, shadow] : totals.policy_names) {
-        columns.push_back({{"policy", policy}, {"mode", shadow ? "shadow" : "enforce"}});
+        const bool is_candidate = policy.ends_with(config::kCandidateSuffix);
+        columns.push_back({{"policy", policy},
+                           {"mode", is_candidate ? "candidate"
+                                    : shadow     ? "shadow"
+                                                 : "enforce"}});
     }
     if (totals.policies_left != 0) columns.push_back({{"rest", totals.policies_left}});
     return columns;
@@ -149,6 +153,7 @@ class SampleText {
         const auto both = [](const LivePair& one) { return std::pair(one.all, one.denied); };
         pairs(",\"policies\":", of.policies, both);
         pairs(",\"routes\":", of.routes, both);
+        if (!of.candidates.empty()) pairs(",\"candidates\":", of.candidates, both);
     }
 
     template <class Values, class PairOf>
@@ -331,9 +336,16 @@ bool is_of_descriptor(std::string_view identifier) {
                        [&](std::string_view kind) { return identifier.starts_with(kind); });
 }
 
+// A candidate is named as the policy that has it, too.
+bool is_by_policy(const telemetry::Denial& denial, const WantedDenials& wanted) {
+    if (denial.policy == wanted.policy) return true;
+    return wanted.of_candidates &&
+           denial.policy == wanted.policy + std::string(config::kCandidateSuffix);
+}
+
 bool is_wanted(const telemetry::Denial& denial, const WantedDenials& wanted) {
     if (wanted.since && denial.time < *wanted.since) return false;
-    if (!wanted.policy.empty() && !(denial.policy == wanted.policy)) return false;
+    if (!wanted.policy.empty() && !is_by_policy(denial, wanted)) return false;
     const auto& identifiers = wanted.identifiers;
     return identifiers.empty() ||
            std::any_of(identifiers.begin(), identifiers.end(), [&](std::string_view one) {
@@ -342,8 +354,9 @@ bool is_wanted(const telemetry::Denial& denial, const WantedDenials& wanted) {
 }
 
 std::string text_of_no_denial(const WantedDenials& wanted) {
-    std::string text = wanted.in_shadow ? "no policy in shadow would have refused a request"
-                                        : "no limit has refused a request";
+    std::string text = wanted.in_shadow       ? "no policy in shadow would have refused a request"
+                       : wanted.of_candidates ? "no candidate would have refused a request"
+                                              : "no limit has refused a request";
     if (wanted.has_filter()) text += " that the options describe";
     return text;
 }
@@ -397,12 +410,18 @@ AdminAnswer answer_to_top(ActivityRequest::Kind kind, const std::vector<ThreadAc
     return answer_of(doc);
 }
 
+bool lists_denials(ActivityRequest::Kind kind) {
+    using Kind = ActivityRequest::Kind;
+    return kind == Kind::denials || kind == Kind::shadow_denials || kind == Kind::candidate_denials;
+}
+
 Result<WantedDenials, std::string> wanted_denials(const ActivityRequest& request,
                                                   const config::Config& config,
                                                   std::chrono::system_clock::time_point now) {
     const DenialFilter& filter = request.filter;
     WantedDenials wanted;
     wanted.in_shadow = request.kind == ActivityRequest::Kind::shadow_denials;
+    wanted.of_candidates = request.kind == ActivityRequest::Kind::candidate_denials;
     if (!filter.identifier.empty()) {
         auto meant = identifiers_meant(filter.identifier, config);
         if (!meant && !is_of_descriptor(filter.identifier)) return std::move(meant.error());
@@ -455,6 +474,7 @@ AdminAnswer answer_to_denials(const std::vector<ThreadActivity>& threads, std::s
     }
     doc.json = {{"enabled", names_max != 0},
                 {"shadow", wanted.in_shadow},
+                {"candidate", wanted.of_candidates},
                 {"left_out", left_out},
                 {"denials", std::move(denials)}};
     return answer_of(doc);

@@ -54,7 +54,8 @@ AdminAnswer answer_to_top(ActivityRequest::Kind kind, const std::vector<ThreadAc
 
 // The denials that a question is about; what is empty leaves none out.
 struct WantedDenials {
-    bool in_shadow = false;  // they come from the log of policies in shadow
+    bool in_shadow = false;      // they come from the log of policies in shadow
+    bool of_candidates = false;  // they come from the log of candidates
     std::vector<std::string> identifiers{};
     std::string policy{};
     bool policy_is_known = true;  // the configuration has it
@@ -62,8 +63,9 @@ struct WantedDenials {
 
     bool has_filter() const { return !identifiers.empty() || !policy.empty() || since; }
 };
-// Reads a request of the kind `denials` or `shadow_denials`; or says in a sentence what is wrong
-// with it.
+// Whether the question is about a log of denials.
+bool lists_denials(ActivityRequest::Kind kind);
+// Reads such a request; or says in a sentence what is wrong with it.
 Result<WantedDenials, std::string> wanted_denials(const ActivityRequest& request,
                                                   const config::Config& config,
                                                   std::chrono::system_clock::time_point now);

@@ -197,6 +197,7 @@ std::string identifier_heading(std::string_view identifier, std::string_view sto
 
 std::string_view mode_of(const limit::Policy& policy) {
     if (policy.soft) return "soft";
+    if (policy.is_candidate()) return "candidate";
     return policy.shadow ? "shadow" : "enforce";
 }
 

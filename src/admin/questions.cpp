@@ -95,13 +95,19 @@ AdminAnswer ask_top(const AdminSources& sources, const AdminRequest&, const Admi
     return answer_by([&sources, kind] { return sources.activity({.kind = kind}); });
 }
 
-enum DenialsParameter : std::uint8_t { kWhose, kByPolicy, kSince, kShadow };
+enum DenialsParameter : std::uint8_t { kWhose, kByPolicy, kSince, kShadow, kOfCandidates };
 
 AdminAnswer ask_denials(const AdminSources& sources, const AdminRequest&,
                         const AdminValues& values) {
     ActivityRequest asked;
-    asked.kind = values[kShadow] == kSwitch.back() ? ActivityRequest::Kind::shadow_denials
-                                                   : ActivityRequest::Kind::denials;
+    const bool in_shadow = values[kShadow] == kSwitch.back();
+    const bool of_candidates = values[kOfCandidates] == kSwitch.back();
+    if (in_shadow && of_candidates) {
+        return problem(400, "`shadow` and `candidate` are two lists: ask for one of them.");
+    }
+    asked.kind = in_shadow       ? ActivityRequest::Kind::shadow_denials
+                 : of_candidates ? ActivityRequest::Kind::candidate_denials
+                                 : ActivityRequest::Kind::denials;
     asked.filter.identifier = values[kWhose];
     asked.filter.policy = values[kByPolicy];
     if (!values[kSince].empty()) {
@@ -193,12 +199,13 @@ constexpr std::string_view kDenialsFooter =
     R"(Lists the last requests that a limit has refused, oldest first: when, whose, by
 which limit, and how much of it was taken. Of one identifier, each thread keeps
 four a second. With --shadow it lists requests that no limit refused, and that a
-policy in shadow would have refused.
+policy in shadow would have refused; with --candidate, that a candidate would have.
 
   tidegate denials
   tidegate denials --identifier user:alice --since 10m
   tidegate denials --policy per-client --follow
   tidegate denials --shadow
+  tidegate denials --candidate --policy per-client
 
 Tidegate asks the running proxy on its admin address. It takes the address and
 the token from the configuration, or with --admin from the command line. The
@@ -241,6 +248,10 @@ constexpr auto kDenialsParameters = std::to_array<AdminParameter>({
      .kind = AdminParameter::Kind::flag,
      .choices = kSwitch,
      .what = "What policies in shadow alone would have refused, instead"},
+    {.name = "candidate",
+     .kind = AdminParameter::Kind::flag,
+     .choices = kSwitch,
+     .what = "What candidates alone would have refused, instead"},
 });
 
 // More than the proxy takes for any answer (app/admin_services.hpp).

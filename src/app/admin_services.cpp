@@ -95,8 +95,7 @@ admin::AdminAnswer DashboardService::live(std::string_view target) const {
 }
 
 Task<admin::AdminAnswer> DashboardService::activity(admin::ActivityRequest request) {
-    const bool lists_denials =
-        request.kind == Kind::denials || request.kind == Kind::shadow_denials;
+    const bool lists_denials = admin::lists_denials(request.kind);
     admin::WantedDenials wanted;
     if (lists_denials) {
         auto read =

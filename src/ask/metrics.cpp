@@ -1,5 +1,8 @@
 #include "ask/metrics.hpp"
 
+#include <algorithm>
+
+#include "config/config.hpp"
 #include "telemetry/metric_members.hpp"
 
 namespace tidegate::ask {
@@ -11,6 +14,44 @@ std::vector<telemetry::MetricLabel> DecisionCounts::labels() {
              .values = kEnumNames<DecisionOutcome>,
              .note = "`shadow_` for policies in shadow, `soft_` for those with `mode: soft`"}};
 }
+
+std::vector<telemetry::MetricLabel> CandidateCounts::labels() {
+    return {{.name = "policy", .note = "the policy that has the candidate"},
+            telemetry::label_of<RequestFate>("live"),
+            telemetry::label_of<RequestFate>("candidate")};
+}
+
+namespace {
+
+template <class Table>
+void write_candidates(telemetry::Exposition& out, const Table& counts_at,
+                      const telemetry::NameList<telemetry::DecisionName>& limits,
+                      const telemetry::MetricInfo& info) {
+    const auto family = out.family(info);
+    for (std::size_t slot = 0; slot < limits.size(); ++slot) {
+        std::string_view policy = limits[slot].policy;
+        if (!policy.ends_with(config::kCandidateSuffix)) continue;
+        policy.remove_suffix(config::kCandidateSuffix.size());
+        std::array<std::array<std::uint64_t, 2>, 2> counts{};
+        std::uint64_t all = 0;
+        for (const RequestFate live : {RequestFate::admitted, RequestFate::denied}) {
+            for (const RequestFate candidate : {RequestFate::admitted, RequestFate::denied}) {
+                all += counts[static_cast<std::size_t>(live)][static_cast<std::size_t>(candidate)] =
+                    counts_at(slot, live, candidate);
+            }
+        }
+        if (all == 0) continue;  // another limit of the candidate has them
+        for (const RequestFate live : {RequestFate::admitted, RequestFate::denied}) {
+            for (const RequestFate candidate : {RequestFate::admitted, RequestFate::denied}) {
+                family.add(
+                    {policy, to_string(live), to_string(candidate)},
+                    counts[static_cast<std::size_t>(live)][static_cast<std::size_t>(candidate)]);
+            }
+        }
+    }
+}
+
+}  // namespace
 
 void Metrics::write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads,
                     const telemetry::NameList<telemetry::DecisionName>& limits) {
@@ -37,18 +78,35 @@ void Metrics::write(telemetry::Exposition& out, telemetry::Threads<Metrics> thre
             threads, [&](const Metrics& one) -> const auto& { return one.costs_[slot]; });
         if (units > 0) costs.add({limits[slot].policy}, units);
     }
+    const auto counts_at = [&](std::size_t slot, RequestFate live, RequestFate candidate) {
+        return telemetry::sum(
+            threads, [&](const Metrics& one) -> const auto& {
+                return one.candidates_[slot].of(live, candidate);
+            });
+    };
+    write_candidates(out, counts_at, limits, decltype(candidates_)::Entry::info());
     telemetry::write_members<EngineCounters>(out, threads);
 }
 
 void Metrics::add_to(telemetry::LiveTotals& totals, telemetry::Threads<Metrics> threads,
                      const telemetry::LivePolicies& policies) {
     totals.add_policies(policies);
+    const bool has_candidates = std::any_of(
+        policies.names().begin(), policies.names().end(), [](const telemetry::LivePolicy& name) {
+            return name.policy.ends_with(config::kCandidateSuffix);
+        });
+    if (has_candidates) totals.candidates.resize(policies.columns());
     for (const Metrics* one : threads) {
         for (std::size_t slot = 0; slot < policies.slots(); ++slot) {
             const DecisionCounts& of_thread = one->decisions_[slot];
             telemetry::LivePair& column = totals.policies[policies.column(slot)];
             column.all += of_thread.admitted.value();
             column.denied += of_thread.denied.value();
+            if (!has_candidates) continue;
+            const CandidateCounts& sides = one->candidates_[slot];
+            telemetry::LivePair& changed = totals.candidates[policies.column(slot)];
+            changed.all += sides.of(RequestFate::admitted, RequestFate::denied).value();
+            changed.denied += sides.of(RequestFate::denied, RequestFate::admitted).value();
         }
     }
 }

@@ -1,6 +1,7 @@
 // What the engine counts. For the ways of counting, see telemetry/counters.hpp.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -31,6 +32,24 @@ struct DecisionCounts {
     telemetry::Counter denied;
 };
 
+// What becomes of a request: under the limits that are live, and in the world of a candidate.
+BOOST_DEFINE_FIXED_ENUM_CLASS(RequestFate, std::uint8_t, admitted, denied)
+
+// What would change if a candidate were live.
+struct CandidateCounts {
+    static constexpr telemetry::MetricType kType = telemetry::MetricType::counter;
+    static std::vector<telemetry::MetricLabel> labels();
+
+    telemetry::Counter& of(RequestFate live, RequestFate candidate) {
+        return counts[static_cast<std::size_t>(live)][static_cast<std::size_t>(candidate)];
+    }
+    const telemetry::Counter& of(RequestFate live, RequestFate candidate) const {
+        return counts[static_cast<std::size_t>(live)][static_cast<std::size_t>(candidate)];
+    }
+
+    std::array<std::array<telemetry::Counter, 2>, 2> counts;  // by RequestFate
+};
+
 // What one thread counts, but for the limits.
 struct EngineCounters {
     // Counts each time the route's default was taken.
@@ -52,7 +71,8 @@ struct EngineCounters {
 // What one thread counts. A slot that is not there is not counted.
 class Metrics : public EngineCounters {
   public:
-    explicit Metrics(std::size_t names_max) : decisions_(names_max), costs_(names_max) {}
+    explicit Metrics(std::size_t names_max)
+        : decisions_(names_max), costs_(names_max), candidates_(names_max) {}
 
     void count_decision(std::size_t slot, bool denied) {
         if (slot >= decisions_.size()) return;
@@ -65,10 +85,16 @@ class Metrics : public EngineCounters {
         if (slot < costs_.size()) costs_[slot].add(static_cast<std::uint64_t>(units));
     }
 
+    // `slot` is that of a limit of the candidate, always the same.
+    void count_candidate(std::size_t slot, RequestFate live, RequestFate candidate) {
+        if (slot < candidates_.size()) candidates_[slot].of(live, candidate).add();
+    }
+
     // For `limits` names; another thread than the one that counts may call it.
     void grow(std::size_t limits) {
         decisions_.grow(limits);
         costs_.grow(limits);
+        candidates_.grow(limits);
     }
     static void write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads,
                       const telemetry::NameList<telemetry::DecisionName>& limits);
@@ -86,6 +112,11 @@ class Metrics : public EngineCounters {
         "Units that policies with a cost of their own have counted, once the request has ended; of "
         "money, millionths of a dollar">>
         costs_;  // by the slot of a limit of the policy
+    telemetry::GrowingTable<telemetry::Metric<
+        CandidateCounts, "tidegate_candidate_total",
+        "Requests that a policy with a candidate counts, by what became of them and by what would "
+        "have, were the candidate live">>
+        candidates_;  // likewise, of the candidate
 };
 
 }  // namespace tidegate::ask

@@ -81,7 +81,48 @@ void list_limits(const Ruleset& rules, Decision& decision, Visit visit) {
     });
 }
 
+// Calls `visit(policy)` for each candidate that was asked.
+template <class Visit>
+void for_each_candidate(const store::LimitDecision& charge, Visit visit) {
+    const limit::Policy* last = nullptr;
+    for (const limit::ChargeItem& item : charge.decided()) {
+        if (!item.policy->is_candidate() || item.policy == last) continue;
+        last = item.policy;
+        visit(*last);
+    }
+}
+
+void count_candidates(const Ruleset& rules, Metrics& metrics, const store::LimitDecision& charge) {
+    using enum RequestFate;
+    const bool is_admitted = charge.result == store::LimitDecision::Result::admitted;
+    for_each_candidate(charge, [&](const limit::Policy& candidate) {
+        metrics.count_candidate(rules.slots.decision(candidate.index, 0),
+                                is_admitted ? admitted : denied,
+                                admits_as_live(charge, candidate) ? admitted : denied);
+    });
+}
+
 }  // namespace
+
+bool admits_as_live(const store::LimitDecision& charge, const limit::Policy& candidate) {
+    bool admits = true;
+    for_each_limit(charge,
+                   [&](const limit::ChargeItem& item, std::size_t, const limit::LimitVerdict& one) {
+                       const bool decides =
+                           item.policy == &candidate ||
+                           (item.policy->is_enforced() && !item.policy->is_replaced_by(candidate));
+                       if (decides && one.denied) admits = false;
+                   });
+    return admits;
+}
+
+bool is_refused_by_candidate(const store::LimitDecision& charge) {
+    bool refused = false;
+    for_each_candidate(charge, [&](const limit::Policy& candidate) {
+        refused = refused || !admits_as_live(charge, candidate);
+    });
+    return refused;
+}
 
 std::int64_t retry_after_seconds(const store::LimitDecision& charge) {
     const limit::Micros retry_after = charge.verdict.retry_after;
@@ -111,6 +152,7 @@ void apply_verdict(const Ruleset& rules, Metrics& metrics, Decision& decision) {
                 [&](const limit::ChargeItem& item, std::size_t i, const limit::LimitVerdict& one) {
                     metrics.count_decision(rules.slots.decision(list_of(item), i), one.denied);
                 });
+    count_candidates(rules, metrics, decision.charge);
 }
 
 void note_given_back(const Ruleset& rules, Decision& decision) {

@@ -29,6 +29,13 @@ struct UnitsTaken {
 };
 UnitsTaken units_taken(const limit::Limit& limit, const limit::LimitVerdict& verdict);
 
+// Whether a request that was admitted or limited would have been admitted, were `candidate` live:
+// it and all policies that would be enforced beside it admit, as far as they were decided.
+bool admits_as_live(const store::LimitDecision& charge, const limit::Policy& candidate);
+
+// Whether the limits of a candidate would have refused a request that was admitted.
+bool is_refused_by_candidate(const store::LimitDecision& charge);
+
 // Visits the verdict of each limit of a decision: calls `each` with the item, the position of the
 // limit among the item's, and its verdict; in the order of the verdict.
 template <class F>

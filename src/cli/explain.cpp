@@ -231,6 +231,32 @@ Explanation::Policy policy_of(const ExplainedRequest& request, const ChargeNotes
     return policy;
 }
 
+// Tells of the policy that was told of last which identifiers `enforce` leaves in shadow, and then
+// of its candidate.
+void add_gradual(const ExplainedRequest& request, const config::PolicySettings& policy,
+                 Explanation& out) {
+    Explanation::Policy& live = out.policies.back();
+    const auto& items = request.decision.charge.items;
+    for (const limit::ChargeItem& item : items) {
+        if (item.policy->twin_of == &policy) live.unenforced.emplace_back(item.identifier);
+    }
+    const auto first = std::find_if(items.begin(), items.end(), [&](const auto& item) {
+        return policy.candidate != nullptr && item.policy == policy.candidate;
+    });
+    if (first == items.end()) return;
+    Explanation::Policy candidate{.name = policy.candidate->name,
+                                  .outcome = ChargeNotes::Outcome::counted,
+                                  .shadow = true,
+                                  .tier = first->tier != nullptr ? first->tier->name : "",
+                                  .candidate_of = policy.name};
+    candidate.keys = live.keys;
+    for (std::size_t i = 0; i < first->limits().size(); ++i) {
+        candidate.limits.push_back(
+            {request.rules.policy_texts.of(*first, i).name, first->limits()[i]});
+    }
+    out.policies.push_back(std::move(candidate));
+}
+
 std::string_view why_of_cost(const ChargeNotes& notes, std::optional<CostFault> ignored) {
     if (ignored) return kIgnoredCosts[*ignored];
     return notes.cost_stated ? "stated by the request" : "of the route";
@@ -240,6 +266,7 @@ std::string_view why_of_cost(const ChargeNotes& notes, std::optional<CostFault> 
 void explain_notes(const ExplainedRequest& request, const ChargeNotes& notes, Explanation& out) {
     for (const ChargeNotes::Policy& note : notes.policies) {
         out.policies.push_back(policy_of(request, note));
+        if (request.decision.goes_on()) add_gradual(request, *note.policy, out);
     }
     const store::LimitDecision& charge = request.decision.charge;
     if (!request.decision.goes_on() || charge.items.empty()) return;

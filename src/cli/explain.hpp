@@ -135,6 +135,8 @@ struct Explanation {
         bool lacks_address = false;  // it counts by address, and the request has none
         std::string tier{};          // whose limits hold; empty: its own do
         std::string listed_as{};     // the entry of `exempt` or `deny` that means the client
+        std::string candidate_of{};  // empty: it is no candidate
+        std::vector<std::string> unenforced{};  // identifiers that `enforce` counts in shadow
         std::vector<Key> keys{};
         std::vector<Limit> limits{};
     };

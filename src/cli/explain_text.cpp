@@ -331,7 +331,15 @@ std::string why_of_policy(const Explanation::Policy& policy) {
     if (!policy.listed_as.empty()) why += " as " + quote(policy.listed_as);
     if (!policy.tier.empty()) why += ", tier " + policy.tier;
     if (policy.has_claimed_quotas) why += ", with quotas of the user's token";
-    if (policy.shadow) why += "; shadow: refuses no request";
+    if (!policy.candidate_of.empty()) {
+        why += "; candidate: refuses no request, and counts it if all policies but " +
+               policy.candidate_of + " admit it";
+    } else if (policy.shadow) {
+        why += "; shadow: refuses no request";
+    }
+    for (std::size_t i = 0; i < policy.unenforced.size(); ++i) {
+        why += (i == 0 ? "; `enforce` counts in shadow: " : ", ") + shown(policy.unenforced[i]);
+    }
     if (policy.soft) why += "; soft: refuses no request, and tells the upstream";
     return why;
 }
@@ -433,6 +441,12 @@ void add_body(const Explanation& explanation, Doc& doc) {
                         {"form", body.is_form}};
 }
 
+std::string_view mode_of(const Explanation::Policy& policy) {
+    if (!policy.candidate_of.empty()) return "candidate";
+    if (policy.shadow) return "shadow";
+    return policy.soft ? "soft" : "enforce";
+}
+
 void add_policy(const Explanation::Policy& policy, Doc& doc) {
     doc.fact("policy", policy.name, why_of_policy(policy));
     Json keys = keys_of(policy, doc);
@@ -447,9 +461,9 @@ void add_policy(const Explanation::Policy& policy, Doc& doc) {
     doc.json["policies"].push_back(
         {{"name", policy.name},
          {"outcome", policy.left_out ? "left_out" : kPolicies[policy.outcome].name},
-         {"mode", policy.shadow ? "shadow"
-                  : policy.soft ? "soft"
-                                : "enforce"},
+         {"mode", mode_of(policy)},
+         {"candidate_of", optional_text(policy.candidate_of)},
+         {"unenforced", policy.unenforced},
          {"tier", optional_text(policy.tier)},
          {"listed_as", optional_text(policy.listed_as)},
          {"keys", std::move(keys)},

@@ -184,13 +184,25 @@ struct Charges {
     bool shares() const { return alone.empty() || (is_shared && !has_others()); }
 };
 
+// Those of a route, and their candidates.
+std::vector<const config::PolicySettings*> policies_of(const config::Route& route) {
+    std::vector<const config::PolicySettings*> policies;
+    for (const config::PolicySettings* const policy : route.policies) {
+        policies.push_back(policy);
+        if (policy->candidate != nullptr) policies.push_back(policy->candidate);
+    }
+    return policies;
+}
+
 void note_alone(Charges& charges, const limit::Policy& policy, std::span<const Limit> limits) {
     const auto say = [&](bool applies, bool is_shared, const std::string& why) {
         if (!applies) return;
         charges.is_shared = charges.is_shared && is_shared;
         if (charges.alone.empty()) charges.alone = why;
     };
-    say(policy.shadow, false, fmt::format("{} is in shadow", quote(policy.name)));
+    say(policy.shadow, false,
+        fmt::format("{} is {}", quote(policy.name),
+                    policy.is_candidate() ? "a candidate" : "in shadow"));
     for (const Limit& one : limits) {
         if (one.has_fast_path()) continue;
         const bool is_window = one.traits().has_fast_path;
@@ -239,7 +251,9 @@ void add_policy(Charges& charges, const limit::Policy& policy) {
 
 Charges charges_of(const config::Route& route) {
     Charges charges;
-    for (const config::PolicySettings* const policy : route.policies) add_policy(charges, *policy);
+    for (const config::PolicySettings* const policy : policies_of(route)) {
+        add_policy(charges, *policy);
+    }
     if (charges.states > kMixedStatesMax && charges.alone.empty()) {
         charges.alone = fmt::format("a request has more than {} identifiers", kMixedStatesMax);
     }
@@ -354,7 +368,7 @@ void size_listeners(Sizing& sizing) {
 
 void size_policies(Sizing& sizing) {
     const double rate = sizing.question.requests / sizing.question.identifiers;
-    for (const config::PolicySettings* const policy : sizing.route->policies) {
+    for (const config::PolicySettings* const policy : policies_of(*sizing.route)) {
         const std::span<const Limit> limits = dearest_limits(*policy);
         Charges own;
         add_policy(own, *policy);

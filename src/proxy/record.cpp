@@ -55,13 +55,22 @@ struct Refuser {
     ask::UnitsTaken units;
 };
 
-// The first limit that refused, of the policies that are enforced and of those in shadow.
+// The first limit that refused, of the policies that are enforced and of the others.
 struct Refusers {
     Refuser enforced;
     Refuser in_shadow;
     Refuser soft;
+    Refuser candidate;
 
-    const Refuser& described() const { return enforced.item != nullptr ? enforced : in_shadow; }
+    Refuser& of(const limit::Policy& policy) {
+        if (policy.soft) return soft;
+        if (!policy.shadow) return enforced;
+        return policy.is_candidate() ? candidate : in_shadow;
+    }
+    const Refuser& described() const {
+        if (enforced.item != nullptr) return enforced;
+        return in_shadow.item != nullptr ? in_shadow : candidate;
+    }
 };
 
 Refusers refusers_of(const ask::Ruleset& rules, const store::LimitDecision& decision) {
@@ -76,9 +85,7 @@ Refusers refusers_of(const ask::Ruleset& rules, const store::LimitDecision& deci
     }
     ask::for_each_limit(decision, [&](const limit::ChargeItem& item, std::size_t i,
                                       const limit::LimitVerdict& one) {
-        Refuser& refuser = item.policy->soft     ? first.soft
-                           : item.policy->shadow ? first.in_shadow
-                                                 : first.enforced;
+        Refuser& refuser = first.of(*item.policy);
         if (!one.denied || refuser.item != nullptr) return;
         refuser = {rules.policy_texts.of(item, i).name, &item,
                    ask::units_taken(item.limits()[i], one)};
@@ -92,6 +99,7 @@ void describe_refusal(const Refusers& refusers, const store::LimitDecision& char
     record.limited_by = refusers.enforced.name;
     record.shadow_limited_by = refusers.in_shadow.name;
     record.soft_over = refusers.soft.name;
+    record.candidate_limited_by = refusers.candidate.name;
     const Refuser& one = refusers.described();
     if (one.item == nullptr) return;
     record.limited_identifier = one.item->identifier;
@@ -192,22 +200,31 @@ struct Caller {
     std::chrono::steady_clock::time_point now;
 };
 
-// Adds to `denials` the identifiers that were over a limit, of a policy in shadow or of one that is
-// enforced.
-void note_denial(const Caller& caller, bool in_shadow, telemetry::Activity::Denials& denials) {
+// The policies whose limits a log of denials is about.
+enum class Whose : std::uint8_t { enforced, in_shadow, candidates };
+
+Whose whose(const limit::Policy& policy) {
+    if (!policy.shadow) return Whose::enforced;
+    return policy.is_candidate() ? Whose::candidates : Whose::in_shadow;
+}
+
+// Adds the identifiers that were over a limit of these policies to `names`, if there are names, and
+// the request to `last`.
+void note_denial(const Caller& caller, Whose of, telemetry::TopNames* names,
+                 telemetry::DenialLog& last) {
     const ask::Decision& decision = caller.decision;
     IdentifierSet denied;
     bool is_first = true;
     ask::for_each_limit(decision.charge, [&](const limit::ChargeItem& item, std::size_t i,
                                              const limit::LimitVerdict& one) {
-        if (!one.denied || item.policy->soft || item.policy->shadow != in_shadow) return;
-        if (denied.insert(item.identifier)) denials.names.add(item.identifier, caller.now);
-        // The limit that the access log names.
-        if (!std::exchange(is_first, false) || !denials.last.admits(item.identifier, caller.now)) {
-            return;
+        if (!one.denied || item.policy->soft || whose(*item.policy) != of) return;
+        if (denied.insert(item.identifier) && names != nullptr) {
+            names->add(item.identifier, caller.now);
         }
+        // The limit that the access log names.
+        if (!std::exchange(is_first, false) || !last.admits(item.identifier, caller.now)) return;
         const ask::UnitsTaken units = ask::units_taken(item.limits()[i], one);
-        telemetry::Denial& denial = denials.last.keep(std::chrono::system_clock::now());
+        telemetry::Denial& denial = last.keep(std::chrono::system_clock::now());
         denial.request_id = caller.request_id;
         denial.identifier = item.identifier;
         if (decision.route != nullptr) denial.route = decision.route->name;
@@ -215,7 +232,8 @@ void note_denial(const Caller& caller, bool in_shadow, telemetry::Activity::Deni
         denial.limit = caller.rules.policy_texts.of(item, i).name;
         denial.count = units.count;
         denial.quota = units.of;
-        const std::int64_t retry_after = in_shadow ? 0 : ask::retry_after_seconds(decision.charge);
+        const std::int64_t retry_after =
+            of == Whose::enforced ? ask::retry_after_seconds(decision.charge) : 0;
         if (retry_after > 0) denial.retry_after_seconds = retry_after;
     });
 }
@@ -281,9 +299,15 @@ void note_activity(telemetry::Activity::Names& names, const ask::Ruleset& rules,
     if (charge.cost > 0) count_identifiers(charge, names.requests, now);
     const Caller caller{rules, decision, request_id, now};
     if (charge.result == Result::limited) {
-        note_denial(caller, false, names.denials);
-    } else if (charge.result == Result::admitted && !charge.verdict.shadow_admitted) {
-        note_denial(caller, true, names.shadow_denials);
+        note_denial(caller, Whose::enforced, &names.denials.names, names.denials.last);
+    } else if (charge.result == Result::admitted) {
+        if (!charge.verdict.shadow_admitted) {
+            note_denial(caller, Whose::in_shadow, &names.shadow_denials.names,
+                        names.shadow_denials.last);
+        }
+        if (ask::is_refused_by_candidate(charge)) {
+            note_denial(caller, Whose::candidates, nullptr, names.candidate_denials);
+        }
     }
 }
 

@@ -336,6 +336,8 @@ bool ActivityCopy::add_piece(Activity& activity, ActivityKind kind, Activity::Ti
             return from->shadow_denials.names.copy_piece(names, now);
         case ActivityKind::denials:
             return add_denials(from->denials.last);
+        case ActivityKind::candidate_denials:
+            return add_denials(from->candidate_denials);
         case ActivityKind::shadow_denials:
             break;
     }

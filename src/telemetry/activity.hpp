@@ -321,11 +321,13 @@ class Activity {
         Names(std::size_t names_max, std::uint64_t secret)
             : requests(names_max, secret),
               denials(names_max, secret),
-              shadow_denials(names_max, secret) {}
+              shadow_denials(names_max, secret),
+              candidate_denials(secret) {}
 
-        TopNames requests;       // identifiers of all requests
-        Denials denials;         // that a limit refused
-        Denials shadow_denials;  // that no limit refused, and one in shadow would have
+        TopNames requests;            // identifiers of all requests
+        Denials denials;              // that a limit refused
+        Denials shadow_denials;       // that no limit refused, and one in shadow would have
+        DenialLog candidate_denials;  // likewise, and one of a candidate would have
     };
 
     // Keeps `names_max` names of each kind from now on; 0: none, and no denials. Begins anew unless
@@ -346,11 +348,12 @@ class Activity {
 
 // Which part of an activity the admin listener asks for.
 enum class ActivityKind : std::uint8_t {
-    top_requests,    // identifiers with most requests
-    top_denials,     // identifiers that were most often over a limit
-    top_shadow,      // identifiers that limits in shadow alone would have refused most often
-    denials,         // the last requests that a limit refused
-    shadow_denials,  // the last requests that limits in shadow alone would have refused
+    top_requests,       // identifiers with most requests
+    top_denials,        // identifiers that were most often over a limit
+    top_shadow,         // identifiers that limits in shadow alone would have refused most often
+    denials,            // the last requests that a limit refused
+    shadow_denials,     // the last requests that limits in shadow alone would have refused
+    candidate_denials,  // the last requests that limits of candidates alone would have refused
 };
 
 // A copy of a part of an activity, for the admin listener. It is made in pieces, so that requests

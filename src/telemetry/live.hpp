@@ -90,13 +90,17 @@ struct LiveCounts {
     std::array<std::uint64_t, kOutcomes> outcomes{};
     std::vector<LivePair> policies;  // one more than names if there is a rest
     std::vector<LivePair> routes;    // likewise
+    // As `policies`, or none where there is no candidate: requests that only the candidate would
+    // refuse, and those that only the live limits refuse. 0 for policies that are no candidates.
+    std::vector<LivePair> candidates;
     std::uint64_t store_failures = 0;
     std::uint64_t upstream_failures = 0;
 };
 
-inline constexpr std::tuple kLiveCounts{
-    &LiveCounts::answers, &LiveCounts::outcomes,       &LiveCounts::policies,
-    &LiveCounts::routes,  &LiveCounts::store_failures, &LiveCounts::upstream_failures};
+inline constexpr std::tuple kLiveCounts{&LiveCounts::answers,          &LiveCounts::outcomes,
+                                        &LiveCounts::policies,         &LiveCounts::routes,
+                                        &LiveCounts::candidates,       &LiveCounts::store_failures,
+                                        &LiveCounts::upstream_failures};
 
 // Counts since the start, and what their columns are. Columns are only ever added at the end.
 struct LiveTotals : LiveCounts {

@@ -34,8 +34,9 @@ struct RequestRecord {
     std::string_view
         shadow_limited_by{};       // the same of policies in shadow, which refuse no request
     std::string_view soft_over{};  // the same of soft policies, which refuse no request either
-    // Of the limit that refused; if none did, of the one in shadow that would have. Empty or
-    // negative: there is none, or it is not known.
+    std::string_view candidate_limited_by{};  // the same of candidates
+    // Of the limit that refused; if none did, of the one in shadow or of a candidate that would
+    // have. Empty or negative: there is none, or it is not known.
     std::string_view limited_identifier{};
     std::string_view tier{};        // whose limits they are
     std::int64_t limit_count = -1;  // units that were taken
@@ -70,11 +71,13 @@ struct RequestRecord {
         0};                                  // from sending the request to the head of the answer
     std::chrono::nanoseconds queue_time{0};  // waiting for one of max_connections
 
-    // Nothing went wrong, and no limit refused, in shadow or not: a sample may leave it out.
+    // Nothing went wrong, and no limit refused, in shadow or not, or would have as a candidate: a
+    // sample may leave it out.
     bool is_ordinary() const {
         const bool went_on = outcome == Outcome::forwarded || outcome == Outcome::answered ||
                              outcome == Outcome::redirected;
-        return went_on && error.empty() && shadow_limited_by.empty();
+        return went_on && error.empty() && shadow_limited_by.empty() &&
+               candidate_limited_by.empty();
     }
 };
 
@@ -200,7 +203,8 @@ inline constexpr auto kRequestFields = std::to_array<RequestField>({
     {.name = "limited_identifier",
      .member = &RequestRecord::limited_identifier,
      .meaning = "the identifier that was over that limit. [These fields](#why-was-it-refused) are "
-                "only in lines of requests that a limit refused, or would have in shadow",
+                "only in lines of requests that a limit refused, or would have in shadow or as a "
+                "candidate",
      .bytes_max = kIdentifierBytesMax,
      .in_text = InText::last,
      .is_optional = true},
@@ -298,6 +302,13 @@ inline constexpr auto kRequestFields = std::to_array<RequestField>({
      .meaning = "the name of the limit with `mode: soft` that the request is over",
      .in_text = InText::last,
      .attribute = {SpanName::decide, "tidegate.soft_limit"},
+     .is_optional = true},
+    {.name = "candidate_limited_by",
+     .member = &RequestRecord::candidate_limited_by,
+     .meaning = "the name of the limit of a [candidate](limits.md#candidates) that would have "
+                "refused",
+     .in_text = InText::last,
+     .attribute = {SpanName::decide, "tidegate.candidate_limit"},
      .is_optional = true},
     {.name = "store",
      .member = &RequestRecord::store,

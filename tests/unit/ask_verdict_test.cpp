@@ -59,6 +59,48 @@ TEST_CASE("verdict: a request that can never pass gets no time to come back") {
     CHECK(seconds_told(3s, limit::kNever) == 3);
 }
 
+TEST_CASE("verdict: a candidate is counted by what would change, and clients are not told of it") {
+    World world(
+        "upstream: http://127.0.0.1:3000\npolicies:\n"
+        "  p: {key: [ip], limits: [10/s], candidate: {limits: [5/s]}}\n"
+        "  q: {key: [ip], limits: [90/s]}\n"
+        "default_policies: [p, q]\n");
+    // Whether the limits of p, of its candidate and of q deny.
+    const auto decide = [&](bool live, bool candidate, bool other) {
+        Request request(world, get());
+        REQUIRE(request.decide() == Fault::none);
+        auto& charge = request.decision.charge;
+        REQUIRE(charge.items.size() == 3);
+        charge.result = live || other ? Decided::limited : Decided::admitted;
+        charge.verdict.admitted = !live && !other;
+        charge.verdict.retry_after = 1s;
+        charge.verdict.limits = {{.denied = live}, {.denied = candidate}, {.denied = other}};
+        request.apply_verdict();
+        CHECK(request.decision.ratelimit.size() == 2);
+        CHECK(request.decision.goes_on() == (!live && !other));
+        return is_refused_by_candidate(charge);
+    };
+    CHECK_FALSE(decide(false, false, false));
+    CHECK(decide(false, true, false));
+    CHECK_FALSE(decide(true, false, false));
+    CHECK(decide(true, true, false));
+    CHECK(decide(false, false, true));
+    CHECK(decide(true, false, true));
+    const std::string figures = world.figures();
+    const auto count = [&](const std::string& live, const std::string& candidate) {
+        const std::string line = "tidegate_candidate_total{policy=\"p\",live=\"" + live +
+                                 "\",candidate=\"" + candidate + "\"} ";
+        const auto at = figures.find(line);
+        REQUIRE_MESSAGE(at != figures.npos, figures);
+        return std::stoi(figures.substr(at + line.size()));
+    };
+    CHECK(count("admitted", "admitted") == 1);
+    CHECK(count("admitted", "denied") == 1);
+    CHECK(count("denied", "admitted") == 1);
+    // What another policy denies is denied in both worlds.
+    CHECK(count("denied", "denied") == 3);
+}
+
 TEST_CASE("verdict: the answer has each limit once, for the identifier with least left") {
     World world(kUpstream + "limits: [10/s, 100/min]\n" + kTrusting);
     Request request(world, get("X-User-Id: alice\r\n"), true);
