@@ -56,6 +56,7 @@ struct Looked {
     std::vector<bool> of_slots;  // true for the limits
     bool admitted = false;
     bool shadow_admitted = false;
+    std::vector<bool> denied;  // of the charge: by limit
 };
 
 template <class Store>
@@ -82,6 +83,7 @@ class Looking : public Subject {
         one.counts = subject_.count(charge.items, now);
         one.admitted = verdict.admitted;
         one.shadow_admitted = verdict.shadow_admitted;
+        for (const limit::LimitVerdict& limit : verdict.limits) one.denied.push_back(limit.denied);
         for (limit::ChargeItem item : charge.items) {
             item.own_cost = limit::ChargeItem::kOfCharge;
             const auto told = subject_.charge({{&item, 1}, 0, {}, now}, now).limits;
@@ -115,6 +117,8 @@ std::size_t compare(const std::vector<Looked>& here, const std::vector<Looked>& 
     for (std::size_t i = 0; i < std::min(here.size(), there.size()); ++i) {
         if (here[i].admitted != there[i].admitted) break;
         if (here[i].shadow_admitted != there[i].shadow_admitted) break;
+        // What denies decides which candidates take.
+        if (here[i].denied != there[i].denied) break;
         CHECK(here[i].counts.now == there[i].counts.now);
         std::size_t position = 0;
         for (std::size_t k = 0; k < here[i].counts.items.size(); ++k) {
