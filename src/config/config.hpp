@@ -350,19 +350,16 @@ struct PolicySettings : limit::Policy {
     std::vector<ClaimedQuota> claimed_quotas;  // of its limits and those of its tiers
     // `on_missing: skip` is written: the policy does not count a request that has none of its keys.
     bool may_skip = false;
-    // `enforce`: the policy refuses only identifiers whose hash is below `enforced_below`; this
-    // twin in shadow counts the others. Null: it is enforced for all. One of Config::policies.
+    // `enforce`: this twin in shadow counts identifiers whose hash is not below `enforced_below`.
+    // Null: the policy is enforced for all. One of Config::policies, as the candidate.
     const PolicySettings* unenforced = nullptr;
     std::uint64_t enforced_below = 0;
-    const PolicySettings* candidate = nullptr;  // null: none. One of Config::policies
+    const PolicySettings* candidate = nullptr;
     // The answer has these where this is the first policy of the route that refuses.
     int status = 0;                  // 0: Response::status
     std::optional<AnswerBody> body;  // unset: Response::body
-
-    // Whether the file has no policy of its own for it: it is a twin or a candidate.
     bool is_derived() const { return twin_of != nullptr || candidate_of != nullptr; }
 };
-
 // What the name of a candidate ends with; no other policy's does.
 inline constexpr std::string_view kCandidateSuffix = "@candidate";
 

@@ -258,11 +258,12 @@ TEST_CASE("denials answer: all fields, in their order") {
     denial.quota = 4;
     denial.retry_after_seconds = 7;
     threads[0].copy.denials = {denial};
-    CHECK(answer_to_denials(threads, 64).body ==
-          R"({"enabled":true,"shadow":false,"candidate":false,"left_out":0,"denials":[{"id":"3-8","time_ms":5000,)"
-          R"("request_id":"0f3c","identifier":"ip:1","route":"search","policy":"p",)"
-          R"("limit":"p-1s","count":3,"quota":4,"retry_after_seconds":7}]})"
-          "\n");
+    CHECK(
+        answer_to_denials(threads, 64).body ==
+        R"({"enabled":true,"shadow":false,"candidate":false,"left_out":0,"denials":[{"id":"3-8","time_ms":5000,)"
+        R"("request_id":"0f3c","identifier":"ip:1","route":"search","policy":"p",)"
+        R"("limit":"p-1s","count":3,"quota":4,"retry_after_seconds":7}]})"
+        "\n");
 }
 
 bool has(const std::string& text, std::string_view part) {
