@@ -112,11 +112,11 @@ TEST_CASE("candidate: `denials --candidate`, `inspect` and the dashboard know it
     CHECK(policies.at(1).at("policy") == "p@candidate");
     CHECK(policies.at(1).at("mode") == "candidate");
     CHECK(policies.at(1).at("limits").at(0).at("counted") == 1);
-    const json live = json::parse(http_get(tidegate.admin_port(), "/api/live").body);
-    const json columns = live.at("columns").at("policies");
+    const json live = json::parse(http_get(tidegate.admin_port(), "/api/live", "Host: 127.0.0.1\r\n").body);
+    const json columns = live.at("policies");
     REQUIRE(columns.size() == 2);
     CHECK(columns.at(1).at("mode") == "candidate");
-    CHECK_SOON(json::parse(http_get(tidegate.admin_port(), "/api/live").body)
+    CHECK_SOON(json::parse(http_get(tidegate.admin_port(), "/api/live", "Host: 127.0.0.1\r\n").body)
                    .at("totals")
                    .at("candidates") == json::parse("[[0,0],[2,0]]"));
 }
