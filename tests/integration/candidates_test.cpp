@@ -42,6 +42,12 @@ json answer_of(const Tidegate& tidegate, std::vector<std::string> arguments) {
     return json::parse(finished.output);
 }
 
+json live_of(const Tidegate& tidegate) {
+    RawClient client(tidegate.admin_port());
+    client.send("GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    return json::parse(client.response().body);
+}
+
 int admitted_of(int requests, const Tidegate& tidegate, const std::string& from = "") {
     int admitted = 0;
     for (int i = 0; i < requests; ++i) {
@@ -112,13 +118,11 @@ TEST_CASE("candidate: `denials --candidate`, `inspect` and the dashboard know it
     CHECK(policies.at(1).at("policy") == "p@candidate");
     CHECK(policies.at(1).at("mode") == "candidate");
     CHECK(policies.at(1).at("limits").at(0).at("counted") == 1);
-    const json live = json::parse(http_get(tidegate.admin_port(), "/api/live", "Host: 127.0.0.1\r\n").body);
+    const json live = live_of(tidegate);
     const json columns = live.at("policies");
     REQUIRE(columns.size() == 2);
     CHECK(columns.at(1).at("mode") == "candidate");
-    CHECK_SOON(json::parse(http_get(tidegate.admin_port(), "/api/live", "Host: 127.0.0.1\r\n").body)
-                   .at("totals")
-                   .at("candidates") == json::parse("[[0,0],[2,0]]"));
+    CHECK_SOON(live_of(tidegate).at("totals").at("candidates") == json::parse("[[0,0],[2,0]]"));
 }
 
 TEST_CASE("candidate: a remembered denial of its policy does not starve it") {
