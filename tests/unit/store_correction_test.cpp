@@ -61,10 +61,13 @@ struct InProcess {
     Budget budget;
 };
 
-// Answers to charges of two items, and to all other commands.
+// Answers to charges of two items, alone or several, and to all other commands.
 std::string answer(const Words& words) {
-    return words.at(1) == charge_script({}).sha1 ? script_reply(true, 0, {0, 0})
-                                                 : std::string(":0\r\n");
+    static const Budget budget;
+    static const std::array<ChargeItem, 1> alone{{{&budget.tokens, kUser}}};
+    const bool is_charge = words.at(1) == charge_script({}).sha1 ||
+                           words.at(1) == charge_script({.items = alone}).sha1;
+    return is_charge ? script_reply(true, 0, {0, 0}) : std::string(":0\r\n");
 }
 
 struct Rig : test::RedisFixture {
