@@ -2,12 +2,13 @@
 
 import gzip
 import json
+import math
 import socket
 import subprocess
 import threading
 import time
 
-from place import (DAY, JWT_SECRET, Leaver, cost_of, estimate, free_port, key_of, limits, need, same, scenario,
+from place import (DAY, JWT_SECRET, MAX_TOKENS, WEIGHTS, Leaver, cost_of, estimate, free_port, key_of, limits, need, same, scenario,
                    token_of, tokens, until)
 
 CHAT = "/v1/chat/completions"
@@ -162,7 +163,7 @@ def _(place):
     gateway.settles_to(0)
 
 
-@scenario("broken JSON is estimated by the default", node=False)
+@scenario("broken JSON reserves the largest cost", node=False)
 def _(place):
     gateway = place.gateway(tokens())
     body = b'{"model":"gpt-x","max_tokens":50,"messages":['
@@ -171,7 +172,7 @@ def _(place):
     thread.join()
     same("the body at the provider", place.provider.last()["body"].encode(), body)
     gateway.settles_to(0)
-    same("reserved", gateway.usage()["reserved"], estimate(len(body)))
+    same("reserved", gateway.usage()["reserved"], math.ceil(MAX_TOKENS * WEIGHTS["output"]))
 
 
 @scenario("bodies that are held have a bound, and one above it is 503", node=False)
