@@ -367,6 +367,7 @@ def optimised(report, beside):
         Program("store_conformance-release", "build/release/store_conformance", part=4)],
         steps=[
             Step("package", "scripts/package", "--build", "build/release", counted="^ok "),
+            Step("llm", "scripts/llm", counted="^ok "),
             Step("provider", "scripts/provider", counted="^ok "),
             Step("models", "scripts/models"),
             Step("training", "python3", "-B", "bench/compare/training.py",
