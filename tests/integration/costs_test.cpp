@@ -36,7 +36,7 @@ std::string counting(const std::string& url, const std::string& cost, int quota 
 }
 
 std::string chat(const std::string& members) {
-    return post_request("/v1/chat", "{\"model\":\"gpt-x\"" + members + "}",
+    return post_request("/v1/chat", "{\"model\":\"gpt-x\",\"messages\":[]" + members + "}",
                         "Content-Type: application/json\r\n");
 }
 
@@ -81,6 +81,29 @@ TEST_CASE("costs: a request reserves what it may use, and settles what its answe
     CHECK(line.at("usage_model") == "gpt-x");
     CHECK(tidegate.metric("tidegate_usage_total{route=\"all\",kind=\"output\"}") == 40);
     CHECK(tidegate.metric("tidegate_usage_cost_total{policy=\"tokens\"}") == 240);
+}
+
+TEST_CASE("costs: a maximum in another case, or of another API, reserves no less") {
+    std::atomic<bool> may_answer{false};
+    const Upstream upstream(Upstream::answering([&](const Message&) {
+        while (!may_answer) std::this_thread::sleep_for(milliseconds{1});
+        return usage_answer(1, 1);
+    }));
+    const std::pair<const char*, int> requests[] = {
+        {R"(,"max_tokens":5,"Max_Tokens":3000)", 3'000},
+        {R"(,"Max_Tokens":5)", 1'000},
+        {R"(,"max_output_tokens":5)", 1'000},
+        {R"(,"max_tokens":5,"max_output_tokens":2000)", 2'000}};
+    for (const auto& [members, reserved] : requests) {
+        CAPTURE(members);
+        may_answer = false;
+        Tidegate tidegate(counting(upstream.url(), "reserve: {plus_body: 0}, settle: auto"));
+        auto client = tidegate.client();
+        client.send(chat(members));
+        CHECK_SOON(counted(tidegate) == reserved);
+        may_answer = true;
+        CHECK(client.response().status() == 200);
+    }
 }
 
 TEST_CASE("costs: a refusal takes nothing of any policy, and the upstream does not see it") {
@@ -182,7 +205,7 @@ TEST_CASE("costs: `ask_usage` asks for the chunk with the usage, and takes it ou
     Tidegate tidegate(counting(
         upstream.url(), "reserve: {plus_body: 0}, settle: openai, ask_usage: on, write_cap: on"));
     auto client = tidegate.client();
-    const Message answer = client.ask(chat(",\"messages\":[],\"stream\":true"));
+    const Message answer = client.ask(chat(",\"stream\":true"));
     CHECK(answer.body == "data: {\"choices\":[{\"delta\":{}}]}\n\ndata: [DONE]\n\n");
     const json sent = json::parse(upstream.last().body);
     CHECK(sent["stream_options"]["include_usage"] == true);
@@ -333,6 +356,10 @@ TEST_CASE("costs: many requests at once never reserve more than the quota, in Re
     }));
     const std::string store =
         "store: {redis: {url: \"redis://127.0.0.1:" + std::to_string(redis.port()) +
+    // An upstream that ignores the case of names may take the other one.
+    CHECK(post("/mcp", R"({"params":{"name":"a","Name":"b"}})") == 400);
+    CHECK(post("/mcp", R"({"Params":{"name":"a"}})") == 400);
+    CHECK(post("/mcp", "{\"param\u017F\":{\"name\":\"a\"},\"params\":{\"name\":\"b\"}}") == 400);
         "\", timeout: 5s}}\n";
     Tidegate one(
         counting(upstream.url(), "reserve: {plus_body: 0}, settle: auto", 4'000, "", store));
