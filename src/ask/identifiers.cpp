@@ -206,7 +206,7 @@ IdentifierMaker::Made IdentifierMaker::make_member(const Part& part) {
         return Made::missing;
     }
     const usage::JsonMember& member = facts_.body->json.members[part.claim];
-    if (member.repeated) return Made::unclear;
+    if (member.ambiguous) return Made::unclear;
     if (!member.is_scalar() || without_outer_blanks(member.text).empty()) return Made::missing;
     std::string room;
     if (part.kind == Kind::body_lower) room = to_lower(member.text);

@@ -88,7 +88,8 @@ bool reserves_most(const PolicyCost& cost, const Facts& facts) {
     // An upstream may read what Tidegate does not, such as NaN, a byte order mark or UTF-16.
     if (!body->json.is_json) return body->bytes > 0;
     // The maximum is not written.
-    return cost.writes_cap && !body->json.output_max[cost.rule] && signs_body(facts.head.fields);
+    return cost.writes_cap && !body->json.output_max[cost.rule].stated &&
+           signs_body(facts.head.fields);
 }
 
 std::int64_t reserved_units(const config::Config& config, const PolicyCost& cost,

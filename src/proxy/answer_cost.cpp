@@ -76,7 +76,8 @@ void AnswerCost::rewrite_body(Exchange& x) {
     for_each_settled(x, [&](const PolicyCost& cost, std::size_t) {
         asks = asks ||
                (cost.asks_usage && may_ask && body->json.streams && !body->json.has_usage_asked);
-        if (cost.writes_cap && is_chat && cost.reads_body() && !body->json.output_max[cost.rule]) {
+        if (cost.writes_cap && is_chat && cost.reads_body() &&
+            !body->json.output_max[cost.rule].stated) {
             cap = std::min(cap.value_or(cost.cap), cost.cap);
         }
     });

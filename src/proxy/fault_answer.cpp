@@ -146,6 +146,14 @@ void append_provider_error(config::AnswerBody::Form form, const Violated& limits
     out += '\n';
 }
 
+// Libraries of providers sleep for as long as Retry-After says, be it weeks, and without one they
+// come again at once. This field, which they read first, has them throw instead.
+void append_should_retry(std::int64_t retry_after, std::string& out) {
+    constexpr std::int64_t kLongestSleep = 60;
+    const bool helps = retry_after > 0 && retry_after <= kLongestSleep;
+    if (!helps) append_field("x-should-retry", "false", out);
+}
+
 // The status and the body come from the first policy of the route that refused, if it has its own.
 FaultAnswer limited_answer(const Exchange& exchange, Content content) {
     const config::Response& response = exchange.config().response;
@@ -158,6 +166,10 @@ FaultAnswer limited_answer(const Exchange& exchange, Content content) {
     const std::int64_t retry_after = ask::retry_after_seconds(exchange.decision.charge);
     if (response.limit_fields.has(http::LimitFields::retry_after) || body.is_of_provider()) {
         answer.retry_after = retry_after;
+    }
+    if (body.is_of_provider() || response.limit_fields.has(http::LimitFields::openai) ||
+        response.limit_fields.has(http::LimitFields::anthropic)) {
+        append_should_retry(retry_after, answer.more_fields);
     }
     if (content == Content::none) return answer;
     if (body.is_of_provider()) {

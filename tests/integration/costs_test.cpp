@@ -36,7 +36,7 @@ std::string counting(const std::string& url, const std::string& cost, int quota 
 }
 
 std::string chat(const std::string& members) {
-    return post_request("/v1/chat", "{\"model\":\"gpt-x\"" + members + "}",
+    return post_request("/v1/chat", "{\"model\":\"gpt-x\",\"messages\":[]" + members + "}",
                         "Content-Type: application/json\r\n");
 }
 
@@ -81,6 +81,29 @@ TEST_CASE("costs: a request reserves what it may use, and settles what its answe
     CHECK(line.at("usage_model") == "gpt-x");
     CHECK(tidegate.metric("tidegate_usage_total{route=\"all\",kind=\"output\"}") == 40);
     CHECK(tidegate.metric("tidegate_usage_cost_total{policy=\"tokens\"}") == 240);
+}
+
+TEST_CASE("costs: a maximum in another case, or of another API, reserves no less") {
+    std::atomic<bool> may_answer{false};
+    const Upstream upstream(Upstream::answering([&](const Message&) {
+        while (!may_answer) std::this_thread::sleep_for(milliseconds{1});
+        return usage_answer(1, 1);
+    }));
+    const std::pair<const char*, int> requests[] = {
+        {R"(,"max_tokens":5,"Max_Tokens":3000)", 3'000},
+        {R"(,"Max_Tokens":5)", 1'000},
+        {R"(,"max_output_tokens":5)", 1'000},
+        {R"(,"max_tokens":5,"max_output_tokens":2000)", 2'000}};
+    for (const auto& [members, reserved] : requests) {
+        CAPTURE(members);
+        may_answer = false;
+        Tidegate tidegate(counting(upstream.url(), "reserve: {plus_body: 0}, settle: auto"));
+        auto client = tidegate.client();
+        client.send(chat(members));
+        CHECK_SOON(counted(tidegate) == reserved);
+        may_answer = true;
+        CHECK(client.response().status() == 200);
+    }
 }
 
 TEST_CASE("costs: a refusal takes nothing of any policy, and the upstream does not see it") {
@@ -182,7 +205,7 @@ TEST_CASE("costs: `ask_usage` asks for the chunk with the usage, and takes it ou
     Tidegate tidegate(counting(
         upstream.url(), "reserve: {plus_body: 0}, settle: openai, ask_usage: on, write_cap: on"));
     auto client = tidegate.client();
-    const Message answer = client.ask(chat(",\"messages\":[],\"stream\":true"));
+    const Message answer = client.ask(chat(",\"stream\":true"));
     CHECK(answer.body == "data: {\"choices\":[{\"delta\":{}}]}\n\ndata: [DONE]\n\n");
     const json sent = json::parse(upstream.last().body);
     CHECK(sent["stream_options"]["include_usage"] == true);
@@ -236,6 +259,63 @@ TEST_CASE("costs: bodies that cannot be read first are refused, longer ones take
     CHECK(counted(tidegate) == 1'800);
 }
 
+TEST_CASE(
+    "costs: a held body takes no room once it was sent, unless it may have to be sent again") {
+    std::atomic<bool> may_answer{false};
+    const Upstream upstream(Upstream::answering([&](const Message& request) {
+        while (request.target() == "/slow" && !may_answer) {
+            std::this_thread::sleep_for(milliseconds{1});
+        }
+        return usage_answer(1, 1);
+    }));
+    Tidegate tidegate("threads: 1\nlimits_on_requests: {held_bodies: 1MiB}\n" +
+                      counting(upstream.url(), "reserve: {default: 1}, settle: auto", 100'000'000,
+                               ", inspect_body: 512KiB"));
+    // The room is for one such body of an address.
+    const std::string body = "{\"x\":\"" + std::string(400'000, 'x') + "\"}";
+    const auto post = [&](const std::string& path) { return post_request(path, body); };
+    const auto other = [&] { return tidegate.client().ask(post("/")).status(); };
+    std::string slow = post("/slow");
+    SUBCASE("nothing sends a POST again that was sent whole") {
+        auto client = tidegate.client();
+        client.send(slow);
+        CHECK_SOON(upstream.requests() == 1);
+        CHECK_SOON(other() == 200);
+        may_answer = true;
+        CHECK(client.response().status() == 200);
+    }
+    SUBCASE("a PUT on a connection that had been idle may be sent again until it is answered") {
+        CHECK(tidegate.get("/").status() == 200);
+        slow.replace(0, 4, "PUT");
+        auto client = tidegate.client();
+        client.send(slow);
+        CHECK_SOON(upstream.requests() == 2);
+        CHECK(other() == 503);
+        may_answer = true;
+        CHECK(client.response().status() == 200);
+        CHECK_SOON(other() == 200);
+    }
+    SUBCASE("clients that leave give their room back, each once") {
+        for (int i = 0; i < 6; ++i) {
+            const bool is_whole = i % 2 == 0;
+            const int before = upstream.requests();
+            auto client = tidegate.client();
+            client.send(is_whole ? slow : slow.substr(0, 300'000));
+            if (is_whole) CHECK_SOON(upstream.requests() > before);
+            client.reset();
+            CHECK_SOON(other() == 200);
+        }
+    }
+    // Each byte is free again, and none twice: two bodies do not fit in.
+    may_answer = true;
+    auto first = tidegate.client();
+    first.send(slow.substr(0, slow.size() - 1));
+    CHECK_SOON(other() == 503);
+    first.send(slow.substr(slow.size() - 1));
+    CHECK(first.response().status() == 200);
+    CHECK_SOON(other() == 200);
+}
+
 TEST_CASE("costs: the proxy lets a client go on that waits to send its body") {
     const Upstream upstream(usage_answer(3, 4));
     Tidegate tidegate(counting(upstream.url(), "settle: auto"));
@@ -276,6 +356,10 @@ TEST_CASE("costs: members of a body are keys, and one that is there twice is ref
     CHECK(post("/form", "user=a%20b&x=1", form) == 200);
     CHECK(post("/form", "x=2&user=a+b", form) == 429);
     CHECK(post("/form", "user=a&user=b", form) == 400);
+    // An upstream that ignores the case of names may take the other one.
+    CHECK(post("/mcp", R"({"params":{"name":"a","Name":"b"}})") == 400);
+    CHECK(post("/mcp", R"({"Params":{"name":"a"}})") == 400);
+    CHECK(post("/mcp", "{\"param\u017F\":{\"name\":\"a\"},\"params\":{\"name\":\"b\"}}") == 400);
     const std::string longer = R"({"email":"b@example.com","x":")" + std::string(1'100'000, 'x');
     CHECK(post("/login", longer + "\"}") == 413);
 }

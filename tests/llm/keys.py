@@ -78,17 +78,18 @@ def _(place):
 @scenario("a name twice is refused where it is a key, and counts as the larger maximum", node=False)
 def _(place):
     gateway = place.gateway(by("\"body:/model\"", 10))
-    same("a key twice", statuses(gateway, CHAT, [b'{"model":"a","model":"b"}', b'{"model":"a","mode\\u006c":"b"}']),
-         [400, 400])
-    other = place.gateway(tokens(), name="twice")
-    thread = threading.Thread(target=other.ask, args=(
-        CHAT, b'{"model":"m","max_tokens":5,"max_tokens":70,"max_tokens":6,"messages":[]}'), kwargs={
-            "trial": "hold=twice"})
-    thread.start()
-    place.provider.seen(1)
-    other.settles_to(estimate(len(place.provider.last()["body"]), 70))
-    place.provider.release("twice")
-    thread.join()
+    same("a key twice", statuses(gateway, CHAT, [b'{"model":"a","model":"b"}', b'{"model":"a","mode\\u006c":"b"}',
+                                                 b'{"model":"a","Model":"b"}']), [400, 400, 400])
+    for number, twice in enumerate((b'"max_tokens":5,"max_tokens":2000,"max_tokens":6',
+                                    b'"max_tokens":5,"Max_Tokens":2000'), 1):
+        other = place.gateway(tokens(), name=f"twice{number}")
+        thread = threading.Thread(target=other.ask, args=(CHAT, b'{"model":"m",%b,"messages":[]}' % twice), kwargs={
+            "trial": f"hold=twice{number}"})
+        thread.start()
+        place.provider.seen(number)
+        other.settles_to(estimate(len(place.provider.last()["body"]), 2000))
+        place.provider.release(f"twice{number}")
+        thread.join()
 
 
 @scenario("a body above inspect_body is estimated as max and streamed; a key in it is 413", node=False)

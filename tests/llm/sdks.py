@@ -257,6 +257,23 @@ for _name, _kind in (("chat", "openai"), ("responses", "openai"), ("messages", "
         lambda place, name=_name, kind=_kind: retries_obey(place, name, kind))
 
 
+def throws_at_once(place, name, kind):
+    """A call of the SDK that is refused for an hour throws, and does not sleep until then."""
+    given, fields = arguments(name, False)
+    gateway = place.gateway(requests_and_tokens(kind, window="per: 1h, algorithm: fixed_window, "
+                                                             "anchor: first_request"))
+    value_of(place.clients.call(name, gateway.url, fields=fields, **given))
+    answer = place.clients.call(name, gateway.url, fields=fields, retries=2, **given)
+    same("class", error_of(answer)["class"], "RateLimitError")
+    same("statuses", [one["status"] for one in answer["attempts"]], [429])
+    need(int(answer["attempts"][0]["fields"]["retry-after"]) > 3_000, "Retry-After:", answer)
+
+
+for _name, _kind in (("chat", "openai"), ("messages", "anthropic")):
+    scenario(f"{SDK_OF[_name]} {_name}: a refusal for an hour throws at once")(
+        lambda place, name=_name, kind=_kind: throws_at_once(place, name, kind))
+
+
 @scenario("openai: x-ratelimit-* say what Tidegate counts, and the provider's own are gone")
 def _(place):
     gateway = place.gateway(requests_and_tokens("openai", 60, "per: 6min, algorithm: fixed_window, "

@@ -125,13 +125,13 @@ TEST_CASE(
     CHECK(reserved_units(config, cost, facts, cost.weights) == 32'000);
     InspectedBody body;
     body.is_whole = true;
-    body.text = R"({"max_tokens":100})";
+    body.text = R"({"messages":[],"max_tokens":100})";
     body.bytes = body.text.size();
-    config.body_reader->read(body.text, body.json);
+    config.body_reader->read(body.text, "/v1/chat/completions", body.json);
     facts.body = &body;
-    CHECK(reserved_units(config, cost, facts, cost.weights) == 105);
+    CHECK(reserved_units(config, cost, facts, cost.weights) == 108);
     cost.weights.output = 4'000'000;
-    CHECK(reserved_units(config, cost, facts, cost.weights) == 405);
+    CHECK(reserved_units(config, cost, facts, cost.weights) == 408);
 }
 
 TEST_CASE("policy cost: the body names the model, but of a call whose path does") {
@@ -162,7 +162,9 @@ TEST_CASE("policy cost: the path of a call to Bedrock or Gemini names the model,
 TEST_CASE("policy cost: where a body does not say what it may take, the most is reserved") {
     config::Config config;
     config.body_reader = std::make_shared<const usage::RequestReader>(
-        std::vector<usage::EstimateRule>{{}}, std::vector<std::string>{});
+        std::vector<usage::EstimateRule>{
+            {.output_max = usage::output_max_of(usage::Provider::openai)}},
+        std::vector<std::string>{});
     PolicyCost cost = by_usage(usage::Provider::openai);
     cost.rule = 0;
     InspectedBody body;
@@ -171,7 +173,7 @@ TEST_CASE("policy cost: where a body does not say what it may take, the most is 
         body.reset();
         body.is_whole = true;
         body.bytes = text.size();
-        config.body_reader->read(text, body.json);
+        config.body_reader->read(text, "/v1/chat/completions", body.json);
         facts.body = &body;
         return reserved_units(config, cost, facts, cost.weights);
     };
@@ -186,6 +188,7 @@ TEST_CASE("policy cost: where a body does not say what it may take, the most is 
     cost.writes_cap = true;
     CHECK(reserved("{ } ") == 32'000);
     CHECK(reserved(R"({"max_tokens":96})") == 101);
+    CHECK(reserved(R"({"Max_Tokens":96})") == 32'000);
 }
 
 }  // namespace tidegate::ask::policy_cost_test

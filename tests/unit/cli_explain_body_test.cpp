@@ -101,6 +101,18 @@ TEST_CASE("explain body: without a maximum the default counts, and `max` caps bo
     CHECK(capped.policies.at(0).reserved->units == 100);
 }
 
+TEST_CASE("explain body: the member that counts is named, however it is written") {
+    const auto stated_by = [](const std::string& body) {
+        return explained(with_cost("{settle: auto}"), body).policies.at(0).reserved->stated_by;
+    };
+    CHECK(stated_by(R"({"messages": [], "max_tokens": 50})") == "/max_tokens");
+    CHECK(stated_by(R"({"messages": [], "max_tokens": 50, "Max_Tokens": 5000})") == "/max_tokens");
+    CHECK(stated_by(R"({"messages": [], "max_output_tokens": 5000})") == "/max_output_tokens");
+    // The default counts.
+    CHECK(stated_by(R"({"messages": [], "max_output_tokens": 50})").empty());
+    CHECK(stated_by(R"({"messages": [], "Max_Tokens": 50})").empty());
+}
+
 TEST_CASE("explain body: a longer body reserves the most, and a key refuses it") {
     const std::string body(2'000, ' ');
     const Explanation told = explained(with_cost("{}"), body);
@@ -144,7 +156,7 @@ TEST_CASE("explain body: money names the model and its price") {
     std::ofstream(folder + "/tidegate.yaml")
         << kBegin << "prices: prices.yaml\n"
         << "policies: {p: {key: [ip], limits: [{quota: 5, unit: usd, per: 1h}],"
-           " cost: {settle: auto, unit: usd}}}\nroutes: [{policies: [p]}]\n";
+           " cost: {settle: openai, unit: usd}}}\nroutes: [{policies: [p]}]\n";
     const auto config = config::load_file(folder + "/tidegate.yaml").config;
     std::filesystem::remove_all(folder);
     REQUIRE(config != nullptr);
