@@ -1,5 +1,7 @@
 #include "ask/metrics.hpp"
 
+#include <type_traits>
+
 #include "telemetry/metric_members.hpp"
 
 namespace tidegate::ask {
@@ -12,8 +14,13 @@ std::vector<telemetry::MetricLabel> DecisionCounts::labels() {
              .note = "`shadow_` for policies in shadow, `soft_` for those with `mode: soft`"}};
 }
 
+std::vector<telemetry::MetricLabel> PolicyDollars::labels() {
+    return {{.name = "policy"}, telemetry::label_of_models()};
+}
+
 void Metrics::write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads,
-                    const telemetry::NameList<telemetry::DecisionName>& limits) {
+                    const telemetry::NameRegistry& names) {
+    const auto& limits = names.decisions;
     const auto total = out.family(decltype(decisions_)::Entry::info());
     for (std::size_t slot = 0; slot < limits.size(); ++slot) {
         const telemetry::DecisionName& name = limits[slot];
@@ -31,13 +38,40 @@ void Metrics::write(telemetry::Exposition& out, telemetry::Threads<Metrics> thre
             &DecisionCounts::admitted);
         add(name.soft ? soft_over : name.shadow ? shadow_denied : denied, &DecisionCounts::denied);
     }
-    const auto costs = out.family(decltype(costs_)::Entry::info());
-    for (std::size_t slot = 0; slot < limits.size(); ++slot) {
-        const std::uint64_t units = telemetry::sum(
-            threads, [&](const Metrics& one) -> const auto& { return one.costs_[slot]; });
-        if (units > 0) costs.add({limits[slot].policy}, units);
-    }
+    write_costs(out, threads, names);
     telemetry::write_members<EngineCounters>(out, threads);
+}
+
+// Only what was counted: most policies have no cost of their own.
+void Metrics::write_costs(telemetry::Exposition& out, telemetry::Threads<Metrics> threads,
+                          const telemetry::NameRegistry& names) {
+    const auto add = [&](auto PolicyCosts::*member) {
+        const auto family =
+            out.family(std::remove_cvref_t<decltype(PolicyCosts().*member)>::info());
+        for (std::size_t slot = 0; slot < names.decisions.size(); ++slot) {
+            const std::uint64_t units = telemetry::sum(
+                threads, [&](const Metrics& one) -> const auto& {
+                    return one.costs_[slot].*member;
+                });
+            if (units > 0) family.add({names.decisions[slot].policy}, units);
+        }
+    };
+    add(&PolicyCosts::settled);
+    add(&PolicyCosts::reserved);
+    constexpr double kDollar = 1'000'000;
+    const auto dollars = out.family(decltype(dollars_)::Entry::info());
+    for (std::size_t slot = 0; slot < names.decisions.size(); ++slot) {
+        for (std::size_t model = 0; model < names.models.size(); ++model) {
+            std::uint64_t millionths = 0;
+            for (const Metrics* one : threads) {
+                const auto* const counted = one->dollars_[slot].find(model);
+                if (counted != nullptr) millionths += counted->value();
+            }
+            if (millionths == 0) continue;
+            dollars.add({names.decisions[slot].policy, names.models[model]},
+                        static_cast<double>(millionths) / kDollar);
+        }
+    }
 }
 
 void Metrics::add_to(telemetry::LiveTotals& totals, telemetry::Threads<Metrics> threads,
@@ -49,6 +83,11 @@ void Metrics::add_to(telemetry::LiveTotals& totals, telemetry::Threads<Metrics> 
             telemetry::LivePair& column = totals.policies[policies.column(slot)];
             column.all += of_thread.admitted.value();
             column.denied += of_thread.denied.value();
+            if (policies.column(slot) >= totals.costs.size()) continue;
+            const PolicyCosts& costs = one->costs_[slot];
+            telemetry::LiveCost& cost = totals.costs[policies.column(slot)];
+            cost.settled += costs.settled.value();
+            cost.reserved += costs.reserved.value();
         }
     }
 }

@@ -86,6 +86,10 @@ constexpr auto kTitles = std::to_array<std::pair<int, std::string_view>>({
 
 // In the words of OpenAI, which programs search for the time.
 void append_message(const RateLimitError& error, std::string& out) {
+    if (!error.never.empty()) {
+        std::string message = "Request too large. ";
+        return append_json_string(message.append(error.never), out);
+    }
     std::string message =
         error.is_quota ? "You exceeded your current quota: limit " : "Rate limit reached: limit ";
     message.append(error.limit).append(1, '.');
@@ -150,7 +154,7 @@ void append_problem(const Problem& problem, std::string& out) {
 void append_openai_error(const RateLimitError& error, std::string& out) {
     std::string_view type = error.counts_tokens ? "tokens" : "requests";
     std::string_view code = "rate_limit_exceeded";
-    if (error.is_quota) type = code = "insufficient_quota";
+    if (error.is_quota && error.never.empty()) type = code = "insufficient_quota";
     out += R"({"error":{"message":)";
     append_message(error, out);
     out += R"(,"type":)";

@@ -79,8 +79,116 @@ TEST_CASE("costs: a request reserves what it may use, and settles what its answe
     CHECK(line.at("usage_input") == 100);
     CHECK(line.at("usage_output") == 20);
     CHECK(line.at("usage_model") == "gpt-x");
-    CHECK(tidegate.metric("tidegate_usage_total{route=\"all\",kind=\"output\"}") == 40);
+    CHECK(tidegate.metric("tidegate_usage_total{route=\"all\",model=\"other\",kind=\"output\"}") ==
+          40);
     CHECK(tidegate.metric("tidegate_usage_cost_total{policy=\"tokens\"}") == 240);
+    CHECK(tidegate.metric("tidegate_usage_reserved_total{policy=\"tokens\"}") == 1'700);
+}
+
+TEST_CASE("costs: metrics name the models of the price list, and a reload takes another list") {
+    const Upstream upstream(Upstream::answering([](const Message& request) {
+        const std::string model = request.target().substr(1);
+        return ok(
+            R"({"model":")" + model + R"(","usage":{"prompt_tokens":0,"completion_tokens":10}})",
+            "Content-Type: application/json\r\n");
+    }));
+    const TemporaryFolder folder;
+    const auto write_prices = [&](const std::string& models) {
+        return folder.write("prices.yaml",
+                            "models: {" + models + "}\nunknown: {input: 1, output: 1}\n");
+    };
+    const std::string prices =
+        write_prices("gpt-x-mini*: {input: 1, output: 2}, gpt-x*: {input: 1, output: 10}");
+    Tidegate tidegate(
+        "threads: 1\nprices: " + prices +
+        "\npolicies:\n  tokens: {key: ip, limits: [5000/h], cost: {reserve: 100, settle: auto}}\n"
+        "  budget:\n    key: [ip, route]\n    limits: [{quota: 5, unit: usd, per: 1h}]\n"
+        "    cost: {reserve: 0.5, settle: auto, unit: usd}\nupstreams: {api: {servers: [" +
+        upstream.url() + "]}}\nroutes: [{name: all, upstream: api, policies: [tokens, budget]}]\n");
+    const auto post = [&](const std::string& path, const std::string& model) {
+        CHECK(tidegate.client()
+                  .ask(post_request(path, R"({"model":")" + model + "\"}",
+                                    "Content-Type: application/json\r\n"))
+                  .status() == 200);
+    };
+    const auto output = [&](const std::string& model) {
+        return tidegate.metric("tidegate_usage_total{route=\"all\",model=\"" + model +
+                               "\",kind=\"output\"}");
+    };
+    const auto dollars = [&](const std::string& model) {
+        return tidegate.metric("tidegate_usage_usd_total{policy=\"budget\",model=\"" + model +
+                               "\"}");
+    };
+    post("/gpt-x", "gpt-x");
+    post("/gpt-x-mini-2026", "gpt-x");  // the answer names another one with a price
+    post("/unpriced", "gpt-x");
+    post("/claude", "claude");
+    CHECK_SOON(output("gpt-x*") == 20);
+    CHECK_SOON(output("gpt-x-mini*") == 10);
+    CHECK_SOON(output("other") == 10);
+    // Once, though the policy counts two identifiers.
+    CHECK(dollars("gpt-x*") == doctest::Approx(0.0002));
+    CHECK(dollars("gpt-x-mini*") == doctest::Approx(0.00002));
+    CHECK(dollars("other") == doctest::Approx(0.00001));
+    const auto line = tidegate.access_log(4)[0];
+    CHECK(line.at("usage_reserved") == 100);
+    CHECK(line.at("usage_usd") == 0.0001);
+
+    write_prices("claude*: {input: 1, output: 3}, gpt-x*: {input: 1, output: 10}");
+    CHECK(tidegate.reload().status() == 200);
+    post("/claude", "claude");
+    post("/gpt-x-mini", "gpt-x-mini");
+    CHECK_SOON(output("claude*") == 10);
+    CHECK_SOON(output("gpt-x*") == 30);
+    CHECK(output("gpt-x-mini*") == 10);
+    CHECK(output("other") == 10);
+
+    // There is a sample once a second.
+    const auto live = [&] { return json::parse(tidegate.admin("/api/live").value().body); };
+    CHECK_SOON(!live().at("policies").empty());
+    CHECK(live().at("policies").at(0).at("unit") == "tokens");
+    CHECK(live().at("policies").at(1).at("unit") == "usd");
+    CHECK_SOON(live().at("totals").at("costs").dump() == "[[0,60,600],[1,0.00036,3.0]]");
+}
+
+TEST_CASE("costs: the answer to a request for more than a quota says that it never passes") {
+    const Upstream upstream(usage_answer(1, 1));
+    const std::string yaml =
+        "threads: 1\npolicies:\n  tokens: {key: ip, limits: [5000/h], body: BODY,"
+        " cost: {reserve: {plus_body: 0}, settle: auto}}\n"
+        "  budget: {key: ip, limits: [{quota: 2, unit: usd, per: 1h}],"
+        " cost: {reserve: 0.5, settle: {header: x-cost}, unit: usd}}\n"
+        "upstreams: {api: {servers: [" +
+        upstream.url() + "]}}\nroutes: [{name: all, upstream: api, policies: [tokens, budget]}]\n";
+    const auto with = [&](const std::string& body) {
+        return std::string(yaml).replace(yaml.find("BODY"), 4, body);
+    };
+    for (const std::string body : {"problem", "openai", "anthropic"}) {
+        Tidegate tidegate(with(body));
+        const Message answer = tidegate.client().ask(chat(",\"max_tokens\":6000"));
+        CHECK(answer.status() == 429);
+        CHECK_FALSE(answer.has("Retry-After"));
+        CHECK(answer.body.find("would use 6000 tokens of a quota of 5000 (limit `tokens-1h`): it "
+                               "never passes. Ask for less.") != std::string::npos);
+        const auto line = tidegate.access_log(1)[0];
+        CHECK(line.at("refusal") == "too_large");
+        CHECK(line.at("cost") == 6'000);
+        CHECK(line.at("quota") == 5'000);
+        CHECK_FALSE(line.contains("retry_after"));
+        if (body != "problem") continue;
+        for (int i = 0; i < 4; ++i) tidegate.client().ask(chat(",\"max_tokens\":1"));
+        const Message later = tidegate.client().ask(chat(",\"max_tokens\":1"));
+        CHECK(later.status() == 429);
+        CHECK(later.body.find("never passes") == std::string::npos);
+        const auto money = tidegate.access_log(6)[5];
+        CHECK_FALSE(money.contains("refusal"));
+        CHECK(money.at("limited_by") == "budget-1h");
+        CHECK(money.at("quota") == 2.0);
+        CHECK(money.at("cost") == 0.5);
+        const json denials = json::parse(tidegate.admin("/api/denials").value().body);
+        CHECK(denials.at("denials").at(0).at("unit") == "usd");
+        CHECK(denials.at("denials").at(0).at("quota") == 2.0);
+    }
 }
 
 TEST_CASE("costs: a maximum in another case, or of another API, reserves no less") {
@@ -350,6 +458,13 @@ TEST_CASE("costs: members of a body are keys, and one that is there twice is ref
     CHECK(post("/mcp", R"({"params":{"name":"search"}})") == 429);
     CHECK(post("/mcp", R"({"params":{"name":"other"}})") == 200);
     CHECK(post("/mcp", R"({"params":{"name":"a","name":"b"}})") == 400);
+    const auto reason = [&](const std::string& body) {
+        const auto answer = tidegate.client().ask(post_request("/mcp", body));
+        return std::string(json::parse(answer.body).at("detail"));
+    };
+    CHECK(reason(R"({"params":{"name":"a","name":"b"}})")
+              .starts_with("The body has the member `/params/name` more than once"));
+    CHECK(reason("name=a").starts_with("The body is not a JSON object"));
     CHECK(post("/login", R"({"email":"A@example.com"})") == 200);
     CHECK(post("/login", R"({"email":"a@EXAMPLE.com"})") == 429);
     const std::string form = "application/x-www-form-urlencoded";

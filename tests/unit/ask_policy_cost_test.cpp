@@ -105,12 +105,42 @@ TEST_CASE(
     CHECK(rates_of(config, cost, "gpt-x-mini") != nullptr);
     CHECK(rates_of(config, cost, "other") == nullptr);
     CHECK(rates_of(config, cost, "") == nullptr);
-    usage::Usage used{.tokens = {1'000, 0, 0, 100}, .units = 0, .model = "gpt-x-2026"};
+    const usage::Usage used{.tokens = {1'000, 0, 0, 100}, .units = 0, .model = {}};
     AnswerFacts answer{.end = End::whole, .status = 200, .usage = &used, .header = {}};
-    CHECK(settled_units(config, cost, 9, "gpt-x", answer) == 1'250 + 1'000);
-    used.model = "unpriced";
-    CHECK(settled_units(config, cost, 9, "gpt-x", answer) == 1'250 + 1'000);
-    CHECK_FALSE(settled_units(config, cost, 9, "other", answer));
+    const auto settled = [&](const std::string& model, const std::string& answer_model) {
+        Decision decision;
+        decision.model = model;
+        answer.price_row = settled_row(config, decision, answer_model);
+        return settled_units(config, cost, 9, model, answer);
+    };
+    CHECK(settled("gpt-x", "gpt-x-2026") == 1'250 + 1'000);
+    CHECK(settled("other", "gpt-x-2026") == 1'250 + 1'000);
+    CHECK(settled("gpt-x", "unpriced") == 1'250 + 1'000);
+    CHECK(settled("", "gpt-x") == 1'250 + 1'000);
+    CHECK_FALSE(settled("other", ""));
+}
+
+TEST_CASE("policy cost: the price of unknown models is for those that have a name") {
+    config::Config config;
+    usage::PriceList prices;
+    prices.set_unknown({1'000'000, 0, 0, 0});
+    config.prices = std::make_shared<const usage::PriceList>(std::move(prices));
+    PolicyCost cost = by_usage();
+    cost.in_money = true;
+    CHECK(rates_of(config, cost, "any") != nullptr);
+    CHECK(rates_of(config, cost, "") == nullptr);
+}
+
+TEST_CASE("policy cost: the row of the request's price is looked for once") {
+    const config::Config config = with_prices();
+    Decision decision;
+    decision.model = "gpt-x";
+    CHECK(settled_row(config, decision, "gpt-x") == 0);
+    decision.price_row = 7;  // as if found before
+    CHECK(settled_row(config, decision, "gpt-x") == 7);
+    CHECK(settled_row(config, decision, "unpriced") == 7);
+    CHECK(settled_row(config, decision, "gpt-x-2") == 0);
+    CHECK(settled_row(config::Config(), decision, "gpt-x") == usage::PriceList::kNoRow);
 }
 
 TEST_CASE(
