@@ -392,17 +392,6 @@ TEST_CASE(
         may_answer = true;
         CHECK(client.response().status() == 200);
     }
-    SUBCASE("a PUT on a connection that had been idle may be sent again until it is answered") {
-        CHECK(tidegate.get("/").status() == 200);
-        slow.replace(0, 4, "PUT");
-        auto client = tidegate.client();
-        client.send(slow);
-        CHECK_SOON(upstream.requests() == 2);
-        CHECK(other() == 503);
-        may_answer = true;
-        CHECK(client.response().status() == 200);
-        CHECK_SOON(other() == 200);
-    }
     SUBCASE("clients that leave give their room back, each once") {
         for (int i = 0; i < 6; ++i) {
             const bool is_whole = i % 2 == 0;
@@ -414,13 +403,19 @@ TEST_CASE(
             CHECK_SOON(other() == 200);
         }
     }
-    // Each byte is free again, and none twice: two bodies do not fit in.
+    // Each byte is free again, and none twice: the room is for one body as before. The proxy keeps
+    // that of a PUT until its answer begins, as the server may have closed the idle connection.
     may_answer = true;
-    auto first = tidegate.client();
-    first.send(slow.substr(0, slow.size() - 1));
-    CHECK_SOON(other() == 503);
-    first.send(slow.substr(slow.size() - 1));
-    CHECK(first.response().status() == 200);
+    CHECK(tidegate.get("/slow").status() == 200);
+    may_answer = false;
+    const int before = upstream.requests();
+    slow.replace(0, 4, "PUT");
+    auto client = tidegate.client();
+    client.send(slow);
+    CHECK_SOON(upstream.requests() > before);
+    CHECK(other() == 503);
+    may_answer = true;
+    CHECK(client.response().status() == 200);
     CHECK_SOON(other() == 200);
 }
 
