@@ -58,6 +58,7 @@ Command reference_command(CLI::App& app);
 Command reload_command(CLI::App& app);
 Command run_command(CLI::App& app);
 Command size_command(CLI::App& app);
+Command simulate_command(CLI::App& app);
 
 // Each other command that asks the running proxy (admin/questions.hpp).
 std::vector<Command> asking_commands(CLI::App& app);

@@ -386,7 +386,10 @@ MemoryStore::Impl::Impl(const Options& options)
       stands_in(options.stands_in) {
     assert(options.divisor >= 1);
     std::random_device device;
-    for (std::uint64_t& word : secret) word = (std::uint64_t{device()} << 32 | device()) | 1;
+    for (std::uint64_t& word : secret) {
+        word = options.secret != 0 ? options.secret | 1
+                                   : (std::uint64_t{device()} << 32 | device()) | 1;
+    }
     for (std::size_t i = 0; i < shard_count; ++i) {
         shards[i].set_capacity(options.max_keys / shard_count);
     }

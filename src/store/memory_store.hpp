@@ -41,6 +41,9 @@ class MemoryStore {
         std::int64_t divisor = 1;
         // For a store whose data this one does not know: limits of schedule then admit nothing.
         bool stands_in = false;
+        // Not 0: what the hashes of names begin with, so that the same charges push out the same
+        // names in each process. For names that no attacker tries out on this store.
+        std::uint64_t secret = 0;
     };
     // full: a name is new and there is no room: on_full is deny, or max_keys is smaller than the
     // identifiers of this one charge. Nothing was taken.
