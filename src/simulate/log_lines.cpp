@@ -234,7 +234,12 @@ struct LogReader::Impl {
     // our own text form.
     std::string_view take_extras(std::string_view rest, LoggedRequest& out) {
         if (rest.size() < 2) return {};
+        // Without anything behind the user agent in the first lines, only a line that does not end
+        // with a quote has something there.
+        if (lines > kTellingLines && !has_extras && rest.back() == '"') return {};
+        ++lines;
         if (rest.starts_with(" id=\"")) {
+            has_extras = true;
             format_has_pairs = true;
             return read_pairs(rest, out) ? fault : std::string_view(kNotCommon);
         }
@@ -242,6 +247,7 @@ struct LogReader::Impl {
             const bool is_quoted = rest.starts_with(" \"");
             std::string_view word = take_word(rest);
             if (number <= 2 && is_quoted) continue;
+            has_extras = true;
             for (const std::string_view name : {"rt=", "request_time="}) {
                 if (word.starts_with(name)) word.remove_prefix(name.size());
             }
@@ -398,6 +404,8 @@ struct LogReader::Impl {
     const LogField identifiers{LogField::Kind::identifiers, 0, {}};
     std::size_t value_count = 0;
     bool has_words = false;
+    std::size_t lines = 0;             // of the common format, until there are enough
+    bool has_extras = false;           // behind the user agent
     bool format_has_pairs = false;     // our own text form
     std::vector<WordPlace> places;     // of the fields, in lines of text
     std::vector<std::size_t> members;  // of the fields, in lines of JSON

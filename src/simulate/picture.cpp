@@ -55,22 +55,23 @@ std::string second_text(Micros at) {
 // A plot with its frame; y grows upwards from `bottom`.
 class Plot {
   public:
-    Plot(std::string& out, int top, std::string_view title, double most)
+    Plot(std::string& out, int top, std::string_view title, double most, double shown)
         : out_(out), bottom_(top + kPlotHeight), most_(std::max(most, 1.0)) {
         out_ += fmt::format("<text x=\"{}\" y=\"{}\" class=\"title\">{}</text>\n", kLeft, top - 12,
                             xml_text(title));
         out_ +=
             fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" class=\"frame\"/>\n",
                         kLeft, top, kPlotWidth, kPlotHeight);
-        y_text(most_);
-        y_text(0);
+        y_text(most_, shown);
+        y_text(0, 0);
     }
 
     double y(double value) const { return bottom_ - value / most_ * kPlotHeight; }
 
-    void y_text(double value) {
+    // `shown`: what the height `value` stands for.
+    void y_text(double value, double shown) {
         out_ += fmt::format("<text x=\"{}\" y=\"{:.1f}\" class=\"y\">{:.0f}</text>\n", kLeft - 6,
-                            y(value) + 4, value);
+                            y(value) + 4, shown);
     }
     void x_text(double share, std::string_view text) {
         const char* const anchor = share < 0.1 ? "start" : share > 0.9 ? "end" : "middle";
@@ -101,9 +102,10 @@ void draw_timeline(const Timeline& timeline, int top, std::string& out) {
     const auto& buckets = timeline.buckets();
     std::uint64_t most = 0;
     for (const Timeline::Bucket& one : buckets) most = std::max(most, one.requests);
-    Plot plot(out, top,
-              "Requests in " + format_duration(timeline.width()) + ": admitted, and limited (red)",
-              static_cast<double>(most));
+    Plot plot(
+        out, top,
+        "Requests in each " + format_duration(timeline.width()) + ": admitted, and limited (red)",
+        static_cast<double>(most), static_cast<double>(most));
     const auto count = static_cast<double>(std::max<std::size_t>(buckets.size(), 1));
     for (std::size_t i = 0; i < buckets.size(); ++i) {
         const double from = static_cast<double>(i) / count;
@@ -128,10 +130,9 @@ void draw_peaks(const LimitTally& tally, const std::string& name, std::vector<st
     };
     const std::int64_t most = std::max(peaks.empty() ? 1 : peaks.back(), size);
     Plot plot(out, top,
-              fmt::format("{}: the most that each of {} clients asked for at once (log scale, up "
-                          "to {})",
-                          name, peaks.size(), most),
-              height(most));
+              fmt::format("{}: the most that each of {} clients asked for at once (logarithmic)",
+                          name, peaks.size()),
+              height(most), static_cast<double>(most));
     const std::size_t bars = std::min(kBars, peaks.size());
     for (std::size_t i = 0; i < bars; ++i) {
         const std::int64_t peak = peaks[(i + 1) * peaks.size() / bars - 1];

@@ -436,19 +436,23 @@ Simulation::Verdict Simulation::charge(const LoggedRequest& request) {
     const auto outcome = store_.charge(asked.charge(), now, asked.verdict);
     const int status =
         static_cast<int>(std::max<std::int64_t>(0, request.number(LogNumber::status)));
+    const bool is_decided = outcome == store::MemoryStore::Outcome::decided;
+    const limit::Charge charged = asked.charge();
     std::size_t first = 0;
     bool is_named = false;
     for (const limit::ChargeItem& item : asked.items) {
         const std::size_t count = item.limits().size();
         const auto verdicts = std::span(asked.verdict.limits).subspan(first, count);
         first += count;
-        tally_.add(asked.charge(), item, last_, verdicts, status);
+        const bool took = is_decided && asked.verdict.admitted &&
+                          (asked.verdict.shadow_admitted || !item.policy->shadow);
+        tally_.add({charged, last_, status, took, store_}, item, verdicts);
         if (asked.verdict.admitted || is_named || !item.policy->is_enforced()) continue;
         is_named = std::any_of(verdicts.begin(), verdicts.end(),
                                [](const limit::LimitVerdict& one) { return one.denied; });
         if (is_named) limited_identifier_.assign(item.identifier);
     }
-    if (outcome == store::MemoryStore::Outcome::full) return Verdict::unavailable;
+    if (!is_decided) return Verdict::unavailable;
     if (!asked.verdict.admitted) return Verdict::limited;
     if (asked.needs_settling) settle(request);
     return Verdict::admitted;

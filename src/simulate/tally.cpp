@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <cstddef>
+#include <new>
 #include <utility>
 
 #include "ask/ruleset.hpp"
+#include "limit/bytes.hpp"
 
 namespace tidegate::simulate {
 
 namespace {
 
 constexpr Micros kMinute = std::chrono::minutes{1};
-constexpr std::size_t kTextChunk = 1U << 16;
+constexpr std::size_t kChunkBytes = 1U << 18;
 
 // The limit without a quota: it counts in the same windows, or leaks as fast.
 limit::Limit without_quota(const limit::Limit& of) {
@@ -62,14 +64,18 @@ void Timeline::add(Micros at, bool is_limited) {
 }
 
 Tally::Tally(const config::Config& config, std::size_t clients_max, std::uint64_t secret)
-    : clients_max_(clients_max), names_(0, NameHash{secret | 1}) {
+    : clients_max_(clients_max) {
     for (const config::LimitList& list : config.limit_lists) {
         ListTally& tally = lists_.emplace_back();
+        tally.needs_demand = list.policy->soft;
+        tally.by_identifier = boost::unordered_flat_map<std::string_view, Client*, IdentifierHash>(
+            0, IdentifierHash{secret | 1});
         for (const limit::Limit& limit : list.limits()) {
             LimitTally& one = tally.limits.emplace_back();
             one.limit = &limit;
             one.demand = without_quota(limit);
             one.has_peaks = !limit.traits().has_leases && !limit.traits().has_moments;
+            tally.needs_demand = tally.needs_demand || limit.traits().queues;
         }
     }
 }
@@ -78,81 +84,119 @@ std::int64_t Tally::size_of(const limit::Limit& limit) {
     return limit.traits().has(limit::kBurst) ? limit.burst : limit.quota;
 }
 
-std::string_view Tally::keep(std::string_view text) {
-    if (text_left_ < text.size()) {
-        text_left_ = std::max(kTextChunk, text.size());
-        texts_.push_back(std::make_unique<char[]>(text_left_));
-        text_at_ = texts_.back().get();
+// Null: there are as many already as there may be.
+Client* Tally::find(ListTally& list, std::string_view identifier) {
+    const auto found = list.by_identifier.find(identifier);
+    if (found != list.by_identifier.end()) return found->second;
+    if (client_count_ >= clients_max_) return nullptr;
+    const std::size_t limits = list.limits.size();
+    constexpr std::size_t kAlign = alignof(std::max_align_t);
+    const std::size_t bytes =
+        (sizeof(Client) + limits * sizeof(ClientCount) + identifier.size() + kAlign - 1) / kAlign *
+        kAlign;
+    if (chunk_left_ < bytes) {
+        chunk_left_ = std::max(kChunkBytes, bytes);
+        chunks_.push_back(std::make_unique<std::max_align_t[]>(
+            (chunk_left_ + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t)));
+        chunk_at_ = reinterpret_cast<char*>(chunks_.back().get());
     }
-    char* const to = text_at_;
-    std::copy(text.begin(), text.end(), to);
-    text_at_ += text.size();
-    text_left_ -= text.size();
-    return {to, text.size()};
+    auto* const client = new (chunk_at_)
+        Client{static_cast<std::uint32_t>(identifier.size()), static_cast<std::uint32_t>(limits)};
+    for (std::size_t i = 0; i < limits; ++i) new (client->counts() + i) ClientCount;
+    std::copy(identifier.begin(), identifier.end(),
+              reinterpret_cast<char*>(client->counts() + limits));
+    chunk_at_ += bytes;
+    chunk_left_ -= bytes;
+    ++client_count_;
+    list.clients.push_back(client);
+    list.by_identifier.emplace(client->identifier(), client);
+    return client;
 }
 
-const Tally::Client* Tally::find(std::uint32_t list, std::string_view identifier) {
-    const auto found = names_.find(Name{list, identifier});
-    if (found != names_.end()) return &clients_[found->second];
-    if (clients_.size() >= clients_max_) return nullptr;
-    const std::string_view kept = keep(identifier);
-    const auto position = static_cast<std::uint32_t>(clients_.size());
-    clients_.push_back({kept, counts_.size()});
-    for (const LimitTally& limit : lists_[list].limits) {
-        counts_.push_back({store::Record(limit.demand)});
-    }
-    lists_[list].clients.push_back(position);
-    names_.emplace(Name{list, kept}, position);
-    return &clients_.back();
-}
-
-void Tally::add(const limit::Charge& charge, const limit::ChargeItem& item, Micros now,
-                std::span<const limit::LimitVerdict> verdicts, int status) {
-    const auto list = static_cast<std::uint32_t>(ask::list_of(item));
-    const Client* const client = find(list, item.identifier);
-    if (client == nullptr) ++untracked_;
-    limit::Asked asked{charge, now};
-    asked.cost = charge.cost_of(item);
-    auto& limits = lists_[list].limits;
-    for (std::size_t i = 0; i < limits.size(); ++i) {
-        LimitTally& tally = limits[i];
-        if (verdicts[i].denied) {
-            if (tally.limited++ == 0) tally.first = now;
-            tally.last = now;
-            const Micros minute = now / kMinute * kMinute;
-            if (std::exchange(tally.minute, minute) != minute) tally.minute_limited = 0;
-            if (++tally.minute_limited > tally.worst_limited) {
-                tally.worst_limited = tally.minute_limited;
-                tally.worst = minute;
-            }
+// Begins with what the store counts, which is what the client has asked for: this request is the
+// first of it that was not taken.
+void Tally::begin_demand(const Decided& decided, const limit::ChargeItem& item, ListTally& list,
+                         Client& client) {
+    client.demand = demands_.size() + 1;
+    for (const LimitTally& tally : list.limits) demands_.emplace_back(tally.demand);
+    if (list.needs_demand) return;
+    const std::string counts = decided.store.counts_of(item);
+    limit::CountsReader in(counts);
+    while (!in.is_at_end() && !in.is_broken()) {
+        auto record = store::Record::load(in);
+        if (!record) return;
+        for (std::size_t i = 0; i < list.limits.size(); ++i) {
+            if (!record->counts(list.limits[i].demand)) continue;
+            demands_[client.demand - 1 + i] = std::move(*record);
+            break;
         }
-        if (client == nullptr) continue;
-        ClientCount& count = counts_[client->first + i];
-        if (verdicts[i].denied) ++count.limited;
-        if (!tally.has_peaks || asked.cost == 0) continue;
-        const std::int64_t units = count.demand.with([&](auto& kind) {
+    }
+}
+
+void Tally::add_demand(const Decided& decided, const limit::ChargeItem& item, ListTally& list,
+                       Client& client, bool begins) {
+    limit::Asked asked{decided.charge, decided.now};
+    asked.cost = decided.charge.cost_of(item);
+    for (std::size_t i = 0; i < list.limits.size(); ++i) {
+        const LimitTally& tally = list.limits[i];
+        if (!tally.has_peaks) continue;
+        const std::int64_t units = demands_[client.demand - 1 + i].with([&](auto& kind) {
             const auto standing = kind.look(tally.demand, asked);
+            // A limit that counts denied requests has counted the one that begins the demand.
+            const bool counted = begins && tally.demand.count == limit::Count::all;
+            const std::int64_t taken = counted ? 0 : asked.cost;
             const std::int64_t left =
-                kind.verdict_of(tally.demand, asked, standing, asked.cost).remaining;
-            if (keeps(tally.demand, status)) {
+                kind.verdict_of(tally.demand, asked, standing, taken).remaining;
+            if (!counted && keeps(tally.demand, decided.status) &&
+                kind.passes(tally.demand, asked, standing)) {
                 kind.reserve(tally.demand, asked, standing);
-                if (kind.passes(tally.demand, asked, standing)) {
-                    kind.take(tally.demand, asked, standing);
-                }
+                kind.take(tally.demand, asked, standing);
             }
             return size_of(tally.demand) - left;
         });
-        count.peak = std::max(count.peak, units);
+        client.counts()[i].peak = std::max(client.counts()[i].peak, units);
     }
+}
+
+void Tally::add(const Decided& decided, const limit::ChargeItem& item,
+                std::span<const limit::LimitVerdict> verdicts) {
+    ListTally& list = lists_[ask::list_of(item)];
+    Client* const client = find(list, item.identifier);
+    if (client == nullptr) ++untracked_;
+    for (std::size_t i = 0; i < verdicts.size(); ++i) {
+        if (!verdicts[i].denied) continue;
+        LimitTally& tally = list.limits[i];
+        if (tally.limited++ == 0) tally.first = decided.now;
+        tally.last = decided.now;
+        const Micros minute = decided.now / kMinute * kMinute;
+        if (std::exchange(tally.minute, minute) != minute) tally.minute_limited = 0;
+        if (++tally.minute_limited > tally.worst_limited) {
+            tally.worst_limited = tally.minute_limited;
+            tally.worst = minute;
+        }
+        if (client != nullptr) ++client->counts()[i].limited;
+    }
+    if (client == nullptr || decided.charge.cost_of(item) == 0) return;
+    if (client->demand == 0) {
+        if (decided.took && !list.needs_demand) {
+            for (std::size_t i = 0; i < verdicts.size(); ++i) {
+                std::int64_t& peak = client->counts()[i].peak;
+                peak = std::max(peak, size_of(item.limits()[i]) - verdicts[i].remaining);
+            }
+            return;
+        }
+        begin_demand(decided, item, list, *client);
+        return add_demand(decided, item, list, *client, !list.needs_demand);
+    }
+    add_demand(decided, item, list, *client, false);
 }
 
 std::vector<ClientView> Tally::views(std::size_t list, std::size_t limit) const {
     std::vector<ClientView> views;
     views.reserve(lists_[list].clients.size());
-    for (const std::uint32_t position : lists_[list].clients) {
-        const Client& client = clients_[position];
-        const ClientCount& count = counts_[client.first + limit];
-        views.push_back({client.identifier, count.peak, count.limited});
+    for (const Client* const client : lists_[list].clients) {
+        const ClientCount& count = client->counts()[limit];
+        views.push_back({client->identifier(), count.peak, count.limited});
     }
     return views;
 }

@@ -16,6 +16,7 @@
 #include "base/secrets.hpp"
 #include "config/config.hpp"
 #include "limit/charge.hpp"
+#include "store/memory_store.hpp"
 #include "store/memory_store_shard.hpp"
 
 namespace tidegate::simulate {
@@ -24,10 +25,23 @@ using limit::Micros;
 
 // An identifier as one limit sees it.
 struct ClientCount {
-    // What it asked for, counted as if the limit had no quota.
-    store::Record demand;
-    std::int64_t peak = 0;  // the most of that at one moment
+    std::int64_t peak = 0;  // the most that it asked for at one moment
     std::uint64_t limited = 0;
+};
+
+// An identifier that a policy counts. Its counts, one a limit, and its text stand behind it.
+struct Client {
+    std::uint32_t size = 0;  // of the text
+    std::uint32_t limits = 0;
+    // Where its demand is: what it asked for, counted as if the limits had no quota. 0: as long as
+    // all that it asked for was taken, the store counts the same.
+    std::size_t demand = 0;
+
+    ClientCount* counts() { return reinterpret_cast<ClientCount*>(this + 1); }
+    const ClientCount* counts() const { return reinterpret_cast<const ClientCount*>(this + 1); }
+    std::string_view identifier() const {
+        return {reinterpret_cast<const char*>(counts() + limits), size};
+    }
 };
 
 struct ClientView {
@@ -50,10 +64,22 @@ struct LimitTally {
     std::uint64_t minute_limited = 0;
 };
 
+struct IdentifierHash {
+    using is_avalanching = void;
+    std::uint64_t secret;
+    std::size_t operator()(std::string_view identifier) const {
+        return hash_text(identifier, secret, secret);
+    }
+};
+
 // The limits that count together: those of a policy or a tier.
 struct ListTally {
     std::vector<LimitTally> limits;
-    std::vector<std::uint32_t> clients;  // positions of its identifiers
+    // What the store says is not what was asked for: of limits that hold requests back, or that
+    // refuse none.
+    bool needs_demand = false;
+    std::vector<const Client*> clients;  // in the order in which they came
+    boost::unordered_flat_map<std::string_view, Client*, IdentifierHash> by_identifier;
 };
 
 // Requests in the course of time: buckets of the same width, which doubles when they would be too
@@ -83,50 +109,42 @@ class Tally {
     // Identifiers beyond `clients_max` are not told apart: they are counted in `untracked()`.
     Tally(const config::Config& config, std::size_t clients_max, std::uint64_t secret);
 
-    // Counts an item of a charge that was decided. `verdicts` are those of its limits. `counts`
-    // says whether a limit that counts by status keeps its units.
-    void add(const limit::Charge& charge, const limit::ChargeItem& item, Micros now,
-             std::span<const limit::LimitVerdict> verdicts, int status);
+    // A charge that `store` has decided.
+    struct Decided {
+        const limit::Charge& charge;
+        Micros now;
+        int status;  // of the answer; 0: it is not known
+        bool took;   // the item's cost was taken
+        const store::MemoryStore& store;
+    };
+    // Counts an item of a charge. `verdicts` are those of its limits.
+    void add(const Decided& decided, const limit::ChargeItem& item,
+             std::span<const limit::LimitVerdict> verdicts);
     void add_to_timeline(Micros at, bool is_limited) { timeline_.add(at, is_limited); }
 
     const std::vector<ListTally>& lists() const { return lists_; }
     const Timeline& timeline() const { return timeline_; }
     std::uint64_t untracked() const { return untracked_; }
-    std::size_t clients() const { return clients_.size(); }
+    std::size_t clients() const { return client_count_; }
     // The identifiers of a list as its limit sees them.
     std::vector<ClientView> views(std::size_t list, std::size_t limit) const;
     // How much a limit admits at once: its quota, or its burst.
     static std::int64_t size_of(const limit::Limit& limit);
 
   private:
-    struct Name {
-        std::uint32_t list;
-        std::string_view identifier;
-        bool operator==(const Name&) const = default;
-    };
-    struct NameHash {
-        using is_avalanching = void;
-        std::uint64_t secret;
-        std::size_t operator()(const Name& name) const {
-            return hash_text(name.identifier, name.list, secret);
-        }
-    };
-    struct Client {
-        std::string_view identifier;
-        std::size_t first = 0;  // of its counts, one a limit
-    };
-
-    const Client* find(std::uint32_t list, std::string_view identifier);
-    std::string_view keep(std::string_view text);
+    Client* find(ListTally& list, std::string_view identifier);
+    void begin_demand(const Decided& decided, const limit::ChargeItem& item, ListTally& list,
+                      Client& client);
+    void add_demand(const Decided& decided, const limit::ChargeItem& item, ListTally& list,
+                    Client& client, bool begins);
 
     std::vector<ListTally> lists_;  // by Policy::index and Tier::index
     std::size_t clients_max_;
-    std::vector<Client> clients_;
-    std::deque<ClientCount> counts_;
-    boost::unordered_flat_map<Name, std::uint32_t, NameHash> names_;
-    std::vector<std::unique_ptr<char[]>> texts_;
-    char* text_at_ = nullptr;  // in the last of them
-    std::size_t text_left_ = 0;
+    std::size_t client_count_ = 0;
+    std::deque<store::Record> demands_;  // those of a client beside each other
+    std::vector<std::unique_ptr<std::max_align_t[]>> chunks_;
+    char* chunk_at_ = nullptr;  // in the last of them
+    std::size_t chunk_left_ = 0;
     std::uint64_t untracked_ = 0;
     Timeline timeline_;
 };

@@ -534,6 +534,16 @@ Counts MemoryStore::count(std::span<const limit::ChargeItem> items, const limit:
     return counts;
 }
 
+std::string MemoryStore::counts_of(const limit::ChargeItem& item) const {
+    const limit::Charge charge{.items = {&item, 1}};
+    const Call call(*impl_, charge, Micros{0});
+    const State* const state = call.work.found.front().state;
+    limit::CountsWriter out;
+    if (state == nullptr) return {};
+    for (const Record& record : state->records) record.save(out);
+    return out.bytes();
+}
+
 std::vector<bool> MemoryStore::forget(std::span<const limit::ChargeItem> items) {
     const limit::Charge charge{.items = items};
     const Call call(*impl_, charge, Micros{0});

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -77,6 +78,9 @@ class MemoryStore {
     // Tells how the items' limits stand, taking nothing. Policies may repeat, with other tiers. Any
     // thread.
     Counts count(std::span<const limit::ChargeItem> items, const limit::Now& now) const;
+    // What is counted of the item, for a copy: records one after the other, as Record::save()
+    // writes them (memory_store_shard.hpp). Any thread.
+    std::string counts_of(const limit::ChargeItem& item) const;
     // Forgets, all at once, what is counted of these items, other tiers and limits included; slots
     // of concurrency stay. Says of each whether there was something. Items of one policy and
     // identifier stand side by side. Any thread.

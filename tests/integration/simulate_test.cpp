@@ -172,6 +172,30 @@ TEST_CASE("simulate: the log of a real nginx, in its own form and with the time 
     }
 }
 
+TEST_CASE("simulate: the log of a real Apache") {
+    if (!is_installed("/usr/sbin/apache2") || over_http2()) return;
+    const TemporaryFolder folder;
+    const std::uint16_t port = free_port();
+    const std::string at = folder.path().string();
+    const std::string modules = "/usr/lib/apache2/modules/";
+    const std::string file = folder.write(
+        "apache.conf", "ServerRoot " + at + "\nServerName localhost\nPidFile " + at +
+                           "/pid\nErrorLog " + at +
+                           "/error.log\nListen 127.0.0.1:" + std::to_string(port) +
+                           "\nUser www-data\nGroup www-data\nLoadModule mpm_event_module " +
+                           modules + "mod_mpm_event.so\n" + "LoadModule authz_core_module " +
+                           modules + "mod_authz_core.so\n" +
+                           "LogFormat \"%h %l %u %t \\\"%r\\\" %>s %O \\\"%{Referer}i\\\" "
+                           "\\\"%{User-Agent}i\\\"\" combined\nCustomLog " +
+                           at + "/access.log combined\nDocumentRoot " + at + "\n");
+    {
+        Server server({"/usr/sbin/apache2", "-f", file, "-DFOREGROUND"}, port, folder);
+        server.ask();
+        server.stop();
+    }
+    check_asked(simulated({"-c", folder.write("t.yaml", kLimits), at + "/access.log"}), "combined");
+}
+
 TEST_CASE("simulate: the log of a real HAProxy") {
     if (!is_installed("/usr/sbin/haproxy") || over_http2()) return;
     const TemporaryFolder folder;

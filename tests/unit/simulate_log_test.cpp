@@ -84,6 +84,15 @@ TEST_CASE("log: nginx logs when a request ends, and $request_time says when it b
     }
 }
 
+TEST_CASE("log: $request_time is read, too, where it comes only after many lines") {
+    World log(LogFormat::combined);
+    const std::string line =
+        R"(1.2.3.4 - - [29/Nov/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 1 "-" "-")";
+    for (int i = 0; i < 300; ++i) CHECK(log.read(line) == "");
+    CHECK(log.read(line + " 0.250") == "");
+    CHECK(log.request.number(LogNumber::duration_us) == 250'000);
+}
+
 TEST_CASE("log: the third quoted text of nginx's usual format names the clients of a proxy") {
     World log(LogFormat::combined);
     CHECK(log.read(R"(10.0.0.1 - - [29/Nov/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 1 "-" "-" )"

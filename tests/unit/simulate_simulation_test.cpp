@@ -148,6 +148,29 @@ TEST_CASE("simulation: the suggested quota is the smallest that limits so few cl
     }
 }
 
+TEST_CASE("simulation: peaks count what was refused, by this policy and by another") {
+    const std::vector<Asked> asked = random_requests(5, 2'000);
+    for (const std::string limits :
+         {"[3/s, 20/min]", "[3/s, {quota: 20, per: 1min, count: all}]", "[1000/s, 1000/min]"}) {
+        CAPTURE(limits);
+        const std::string policies = "  one: {key: [ip], limits: " + limits +
+                                     "}\n  all: {key: [\"constant:all\"], limits: [30/s]}\n";
+        const Ran ran(config_of(policies, "one, all"), {log_of(asked)});
+        Window second{0, 20 * kMillis, 50};
+        Window minute{0, kSecond, 60};
+        std::int64_t most_in_second = 0;
+        std::int64_t most_in_minute = 0;
+        for (const Asked& one : asked) {
+            second.take(one);
+            minute.take(one);
+            most_in_second = std::max(most_in_second, second.count(one));
+            most_in_minute = std::max(most_in_minute, minute.count(one));
+        }
+        CHECK(ran.limit(0, 0)["peaks"]["max"] == most_in_second);
+        CHECK(ran.limit(0, 1)["peaks"]["max"] == most_in_minute);
+    }
+}
+
 TEST_CASE("simulation: of a bucket the burst is suggested that limits no client") {
     std::string log;
     // Eight at once, where one a second leaks.
