@@ -110,7 +110,7 @@ struct ValueKind {
     std::string name;                  // `FILE`, `ADDRESS`; empty: the option takes no value
     std::vector<std::string> choices;  // all that it may be; empty: anything
 
-    bool is_file() const { return name == "FILE"; }
+    bool is_file() const { return name == "FILE" || name == "LOG"; }
 };
 
 struct ListedOption {

@@ -169,7 +169,14 @@ Result<std::unique_ptr<Replay>, std::string> Replay::open(const std::vector<std:
         }
         const std::vector<std::string> first = file.peek();
         if (!file.fault().empty()) return ErrorMessage{quote(file.name) + ": " + file.fault()};
-        if (first.empty()) return ErrorMessage{quote(file.name) + " has no lines"};
+        if (first.empty()) {
+            // A log that was rotated just now is empty.
+            if (path == paths.back() && replay->files_.size() == 1) {
+                return ErrorMessage{quote(file.name) + " has no lines"};
+            }
+            replay->files_.pop_back();
+            continue;
+        }
         auto told = format ? Result<LogFormat, std::string>(*format) : tell_format(first, layout);
         if (!told) return ErrorMessage{quote(file.name) + ": " + told.error()};
         file.reader.emplace(*told, layout);

@@ -323,6 +323,9 @@ TEST_CASE("simulation: logs of several servers are merged by their times") {
     CHECK(ran.doc.json["late"] == 0);
     CHECK(ran.doc.json["limited"] == 1);
     CHECK(ran.doc.json["logs"].size() == 2);
+    const Ran rotated(config_of("  one: {key: [ip], limits: [2/s]}\n"),
+                      {"", line_of(0, "10.0.0.1"), ""});
+    CHECK(rotated.doc.json["logs"].size() == 1);
 }
 
 TEST_CASE("simulation: the same log gives the same bytes, also where the store is full") {
@@ -445,6 +448,7 @@ TEST_CASE("simulation: a file that is compressed, empty or not there is told") {
     CHECK(told(compressed.path()).find("zcat") != std::string::npos);
     const LogOnDisk empty("\n\n");
     CHECK(told(empty.path()).find("no lines") != std::string::npos);
+    CHECK_FALSE(Replay::open({empty.path(), empty.path()}, {}, std::nullopt).has_value());
     CHECK(told("/nowhere/at.all").find("No such file") != std::string::npos);
 }
 
