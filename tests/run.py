@@ -326,7 +326,8 @@ def some(report, beside=None):
     step(report, "documents", "python3", "tests/readme/check.py", "docs/limits.md",
          "docs/configuration.md", "docs/commands.md", "docs/faces.md",
          "docs/check-api.md", "docs/envoy-grpc.md", "docs/tunnels.md", "docs/http2.md",
-         "docs/running.md", "docs/sizing.md", "docs/timeouts.md", "docs/tracing.md",
+         "docs/running.md", "docs/simulate.md", "docs/sizing.md",
+         "docs/timeouts.md", "docs/tracing.md",
          counted="^ok  ",
          settings=sanitized)
     step(report, "links", "python3", "tests/readme/links.py")
