@@ -13,7 +13,6 @@
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "simulate/tally.hpp"
-#include "usage/cost.hpp"
 
 namespace tidegate::simulate {
 
@@ -79,7 +78,7 @@ constexpr std::array<NamedQuantile, 5> kQuantiles{
     {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}, {"max", 1}}};
 
 std::string units_text(const limit::Limit& limit, std::int64_t units) {
-    return limit.in_money ? usage::dollars_of(units) : std::to_string(units);
+    return shown_amount({units, limit.in_money});
 }
 
 // `10 per 1s`, of a bucket `10 per 1s, burst 20`.
