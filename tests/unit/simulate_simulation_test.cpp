@@ -396,7 +396,7 @@ TEST_CASE("simulation: statuses, slots and tokens of the log count") {
     CHECK(without.says("--map usage_input=FIELD"));
 }
 
-TEST_CASE("simulation: requests without a route and of no server are told apart") {
+TEST_CASE("simulation: requests without a route, and lines about none, are counted apart") {
     const std::string config =
         "upstreams: {api: {servers: ['http://127.0.0.1:3000']}}\n"
         "policies: {one: {key: [ip], limits: [1/min]}}\n"
@@ -413,7 +413,7 @@ TEST_CASE("simulation: requests without a route and of no server are told apart"
     CHECK(ran.doc.json["no_request"] == 2);
 }
 
-TEST_CASE("simulation: what routes depend on and the log does not have is told") {
+TEST_CASE("simulation: the report names what routes depend on and the log does not have") {
     const std::string config =
         "upstreams: {api: {servers: ['http://127.0.0.1:3000']}}\n"
         "policies: {one: {key: [ip], limits: [1/min]}}\n"
@@ -439,7 +439,7 @@ TEST_CASE("simulation: a long line, a last line without an end, and CRLF") {
     CHECK(ran.doc.json["unread"] == 1);
 }
 
-TEST_CASE("simulation: a file that is compressed, empty or not there is told") {
+TEST_CASE("simulation: it says that a file is compressed, empty or not there") {
     const auto told = [](const std::string& path) {
         auto opened = Replay::open({path}, {}, std::nullopt);
         return opened ? std::string() : opened.error();
