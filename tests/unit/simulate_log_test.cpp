@@ -28,7 +28,10 @@ LogLayout mapped(const std::vector<std::string>& mappings, std::vector<std::stri
 struct World {
     explicit World(LogFormat format, const LogLayout& layout = {}) : reader(format, layout) {}
 
-    std::string read(std::string_view line) { return std::string(reader.read(line, request)); }
+    std::string read(std::string_view text) {
+        line = text;
+        return std::string(reader.read(line, request));
+    }
     std::string text(LogText which) const { return std::string(request.text(which)); }
     // `client user method target host status duration`.
     std::string all() const {
@@ -43,6 +46,7 @@ struct World {
     }
     std::int64_t since_ten() const { return request.time.count() - kTen; }
 
+    std::string line;  // the request views it
     LogReader reader;
     LoggedRequest request;
 };
