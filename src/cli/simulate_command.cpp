@@ -63,6 +63,7 @@ known, and if more than 1% of the lines could not be read.)";
 
 std::vector<std::string> format_names() {
     std::vector<std::string> names;
+    names.reserve(kEnumerators<simulate::LogFormat>.size());
     for (const auto format : kEnumerators<simulate::LogFormat>) {
         names.emplace_back(to_string(format));
     }

@@ -188,6 +188,7 @@ std::string_view unescaped(std::string_view text, std::string& room) {
 
 std::vector<std::string_view> mapped_names() {
     std::vector<std::string_view> names;
+    names.reserve(std::size(kMappedNames) + 3);
     for (const MappedName& one : kMappedNames) names.push_back(one.name);
     names.insert(names.end(), {"header:NAME", "cookie:NAME", "claim:NAME"});
     return names;

@@ -87,7 +87,8 @@ class TimeText {
         if (!take_number(2, hour)) return false;
         (void)take(':');
         if (!take_number(2, minute) || hour > 23 || minute > 59) return false;
-        out.offset = (hour * 3'600 + minute * 60) * (west ? -1 : 1);
+        const int seconds = hour * 3'600 + minute * 60;
+        out.offset = west ? -seconds : seconds;
         return text_.empty();
     }
 
