@@ -251,8 +251,9 @@ struct LogReader::Impl {
             for (const std::string_view name : {"rt=", "request_time="}) {
                 if (word.starts_with(name)) word.remove_prefix(name.size());
             }
-            if (is_request_time(word) && !knows_duration(out)) {
-                out.number(LogNumber::duration_us) = *read_log_duration(word);
+            const auto took = is_request_time(word) ? read_log_duration(word) : std::nullopt;
+            if (took && !knows_duration(out)) {
+                out.number(LogNumber::duration_us) = *took;
                 out.is_end = true;
             } else if (is_quoted && number == 3 && is_address_list(word)) {
                 out.text(LogText::forwarded_for) = word;

@@ -164,6 +164,13 @@ TEST_CASE("log: HAProxy's captured fields are words of the line with parts") {
     CHECK(counted.request.values[0] == "acme");
 }
 
+TEST_CASE("log: a time with two points is none") {
+    World log(LogFormat::combined);
+    CHECK(log.read(R"(203.0.113.7 - - [29/Nov/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 12 "-" )"
+                   R"("curl/8" rt=0.2.250)") == "");
+    CHECK(log.all() == "203.0.113.7 - GET /a - 200 -1");
+}
+
 TEST_CASE("log: an ALB's line says when the request came, or how long it took") {
     World log(LogFormat::alb);
     const std::string begin =
