@@ -193,7 +193,7 @@ Command simulate_command(CLI::App& app) {
         ->required();
     simulate
         ->add_option("--candidate", arguments->candidate,
-                     "Compare with this configuration: who is limited by only one of the two")
+                     "Compare with this configuration: which clients only one of the two would limit")
         ->option_text("FILE");
     simulate
         ->add_option("--suggest", arguments->suggest,

@@ -12,7 +12,7 @@
 
 namespace tidegate::simulate {
 
-// How often an identifier was limited by only one of the two.
+// How often only one of the two limited an identifier.
 struct SideChange {
     std::string identifier;
     std::uint64_t only_live = 0;

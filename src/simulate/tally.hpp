@@ -1,4 +1,4 @@
-// What a simulation counts: for each limit who was over it, how far, and when; and how many
+// A simulation counts for each limit which clients were over it, how far, and when; and how many
 // requests came and were limited in the course of time.
 #pragma once
 
