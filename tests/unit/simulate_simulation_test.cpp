@@ -184,7 +184,7 @@ TEST_CASE("simulation: of a bucket the burst is suggested that limits no client"
     CHECK(ran.limit()["peaks"]["max"] == 8);
 }
 
-TEST_CASE("simulation: the report tells the first and worst moment, and which clients were over, or just so") {
+TEST_CASE("simulation: the report tells when, and which clients were over, or only just") {
     std::string log;
     for (int i = 0; i < 3; ++i) log += line_of(i, "10.0.0.1");
     for (int i = 0; i < 9; ++i) log += line_of(70 * kSecond + i, "10.0.0.2");
