@@ -20,7 +20,6 @@
 #include "cli/commands.hpp"
 #include "cli/config_file.hpp"
 #include "config/files.hpp"
-#include "limit/time_zone.hpp"
 #include "simulate/compare.hpp"
 #include "simulate/log.hpp"
 #include "simulate/replay.hpp"
@@ -77,26 +76,6 @@ std::optional<simulate::LogFormat> format_of(const std::string& name) {
     return std::nullopt;
 }
 
-using Zone = std::shared_ptr<const limit::TimeZone>;
-
-Result<Zone, std::string> read_zone(const std::string& name) {
-    if (name.empty()) return Zone();
-    const char* const folder = std::getenv("TZDIR");
-    const std::string path =
-        std::string(folder != nullptr && *folder != '\0' ? folder : "/usr/share/zoneinfo") + '/' +
-        name;
-    if (!limit::is_time_zone_name(name)) {
-        return ErrorMessage{"--zone: " + quote(name) +
-                            " is no name of a time zone such as `Europe/Berlin` or `UTC`"};
-    }
-    const auto file =
-        config::read_file_text(path, limit::kTimeZoneBytesMax, config::FileKind::no_device);
-    if (!file) return ErrorMessage{"--zone: " + quote(path) + ": " + file.error()};
-    auto zone = limit::TimeZone::parse(file->text);
-    if (!zone) return ErrorMessage{"--zone: the file " + quote(path) + ' ' + zone.error()};
-    return std::make_shared<const limit::TimeZone>(std::move(*zone));
-}
-
 std::shared_ptr<const config::Config> load_or_complain(const std::string& path) {
     const config::Loaded loaded = load_config(path);
     if (!loaded.config) fmt::print(stderr, "{}{}\n", report(loaded), summary(loaded));
@@ -130,9 +109,14 @@ int simulate_logs(const SimulateArguments& arguments,
     for (const std::string& text : arguments.map) {
         layout.map.push_back(*simulate::parse_mapping(text));
     }
-    auto zone = read_zone(arguments.zone);
-    if (!zone) return complain(exit_code::kWrongUse, "tidegate: simulate: " + zone.error());
-    layout.zone = std::move(*zone);
+    if (!arguments.zone.empty()) {
+        const char* const folder = std::getenv("TZDIR");
+        auto zone = config::load_time_zone(arguments.zone, folder != nullptr ? folder : "");
+        if (!zone) {
+            return complain(exit_code::kWrongUse, "tidegate: simulate: --zone: " + zone.error());
+        }
+        layout.zone = std::move(*zone);
+    }
     layout.host = arguments.host;
     auto opened = simulate::Replay::open(arguments.logs, layout, format_of(arguments.format));
     if (!opened) return complain(exit_code::kRefused, "tidegate: simulate: " + opened.error());
@@ -192,8 +176,9 @@ Command simulate_command(CLI::App& app) {
         ->option_text("FILE")
         ->required();
     simulate
-        ->add_option("--candidate", arguments->candidate,
-                     "Compare with this configuration: which clients only one of the two would limit")
+        ->add_option(
+            "--candidate", arguments->candidate,
+            "Compare with this configuration: which clients only one of the two would limit")
         ->option_text("FILE");
     simulate
         ->add_option("--suggest", arguments->suggest,

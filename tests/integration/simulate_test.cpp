@@ -276,6 +276,8 @@ TEST_CASE("simulate: a wrong command line says what is wrong") {
     CHECK(said({"--map", "paht=x"}, 2).find("no name that can be mapped") != std::string::npos);
     CHECK(said({"--suggest", "5"}, 2).find("0.1%") != std::string::npos);
     CHECK(said({"--zone", "Mars/Olympus"}, 2).find("Mars/Olympus") != std::string::npos);
+    CHECK(said({"--zone", "Europe/Berln"}, 2).find("did you mean `Europe/Berlin`") !=
+          std::string::npos);
     CHECK(said({"--format", "iis"}, 2).find("iis") != std::string::npos);
     CHECK(said({"--svg", "/nowhere/at/all.svg"}, 1).find("cannot write") != std::string::npos);
     CHECK(said({"/nowhere/at.all"}, 1).find("No such file") != std::string::npos);
