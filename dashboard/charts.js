@@ -21,12 +21,13 @@ export function shown(text, max = 120) {
 }
 
 export const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const money = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
 const tenths = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const significant = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 export const NONE = "–";
 export const isKnown = Number.isFinite;
 
-export const numberText = (n) => (isKnown(n) ? whole.format(n) : NONE);
+export const numberText = (n) => (isKnown(n) ? money.format(n) : NONE);
 export const rateText = (n) => (isKnown(n) ? (n < 10 ? tenths : whole).format(n) : NONE);
 export function shareText(part, all) {
   if (!(all > 0)) return NONE;
@@ -127,6 +128,8 @@ export const history = {
     set("upstream_connections", sample.upstream_connections);
     set("store_down", sample.store === "down" ? 1 : 0);
     set("store_failures", sample.store_failures);
+    const costs = new Map(sample.costs);
+    policies.forEach((one, i) => one.unit && set(`cost ${i}`, costs.get(i) ?? 0));
     let admitted = 0;
     let denied = 0;
     sample.policies.forEach(([yes, no], i) => {

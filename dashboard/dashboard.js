@@ -219,6 +219,30 @@ function showPolicies() {
   emptyText(table, order.length ? "" : "The configuration has no policy.");
 }
 
+function showCosts() {
+  const table = byId("costs");
+  const all = [...live.policies.entries()].filter(([, one]) => one.unit);
+  hide(table.closest("section"), !all.length);
+  if (isHeld(table)) return;
+  const rows = rowsOf(table, all.length, (row) => [cell(row, "name", "th"), cell(row),
+    ...["last_minute", "settled", "reserved"].map((name) => {
+      const node = make("data", "", cell(row, "n"));
+      node.dataset.figure = `cost_${name}`;
+      return node;
+    })]);
+  all.forEach(([column, { policy, unit }], i) => {
+    const [name, unitCell, ...numbers] = rows[i].parts;
+    const sums = live.totals.costs.find((one) => one[0] === column) ?? [0, 0, 0];
+    const minute = history.mean(`cost ${column}`, 60) * (history.size - history.first(60)) || 0;
+    putText(name, policy);
+    put(unitCell, unit);
+    [minute, sums[1], sums[2]].forEach((number, k) => {
+      put(numbers[k], numberText(number));
+      give(numbers[k], "value", number);
+    });
+  });
+}
+
 let unresolved = false;
 
 function showUpstreams(answer) {
@@ -428,6 +452,7 @@ function redraw() {
   if (!live) return;
   showFigures();
   showPolicies();
+  showCosts();
   showModes();
   for (const chart of charts) chart.update();
 }

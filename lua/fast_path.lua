@@ -4,7 +4,7 @@
 --
 -- KEYS, ARGV  as in read_states.lua and charge.lua. There may be several requests, of different
 --             identifiers under the same policies: KEYS has the states of the first request, then those
---             of the second and so on, and ARGV[2] has a cost d for each request. ARGV[1] says 0 for the
+--             of the second and so on; ARGV[2] has the costs of each request. ARGV[1] says 0 for the
 --             number of requests if no two of them share a state, 1 if two may.
 -- Answers     for each request what charge.lua answers to one; for a request that the fast path leaves
 --             alone, now d and the byte 4: the proxy sends that request again, by itself.
@@ -23,7 +23,7 @@
 --   --window                 the same lines once, with names without a number
 do
 local unbytes, bytes_of, sub, rep = struct.unpack, struct.pack, string.sub, string.rep
-local call, protected_call, keys, policies = redis.call, redis.pcall, KEYS, ARGV[1]
+local call, protected_call, keys, policies, requests = redis.call, redis.pcall, KEYS, ARGV[1], ARGV[2]
 
 local now = ARGV[3] and tonumber(ARGV[3])
 if not now then
@@ -31,7 +31,8 @@ if not now then
     now = time[1] * 1000000 + time[2]
 end
 local values, states, may_share = call('MGET', unpack(keys)), unbytes('<I1I1', policies)
-local has_several_requests = #keys > states
+local key_count = #keys
+local has_several_requests = key_count > states
 
 -- These tables have a size from the start, as each step of their growth costs as much as a limit.
 -- The parts of the answer: for each request a head, then for each of its states how it stood.
@@ -44,26 +45,31 @@ local writes = {0, 0, 0, 0, 0, 0, 0, 0}
 local written = has_several_requests and may_share > 0 and {} or nil
 
 -- The policy at hand: where the next one begins in `policies`, how many states it is for, how many of
--- those are to come, and the terms of its limits.
-local next_policy, policy_states, to_come = 3, 0, 0
+-- those are to come, whether it has a cost of its own, and the terms of its limits.
+local next_policy, policy_states, to_come, has_cost = 3, 0, 0, false
 local limits, layout, head
 local {{quota$, width$, span$}}
 -- For more than LIMITS limits: the terms, what the answer says of each limit, and formats.
 local terms, told, head_format, units_format, told_format
 
-for first = 0, #keys - 1, states do
-    local cost = unbytes('<d', ARGV[2], 8 * first / states + 1)
-    local understood, denied, retry_at = cost > 0, false, 0
+for first = 0, key_count - 1, states do
+    -- All requests have as many bytes.
+    local of_request, cost_at = unbytes('<d', requests, #requests * first / key_count + 1)
+    local cost, understood, denied, retry_at = of_request, of_request > 0, false, 0
     -- A policy that is the only one is read once for all requests.
     if policy_states == states then to_come = states else next_policy, to_come = 3, 0 end
 
     for i = 1, states do
         local is_new_policy = to_come == 0
         if is_new_policy then
-            local _
-            policy_states, _, layout, limits = unbytes('<I1I1I4I1', policies, next_policy)
+            local flags
+            policy_states, flags, layout, limits = unbytes('<I1I1I4I1', policies, next_policy)
             to_come, next_policy = policy_states, next_policy + 7 + 26 * limits
-            head = 16 + 28 * limits
+            head, has_cost, cost = 16 + 28 * limits, flags == 2, of_request
+        end
+        if has_cost and to_come == policy_states then
+            cost, cost_at = unbytes('<d', requests, cost_at)
+            if cost <= 0 then understood = false break end
         end
         to_come = to_come - 1
 
@@ -180,7 +186,7 @@ for first = 0, #keys - 1, states do
         answered = answered + 1
         policy_states = 0  -- this request may not have come to read all of its policy
     end
-    if (understood or has_several_requests) and first + states == #keys then
+    if (understood or has_several_requests) and first + states == key_count then
         return table.concat(answers, '', 1, answered)
     end
 end

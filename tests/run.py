@@ -326,7 +326,8 @@ def some(report, beside=None):
     step(report, "documents", "python3", "tests/readme/check.py", "docs/limits.md",
          "docs/configuration.md", "docs/commands.md", "docs/faces.md",
          "docs/check-api.md", "docs/envoy-grpc.md", "docs/tunnels.md", "docs/http2.md",
-         "docs/running.md", "docs/sizing.md", "docs/timeouts.md", "docs/tracing.md",
+         "docs/running.md", "docs/simulate.md", "docs/sizing.md",
+         "docs/timeouts.md", "docs/tracing.md",
          counted="^ok  ",
          settings=sanitized)
     step(report, "links", "python3", "tests/readme/links.py")
@@ -367,6 +368,7 @@ def optimised(report, beside):
         Program("store_conformance-release", "build/release/store_conformance", part=4)],
         steps=[
             Step("package", "scripts/package", "--build", "build/release", counted="^ok "),
+            Step("llm", "scripts/llm", counted="^ok "),
             Step("provider", "scripts/provider", counted="^ok "),
             Step("models", "scripts/models"),
             Step("training", "python3", "-B", "bench/compare/training.py",

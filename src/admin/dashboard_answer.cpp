@@ -17,6 +17,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/timestamp.hpp"
+#include "base/units.hpp"
 #include "base/utf8.hpp"
 
 namespace tidegate::admin {
@@ -39,12 +40,15 @@ std::int64_t unix_ms(std::chrono::system_clock::time_point time) {
 
 Json policy_columns(const LiveTotals& totals) {
     Json columns = Json::array();
-    for (const auto& [policy, shadow] : totals.policy_names) {
+    for (std::size_t i = 0; i < totals.policy_names.size(); ++i) {
+        const auto& [policy, shadow] = totals.policy_names[i];
         const bool is_candidate = policy.ends_with(config::kCandidateSuffix);
         columns.push_back({{"policy", policy},
                            {"mode", is_candidate ? "candidate"
                                     : shadow     ? "shadow"
                                                  : "enforce"}});
+        const auto unit = i < totals.policy_units.size() ? totals.policy_units[i] : std::nullopt;
+        if (unit) columns.back()["unit"] = to_string(*unit);
     }
     if (totals.policies_left != 0) columns.push_back({{"rest", totals.policies_left}});
     return columns;
@@ -83,7 +87,10 @@ Json upstream_columns(const std::vector<upstream::UpstreamStatus>& upstreams) {
 // The samples may be many, and are numbers alone: they are written by hand.
 class SampleText {
   public:
-    SampleText(std::string& out, std::uint64_t generation) : out_(out), generation_(generation) {}
+    // `generation`: of the upstreams that the answer names. `units`: of LiveCounts::costs.
+    SampleText(std::string& out, std::uint64_t generation,
+               const std::vector<std::optional<telemetry::CostUnit>>& units)
+        : out_(out), generation_(generation), units_(units) {}
 
     void write(const LiveSample& sample) {
         number("{\"time_ms\":", sample.time_ms);
@@ -154,6 +161,25 @@ class SampleText {
         pairs(",\"policies\":", of.policies, both);
         pairs(",\"routes\":", of.routes, both);
         if (!of.candidates.empty()) pairs(",\"candidates\":", of.candidates, both);
+        costs(of.costs);
+    }
+
+    // Only of policies that have settled something: [column, settled, reserved].
+    void costs(const std::vector<telemetry::LiveCost>& all) {
+        if (all.empty()) return;
+        out_ += ",\"costs\":[";
+        bool is_first = true;
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            if (all[i] == telemetry::LiveCost{}) continue;
+            if (!std::exchange(is_first, false)) out_ += ',';
+            const bool in_money = units_[i] == telemetry::CostUnit::usd;
+            const auto shown = [&](std::uint64_t units) {
+                return shown_amount({static_cast<std::int64_t>(units), in_money});
+            };
+            fmt::format_to(std::back_inserter(out_), "[{},{},{}]", i, shown(all[i].settled),
+                           shown(all[i].reserved));
+        }
+        out_ += ']';
     }
 
     template <class Values, class PairOf>
@@ -169,7 +195,8 @@ class SampleText {
     }
 
     std::string& out_;
-    std::uint64_t generation_;  // of the upstreams that the answer names
+    std::uint64_t generation_;
+    const std::vector<std::optional<telemetry::CostUnit>>& units_;
 };
 
 }  // namespace
@@ -201,7 +228,7 @@ AdminAnswer answer_to_live(std::string_view target, const LiveView& view) {
                      {"upstreams", upstream_columns(view.upstreams)}},
                     {.ascii = true});
     out.pop_back();  // the brace: more members follow
-    SampleText text(out, view.generation);
+    SampleText text(out, view.generation, totals.policy_units);
     out += ",\"totals\":";
     text.write(totals);
     out += ",\"samples\":[";
@@ -229,8 +256,8 @@ std::string name_or_dash(std::string_view name) {
 Json denial_value(const telemetry::DenialText& text) {
     return std::string(text.view());
 }
-Json denial_value(std::int64_t number) {
-    return number;
+Json denial_value(Amount amount) {
+    return amount_json(amount);
 }
 Json denial_value(const std::optional<std::int64_t>& number) {
     return number ? Json(*number) : nullptr;
@@ -249,6 +276,7 @@ Json denial_json(std::size_t thread, const telemetry::Denial& denial) {
             },
             field.member);
     }
+    if (denial.quota.in_money) json.emplace("unit", "usd");
     return json;
 }
 
@@ -297,8 +325,9 @@ struct DenialCell {
     std::string operator()(In<std::chrono::system_clock::time_point>) const {
         return moment_text(value.get<std::int64_t>());
     }
-    std::string operator()(In<std::int64_t>) const {
-        return fmt::format("{}", value.get<std::int64_t>());
+    std::string operator()(In<Amount>) const {
+        if (!value.is_number_float()) return fmt::format("{}", value.get<std::int64_t>());
+        return fmt::format("{:.6f}", value.get<double>());
     }
     std::string operator()(In<std::optional<std::int64_t>>) const {
         return value.is_null() ? "-" : fmt::format("{}s", value.get<std::int64_t>());

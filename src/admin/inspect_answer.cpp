@@ -11,8 +11,8 @@
 #include "ask/ruleset.hpp"
 #include "base/doc.hpp"
 #include "base/timestamp.hpp"
+#include "base/units.hpp"
 #include "base/utf8.hpp"
-#include "usage/cost.hpp"
 
 namespace tidegate::admin {
 
@@ -32,7 +32,6 @@ constexpr std::array<Doc::Column, 8> kLimitColumns{{{"POLICY"},
                                                     {"NEXT UNIT"},
                                                     {"ALL FREE"},
                                                     {"NOW"}}};
-constexpr std::size_t kCountedColumn = 2;
 constexpr std::size_t kQuotaColumn = 3;
 constexpr std::size_t kLeftColumn = 4;
 constexpr std::string_view kOneRowHolds =
@@ -79,9 +78,9 @@ Json moments_json(const LimitCount& count) {
 
 Json counted_limit_json(const limit::Limit& limit, std::string_view name, const LimitCount& count) {
     Json json = limit_json(limit, name);
-    json["counted"] = count.counted;
+    json["counted"] = amount_json({count.counted, limit.in_money});
     if (!count.counted_all) json["counted_all"] = false;
-    json["remaining"] = count.remaining;
+    json["remaining"] = amount_json({count.remaining, limit.in_money});
     json["next_unit_us"] = optional_us(count.next_unit);
     json["all_free_us"] = optional_us(count.all_free);
     json["denied"] = count.denied;
@@ -101,24 +100,12 @@ Doc::Row limit_row(const std::string& policy, const limit::Limit& limit, std::st
                    const LimitCount& count) {
     return {policy,
             escaped_text(name),
-            fmt::format("{}{}", count.counted, count.counted_all ? "" : " or more"),
-            fmt::format("{}", limit.quota),
-            fmt::format("{}", count.remaining),
+            shown_amount({count.counted, limit.in_money}) + (count.counted_all ? "" : " or more"),
+            shown_amount({limit.quota, limit.in_money}),
+            shown_amount({count.remaining, limit.in_money}),
             rough_or_dash(count.next_unit),
             rough_or_dash(count.all_free),
             state_of(count)};
-}
-
-// Dollars in place of their millionths.
-void show_money(const limit::Limit& limit, const LimitCount& count, Json& json, Doc::Row& row) {
-    constexpr double kDollar = 1'000'000;
-    json["unit"] = "usd";
-    for (const char* const name : {"quota", "burst", "counted", "remaining"}) {
-        if (json.contains(name)) json[name] = json[name].get<double>() / kDollar;
-    }
-    row[kCountedColumn] = usage::dollars_of(count.counted);
-    row[kQuotaColumn] = usage::dollars_of(limit.quota);
-    row[kLeftColumn] = usage::dollars_of(count.remaining);
 }
 
 std::vector<std::string> moment_lines(std::string_view name, const LimitCount& count,
@@ -279,9 +266,6 @@ class InspectedIdentifier {
         const std::string_view name = texts.name;
         Json json = counted_limit_json(limit, name, count);
         rows_.push_back(limit_row(policy, limit, name, count));
-        if (texts.unit == http::RateLimitItem::Unit::microdollars) {
-            show_money(limit, count, json, rows_.back());
-        }
         if (is_of_calls) {
             for (const char* const unknown : {"quota", "remaining", "denied", "denied_for_us"}) {
                 json[unknown] = nullptr;
@@ -321,12 +305,21 @@ AdminAnswer counts_answer(Doc& doc, bool counted) {
 
 }  // namespace
 
+Doc::Json amount_json(Amount amount) {
+    constexpr double kDollar = 1'000'000;
+    if (!amount.in_money) return amount.units;
+    return static_cast<double>(amount.units) / kDollar;
+}
+
 Doc::Json limit_json(const limit::Limit& limit, std::string_view name) {
-    Json json = {{"name", name}, {"algorithm", limit.traits().name}, {"quota", limit.quota}};
+    Json json = {{"name", name},
+                 {"algorithm", limit.traits().name},
+                 {"quota", amount_json({limit.quota, limit.in_money})}};
+    if (limit.in_money) json["unit"] = "usd";
     if (limit::has_period(limit.anchor)) json["anchor"] = to_string(limit.anchor);
     if (!limit.time_zone.empty()) json["time_zone"] = limit.time_zone;
     if (limit.has_one_duration()) json["duration_us"] = limit.duration.count();
-    if (limit.burst != 0) json["burst"] = limit.burst;
+    if (limit.burst != 0) json["burst"] = amount_json({limit.burst, limit.in_money});
     return json;
 }
 

@@ -227,6 +227,11 @@ Result<telemetry::MetricSlots, std::string> MetricsRegistry::admit(
         const telemetry::DecisionName& name = names_.decisions[live_policies_.slots()];
         live_policies_.add({name.policy, name.shadow});
     }
+    for (std::size_t i = 0; i < names.policies.size(); ++i) {
+        const std::size_t slot = slots.decision(i, 0);
+        const auto unit = names.policies[i].cost_unit;
+        if (unit && slot != telemetry::kNoSlot) live_policies_.set_unit(slot, *unit);
+    }
     return slots;
 }
 
@@ -249,8 +254,8 @@ std::string MetricsRegistry::serialize(const Gauges& gauges) const {
 
 void MetricsRegistry::write(telemetry::Exposition& out, const Gauges& gauges) const {
     const std::lock_guard lock(mutex_);
-    proxy::Metrics::write(out, all(&WorkerMetrics::proxy), names_.routes);
-    ask::Metrics::write(out, all(&WorkerMetrics::ask), names_.decisions);
+    proxy::Metrics::write(out, all(&WorkerMetrics::proxy), names_);
+    ask::Metrics::write(out, all(&WorkerMetrics::ask), names_);
     faces::Metrics::write(out, all(&WorkerMetrics::faces));
     store::Metrics::write(out, all(&WorkerMetrics::store));
     store::write_timeout(out, gauges.store_timeout);

@@ -18,6 +18,7 @@
 
 #include "app/config_snapshot.hpp"
 #include "client/unserved_connections.hpp"
+#include "config/policy_cost.hpp"
 #include "limit/charge.hpp"
 #include "net/transfer.hpp"
 #include "store/charge_script.hpp"
@@ -328,6 +329,14 @@ std::string random_name() {
     return fmt::format("{:08x}{:08x}", random(), random());
 }
 
+// Nothing: no cost of the policy is settled.
+std::optional<telemetry::CostUnit> cost_unit_of(const config::PolicyCost* cost) {
+    using telemetry::CostUnit;
+    if (cost == nullptr || !cost->settles()) return std::nullopt;
+    if (cost->in_money) return CostUnit::usd;
+    return cost->settle == config::PolicyCost::Settle::usage ? CostUnit::tokens : CostUnit::units;
+}
+
 }  // namespace
 
 telemetry::MetricNames metric_names(const config::Config& config) {
@@ -348,7 +357,12 @@ telemetry::MetricNames metric_names(const config::Config& config) {
         if (is_rule && ++rules > kRuleNamesMax) entry.policy = kOtherRules;
         entry.shadow = list.policy->shadow;
         entry.soft = list.policy->soft;
+        entry.cost_unit = cost_unit_of(list.policy->cost.get());
         for (const limit::Limit& limit : list.limits()) entry.limits.push_back(limit.name);
+    }
+    const std::size_t models = config.prices ? config.prices->size() : 0;
+    for (std::size_t row = 0; row < std::min(models, telemetry::kModelNamesMax); ++row) {
+        names.models.push_back(config.prices->pattern(row));
     }
     return names;
 }

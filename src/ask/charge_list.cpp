@@ -147,10 +147,23 @@ bool wants_user(const limit::Key& key) {
     });
 }
 
+// The first part that one of `keys` wants of a body; null: none does.
+const limit::KeyPart* body_part_of(std::span<const limit::Key> keys) {
+    for (const limit::Key& key : keys) {
+        for (const auto& choice : key.choices) {
+            for (const limit::KeyPart& part : choice) {
+                if (part.reads_body()) return &part;
+            }
+        }
+    }
+    return nullptr;
+}
+
 // The outcome for a request that has none of the `keys` of a policy. Credentials help an anonymous
 // client where some method of the configuration takes them.
 PolicyOutcome outcome_without(std::span<const limit::Key> keys, const config::Config& config,
-                              const Decision& decision) {
+                              Decision& decision) {
+    decision.fault_part = body_part_of(keys);
     const bool would_help = !decision.user && !config.user_methods.empty() &&
                             std::any_of(keys.begin(), keys.end(), wants_user);
     return would_help ? PolicyOutcome::no_user : PolicyOutcome::no_identifier;
@@ -219,7 +232,10 @@ PolicyOutcome list_keys(const config::Config& config, const Counting& counting,
     for (const limit::Key& key : policy.key) {
         const KeyOutcome outcome = outcome_of(key, maker.make(key));
         if (note != nullptr) note->keys.push_back({&key, outcome});
-        if (outcome == KeyOutcome::unclear) return PolicyOutcome::unclear;
+        if (outcome == KeyOutcome::unclear) {
+            decision.fault_part = maker.unclear_body_part();
+            return PolicyOutcome::unclear;
+        }
         if (outcome == KeyOutcome::rejected) return outcome_without({&key, 1}, config, decision);
         if (outcome == KeyOutcome::skipped) continue;
         if (outcome == KeyOutcome::shared) maker.make_shared(key);
@@ -404,7 +420,11 @@ void refuse_without_price(const Facts& facts, Decision& decision) {
 Fault reserve(const config::Config& config, const config::PolicyCost& cost, const Facts& facts,
               std::size_t first, Decision& decision) {
     if (decision.model.empty()) decision.model = model_of(facts);
-    const usage::Rates* const rates = rates_of(config, cost, decision.model);
+    if (cost.needs_price() && config.prices && !decision.model.empty() && !decision.price_row) {
+        decision.price_row = config.prices->row_of(decision.model);
+    }
+    const usage::Rates* const rates = rates_at(
+        config, cost, decision.model, decision.price_row.value_or(usage::PriceList::kNoRow));
     if (rates == nullptr) return Fault::no_price;
     const std::int64_t units = reserved_units(config, cost, facts, *rates);
     for (std::size_t i = first; i < decision.charge.items.size(); ++i) {

@@ -91,13 +91,17 @@ struct IdentifierSpan {
 struct Decision {
     Fault fault = Fault::none;      // why the request goes no further
     std::string_view fault_detail;  // says more than the fault's own text, or empty
+    // Of a value that a limit counts by and that is missing or unclear: the part of the key, if it
+    // reads the body. Null: another part, or another fault.
+    const limit::KeyPart* fault_part = nullptr;
 
     std::size_t route_index = telemetry::kNoRoute;
     const config::Route* route = nullptr;  // null: none yet
     // The engine waits for Facts::body: the caller reads it, and calls Engine::go_on().
     bool awaits_body = false;
     std::string model;  // of a request whose policies count tokens or money; empty: it names none
-    bool is_preflight = false;  // its route has cors: no policy counts it
+    std::optional<std::size_t> price_row;  // its row in the price list, once a policy has needed it
+    bool is_preflight = false;             // its route has cors: no policy counts it
 
     std::optional<IpAddress>
         client;  // its address; before identify(), the caller may name the peer

@@ -17,10 +17,12 @@ void Decision::reset() {
     constexpr std::size_t kCapacityKept = 65'536;
     fault = Fault::none;
     fault_detail = {};
+    fault_part = nullptr;
     route_index = telemetry::kNoRoute;
     route = nullptr;
     awaits_body = false;
     model.clear();
+    price_row.reset();
     is_preflight = false;
     client.reset();
     chain_fault = identity::ChainFault::none;

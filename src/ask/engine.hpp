@@ -112,8 +112,13 @@ class Engine {
         limiter_.correct(decision.charge, used);
     }
 
-    // Counts what a policy's cost was, in the end.
-    void count_cost(std::size_t slot, std::int64_t units) { metrics_.count_cost(slot, units); }
+    // See Metrics.
+    void count_cost(std::size_t slot, std::int64_t units, std::int64_t reserved) {
+        metrics_.count_cost(slot, units, reserved);
+    }
+    void count_money(std::size_t slot, std::size_t model_slot, std::int64_t millionths) {
+        metrics_.count_money(slot, model_slot, millionths);
+    }
 
     // Asks the store about decision.charge, which the caller has listed. False: the caller awaits
     // finish_charge().

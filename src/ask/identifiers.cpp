@@ -206,7 +206,7 @@ IdentifierMaker::Made IdentifierMaker::make_member(const Part& part) {
         return Made::missing;
     }
     const usage::JsonMember& member = facts_.body->json.members[part.claim];
-    if (member.repeated) return Made::unclear;
+    if (member.ambiguous) return unclear_in_body(part);
     if (!member.is_scalar() || without_outer_blanks(member.text).empty()) return Made::missing;
     std::string room;
     if (part.kind == Kind::body_lower) room = to_lower(member.text);
@@ -218,7 +218,7 @@ IdentifierMaker::Made IdentifierMaker::make_form_field(const Part& part) {
     if (facts_.body == nullptr || !facts_.body->is_form) return Made::missing;
     RequestValue stated = http::value_in_query(facts_.body->text, part.name);
     if (stated.how == RequestValue::How::absent) return Made::missing;
-    if (stated.how == RequestValue::How::unclear) return Made::unclear;
+    if (stated.how == RequestValue::How::unclear) return unclear_in_body(part);
     stated.value = counted_query_value(std::move(stated.value));
     if (stated.value.empty()) return Made::missing;
     keep_named(part, stated.value);

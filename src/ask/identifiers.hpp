@@ -64,6 +64,8 @@ class IdentifierMaker {
     std::span<const IdentifierSpan> made() const { return {made_.data(), made_count_}; }
     // Whether they are of one client: of its address, its user or its credential.
     bool is_of_client() const { return is_of_client_; }
+    // What the body says in more than one way, if that is why a key was unclear; else null.
+    const limit::KeyPart* unclear_body_part() const { return unclear_body_part_; }
 
   private:
     static constexpr std::size_t kMadeMax = 8;  // prefixes there may be
@@ -78,6 +80,10 @@ class IdentifierMaker {
     Made make_cookie(const Part& part);
     Made make_member(const Part& part);
     Made make_form_field(const Part& part);
+    Made unclear_in_body(const Part& part) {
+        unclear_body_part_ = &part;
+        return Made::unclear;
+    }
     Made make_joined(const Choice& choice);
     bool write_addresses();
     bool write_user();
@@ -96,6 +102,7 @@ class IdentifierMaker {
     std::array<IdentifierSpan, kMadeMax> made_{};
     std::size_t made_count_ = 0;
     bool is_of_client_ = false;
+    const Part* unclear_body_part_ = nullptr;
     // These are written once for a request, however many policies count them.
     std::array<IdentifierSpan, kMadeMax> addresses_{};
     std::size_t address_count_ = 0;

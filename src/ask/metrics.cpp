@@ -1,6 +1,7 @@
 #include "ask/metrics.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "config/config.hpp"
 #include "telemetry/metric_members.hpp"
@@ -13,6 +14,10 @@ std::vector<telemetry::MetricLabel> DecisionCounts::labels() {
             {.name = "outcome",
              .values = kEnumNames<DecisionOutcome>,
              .note = "`shadow_` for policies in shadow, `soft_` for those with `mode: soft`"}};
+}
+
+std::vector<telemetry::MetricLabel> PolicyDollars::labels() {
+    return {{.name = "policy"}, telemetry::label_of_models()};
 }
 
 std::vector<telemetry::MetricLabel> CandidateCounts::labels() {
@@ -54,7 +59,8 @@ void write_candidates(telemetry::Exposition& out, const Table& counts_at,
 }  // namespace
 
 void Metrics::write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads,
-                    const telemetry::NameList<telemetry::DecisionName>& limits) {
+                    const telemetry::NameRegistry& names) {
+    const auto& limits = names.decisions;
     const auto total = out.family(decltype(decisions_)::Entry::info());
     for (std::size_t slot = 0; slot < limits.size(); ++slot) {
         const telemetry::DecisionName& name = limits[slot];
@@ -72,12 +78,7 @@ void Metrics::write(telemetry::Exposition& out, telemetry::Threads<Metrics> thre
             &DecisionCounts::admitted);
         add(name.soft ? soft_over : name.shadow ? shadow_denied : denied, &DecisionCounts::denied);
     }
-    const auto costs = out.family(decltype(costs_)::Entry::info());
-    for (std::size_t slot = 0; slot < limits.size(); ++slot) {
-        const std::uint64_t units = telemetry::sum(
-            threads, [&](const Metrics& one) -> const auto& { return one.costs_[slot]; });
-        if (units > 0) costs.add({limits[slot].policy}, units);
-    }
+    write_costs(out, threads, names);
     const auto counts_at = [&](std::size_t slot, RequestFate live, RequestFate candidate) {
         return telemetry::sum(
             threads, [&](const Metrics& one) -> const auto& {
@@ -86,6 +87,38 @@ void Metrics::write(telemetry::Exposition& out, telemetry::Threads<Metrics> thre
     };
     write_candidates(out, counts_at, limits, decltype(candidates_)::Entry::info());
     telemetry::write_members<EngineCounters>(out, threads);
+}
+
+// Only what was counted: most policies have no cost of their own.
+void Metrics::write_costs(telemetry::Exposition& out, telemetry::Threads<Metrics> threads,
+                          const telemetry::NameRegistry& names) {
+    const auto add = [&](auto PolicyCosts::*member) {
+        const auto family =
+            out.family(std::remove_cvref_t<decltype(PolicyCosts().*member)>::info());
+        for (std::size_t slot = 0; slot < names.decisions.size(); ++slot) {
+            const std::uint64_t units = telemetry::sum(
+                threads, [&](const Metrics& one) -> const auto& {
+                    return one.costs_[slot].*member;
+                });
+            if (units > 0) family.add({names.decisions[slot].policy}, units);
+        }
+    };
+    add(&PolicyCosts::settled);
+    add(&PolicyCosts::reserved);
+    constexpr double kDollar = 1'000'000;
+    const auto dollars = out.family(decltype(dollars_)::Entry::info());
+    for (std::size_t slot = 0; slot < names.decisions.size(); ++slot) {
+        for (std::size_t model = 0; model < names.models.size(); ++model) {
+            std::uint64_t millionths = 0;
+            for (const Metrics* one : threads) {
+                const auto* const counted = one->dollars_[slot].find(model);
+                if (counted != nullptr) millionths += counted->value();
+            }
+            if (millionths == 0) continue;
+            dollars.add({names.decisions[slot].policy, names.models[model]},
+                        static_cast<double>(millionths) / kDollar);
+        }
+    }
 }
 
 void Metrics::add_to(telemetry::LiveTotals& totals, telemetry::Threads<Metrics> threads,
@@ -102,11 +135,17 @@ void Metrics::add_to(telemetry::LiveTotals& totals, telemetry::Threads<Metrics> 
             telemetry::LivePair& column = totals.policies[policies.column(slot)];
             column.all += of_thread.admitted.value();
             column.denied += of_thread.denied.value();
-            if (!has_candidates) continue;
-            const CandidateCounts& sides = one->candidates_[slot];
-            telemetry::LivePair& changed = totals.candidates[policies.column(slot)];
-            changed.all += sides.of(RequestFate::admitted, RequestFate::denied).value();
-            changed.denied += sides.of(RequestFate::denied, RequestFate::admitted).value();
+            if (has_candidates) {
+                const CandidateCounts& sides = one->candidates_[slot];
+                telemetry::LivePair& changed = totals.candidates[policies.column(slot)];
+                changed.all += sides.of(RequestFate::admitted, RequestFate::denied).value();
+                changed.denied += sides.of(RequestFate::denied, RequestFate::admitted).value();
+            }
+            if (policies.column(slot) >= totals.costs.size()) continue;
+            const PolicyCosts& costs = one->costs_[slot];
+            telemetry::LiveCost& cost = totals.costs[policies.column(slot)];
+            cost.settled += costs.settled.value();
+            cost.reserved += costs.reserved.value();
         }
     }
 }

@@ -50,6 +50,25 @@ struct CandidateCounts {
     std::array<std::array<telemetry::Counter, 2>, 2> counts;  // by RequestFate
 };
 
+// What a policy with a cost of its own has counted.
+struct PolicyCosts {
+    telemetry::Metric<telemetry::ByName<"policy">, "tidegate_usage_cost_total",
+                      "Units that policies with a cost of their own have counted, once the request "
+                      "has ended; of money, millionths of a dollar">
+        settled;
+    telemetry::Metric<telemetry::ByName<"policy">, "tidegate_usage_reserved_total",
+                      "Units that the same requests had reserved",
+                      "A ratio to `tidegate_usage_cost_total` far above 1 says that requests "
+                      "reserve much more than they take.">
+        reserved;
+};
+
+// Dollars of policies that count money, by the model of the request.
+struct PolicyDollars : telemetry::SparseTable<telemetry::Counter, telemetry::kModelSlotsMax> {
+    static constexpr telemetry::MetricType kType = telemetry::MetricType::counter;
+    static std::vector<telemetry::MetricLabel> labels();
+};
+
 // What one thread counts, but for the limits.
 struct EngineCounters {
     // Counts each time the route's default was taken.
@@ -72,7 +91,7 @@ struct EngineCounters {
 class Metrics : public EngineCounters {
   public:
     explicit Metrics(std::size_t names_max)
-        : decisions_(names_max), costs_(names_max), candidates_(names_max) {}
+        : decisions_(names_max), costs_(names_max), dollars_(names_max), candidates_(names_max) {}
 
     void count_decision(std::size_t slot, bool denied) {
         if (slot >= decisions_.size()) return;
@@ -80,9 +99,17 @@ class Metrics : public EngineCounters {
         (denied ? counts.denied : counts.admitted).add();
     }
 
-    // `slot` is that of a limit of the policy, always the same.
-    void count_cost(std::size_t slot, std::int64_t units) {
-        if (slot < costs_.size()) costs_[slot].add(static_cast<std::uint64_t>(units));
+    // A request has ended that reserved `reserved` units of a policy, and has cost `units`. `slot`
+    // is that of a limit of the policy, always the same.
+    void count_cost(std::size_t slot, std::int64_t units, std::int64_t reserved) {
+        if (slot >= costs_.size()) return;
+        costs_[slot].settled.add(static_cast<std::uint64_t>(units));
+        costs_[slot].reserved.add(static_cast<std::uint64_t>(reserved));
+    }
+    // Of a policy that counts money, beside count_cost(). `model_slot` is MetricSlots::model().
+    void count_money(std::size_t slot, std::size_t model_slot, std::int64_t millionths) {
+        if (slot >= dollars_.size()) return;
+        dollars_[slot].at(model_slot).add(static_cast<std::uint64_t>(millionths));
     }
 
     // `slot` is that of a limit of the candidate, always the same.
@@ -94,10 +121,11 @@ class Metrics : public EngineCounters {
     void grow(std::size_t limits) {
         decisions_.grow(limits);
         costs_.grow(limits);
+        dollars_.grow(limits);
         candidates_.grow(limits);
     }
     static void write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads,
-                      const telemetry::NameList<telemetry::DecisionName>& limits);
+                      const telemetry::NameRegistry& names);
     // The decisions for the dashboard, the limits of each policy summed up. `policies` has the
     // slots of all limits.
     static void add_to(telemetry::LiveTotals& totals, telemetry::Threads<Metrics> threads,
@@ -107,16 +135,22 @@ class Metrics : public EngineCounters {
     telemetry::GrowingTable<
         telemetry::Metric<DecisionCounts, "tidegate_decisions_total", "What each limit answered">>
         decisions_;
-    telemetry::GrowingTable<telemetry::Metric<
-        telemetry::ByName<"policy">, "tidegate_usage_cost_total",
-        "Units that policies with a cost of their own have counted, once the request has ended; of "
-        "money, millionths of a dollar">>
-        costs_;  // by the slot of a limit of the policy
+    static void write_costs(telemetry::Exposition& out, telemetry::Threads<Metrics> threads,
+                            const telemetry::NameRegistry& names);
+
+    // By the slot of a limit of the policy.
+    telemetry::GrowingTable<PolicyCosts> costs_;
+    telemetry::GrowingTable<
+        telemetry::Metric<PolicyDollars, "tidegate_usage_usd_total",
+                          "Dollars that policies with `unit: usd` have counted, once the request "
+                          "has ended",
+                          "Several such policies of a route count the same dollars each.">>
+        dollars_;
     telemetry::GrowingTable<telemetry::Metric<
         CandidateCounts, "tidegate_candidate_total",
         "Requests that a policy with a candidate counts, by what became of them and by what would "
         "have, were the candidate live">>
-        candidates_;  // likewise, of the candidate
+        candidates_;  // of the candidate
 };
 
 }  // namespace tidegate::ask

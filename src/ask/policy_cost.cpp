@@ -21,19 +21,11 @@ std::int64_t units_of(double amount, double each) {
     return static_cast<std::int64_t>(std::clamp(units, 0.0, kMost));
 }
 
-// The answer's own name of the model may say a version that has another price.
-const usage::Rates* rates_of_answer(const config::Config& config, const PolicyCost& cost,
-                                    std::string_view model, const usage::Usage& usage) {
-    const bool has_price =
-        cost.in_money && !usage.model.empty() && config.prices && config.prices->names(usage.model);
-    return rates_of(config, cost, has_price ? std::string_view(usage.model) : model);
-}
-
 std::optional<std::int64_t> units_by_usage(const config::Config& config, const PolicyCost& cost,
                                            std::string_view model, const AnswerFacts& answer) {
     if (answer.usage == nullptr) return std::nullopt;
     if (!cost.usage->is_by_provider()) return units_of(answer.usage->units, cost.each);
-    const usage::Rates* const rates = rates_of_answer(config, cost, model, *answer.usage);
+    const usage::Rates* const rates = rates_at(config, cost, model, answer.price_row);
     if (rates == nullptr) return std::nullopt;
     return usage::cost_of(answer.usage->tokens, *rates);
 }
@@ -78,8 +70,30 @@ std::string model_of(const Facts& facts) {
 
 const usage::Rates* rates_of(const config::Config& config, const PolicyCost& cost,
                              std::string_view model) {
+    const bool is_priced = cost.needs_price() && config.prices && !model.empty();
+    return rates_at(config, cost, model,
+                    is_priced ? config.prices->row_of(model) : usage::PriceList::kNoRow);
+}
+
+const usage::Rates* rates_at(const config::Config& config, const PolicyCost& cost,
+                             std::string_view model, std::size_t row) {
     if (!cost.needs_price()) return &cost.weights;
-    return config.prices && !model.empty() ? config.prices->rates_of(model) : nullptr;
+    // The price of unknown models is for those that have a name.
+    const bool has_model = !model.empty() || row != usage::PriceList::kNoRow;
+    return config.prices && has_model ? config.prices->rates_at(row) : nullptr;
+}
+
+std::size_t settled_row(const config::Config& config, const Decision& decision,
+                        std::string_view answer_model) {
+    constexpr std::size_t kNoRow = usage::PriceList::kNoRow;
+    if (!config.prices) return kNoRow;
+    // The answer may name a version that has another price.
+    if (!answer_model.empty() && answer_model != decision.model) {
+        const std::size_t row = config.prices->row_of(answer_model);
+        if (row != kNoRow) return row;
+    }
+    if (decision.price_row) return *decision.price_row;
+    return decision.model.empty() ? kNoRow : config.prices->row_of(decision.model);
 }
 
 bool reserves_most(const PolicyCost& cost, const Facts& facts) {
@@ -88,7 +102,8 @@ bool reserves_most(const PolicyCost& cost, const Facts& facts) {
     // An upstream may read what Tidegate does not, such as NaN, a byte order mark or UTF-16.
     if (!body->json.is_json) return body->bytes > 0;
     // The maximum is not written.
-    return cost.writes_cap && !body->json.output_max[cost.rule] && signs_body(facts.head.fields);
+    return cost.writes_cap && !body->json.output_max[cost.rule].stated &&
+           signs_body(facts.head.fields);
 }
 
 std::int64_t reserved_units(const config::Config& config, const PolicyCost& cost,

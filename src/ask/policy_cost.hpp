@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,6 +30,15 @@ std::string model_of(const Facts& facts);
 const usage::Rates* rates_of(const config::Config& config, const config::PolicyCost& cost,
                              std::string_view model);
 
+// The same by the row of the price list that has the model.
+const usage::Rates* rates_at(const config::Config& config, const config::PolicyCost& cost,
+                             std::string_view model, std::size_t row);
+
+// The row of the price list that a request is settled by: that of the answer's model if it has a
+// price, else that of the request's. PriceList::kNoRow: neither has.
+std::size_t settled_row(const config::Config& config, const Decision& decision,
+                        std::string_view answer_model);
+
 // Whether a request reserves its rule's `max`, as what it may take is not known: its body was not
 // read, is too long to be read or is no JSON object, or `write_cap` may not change it. Requires a
 // cost that reads_body().
@@ -49,14 +59,15 @@ struct AnswerFacts {
     End end = End::not_sent;
     int status = 0;                       // from `cut` on
     const usage::Usage* usage = nullptr;  // of a policy that settles by usage; null: unknown
-    std::optional<double> header;         // of one that settles by a field: the field's number
-    std::chrono::nanoseconds time{0};     // from the request to the end of its answer
-    std::uint64_t bytes = 0;              // of the answer's body
+    std::size_t price_row = usage::PriceList::kNoRow;  // with `usage`: settled_row()
+    std::optional<double> header;      // of one that settles by a field: the field's number
+    std::chrono::nanoseconds time{0};  // from the request to the end of its answer
+    std::uint64_t bytes = 0;           // of the answer's body
 };
 
 // The units that the request has cost, for an item that reserved `reserved`. Nothing: it is not
-// known, and what is reserved stays. `model` is that of the request; the answer's counts if it has
-// a price. Requires a policy that settles.
+// known, and what is reserved stays. `model` is that of the request. Requires a policy that
+// settles.
 std::optional<std::int64_t> settled_units(const config::Config& config,
                                           const config::PolicyCost& cost, std::int64_t reserved,
                                           std::string_view model, const AnswerFacts& answer);

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/utf8.hpp"
 
 namespace tidegate::ask {
 
@@ -165,6 +169,91 @@ void note_given_back(const Ruleset& rules, Decision& decision) {
                    });
     decision.ratelimit.clear();
     list_limits(rules, decision, [](const auto&, std::size_t, const auto&) {});
+}
+
+std::optional<TooLarge> too_large(const limit::ChargeItem& item, std::size_t limit,
+                                  std::int64_t cost) {
+    const limit::Limit& of = item.limits()[limit];
+    const std::int64_t most = of.most_at_once();
+    // A slot is a slot, whatever its request costs.
+    if (of.traits().has_leases || most == 0 || cost <= most) return std::nullopt;
+    return TooLarge{&item, limit, {cost, of.in_money}, {most, of.in_money}};
+}
+
+std::optional<TooLarge> refused_as_too_large(const store::LimitDecision& decision) {
+    std::optional<TooLarge> first;
+    const limit::Charge charge = decision.charge();
+    for_each_limit(decision, [&](const limit::ChargeItem& item, std::size_t i,
+                                 const limit::LimitVerdict& one) {
+        if (first || !one.denied || !item.policy->is_enforced()) return;
+        first = too_large(item, i, charge.cost_of(item));
+    });
+    return first;
+}
+
+std::string text_of(const Ruleset& rules, const TooLarge& one) {
+    using Unit = http::RateLimitItem::Unit;
+    const auto& texts = rules.policy_texts.of(*one.item, one.limit);
+    const bool in_money = texts.unit == Unit::microdollars;
+    std::string text = "This request would use " + shown_amount(one.cost);
+    text += in_money ? " USD" : texts.unit == Unit::tokens ? " tokens" : " units";
+    text += " of a quota of " + shown_amount(one.most) + (in_money ? " USD" : "");
+    return text + " (limit " + quote(texts.name) + "): it never passes. Ask for less.";
+}
+
+namespace {
+
+// Why a value of the body that a limit counts by does not do.
+std::string text_of_body_part(const Facts& facts, const Decision& decision) {
+    constexpr std::string_view kCounts = ", and a limit of this route counts by it.";
+    const limit::KeyPart& part = *decision.fault_part;
+    const InspectedBody* const body = facts.body;
+    const bool is_of_form = part.kind == limit::KeyPart::Kind::form;
+    const std::string name = quote(part.name);
+    std::string text;
+    if (decision.fault == Fault::ambiguous_name) {
+        // Some servers match names of members without their case.
+        text = is_of_form
+                   ? "The form has the field " + name + " more than once"
+                   : "The body has the member " + name + " more than once, or in another case";
+    } else if (body == nullptr || body->bytes == 0) {
+        text = "The request has no body, which should have " + name;
+    } else if (is_of_form) {
+        text = body->is_form ? "The form has no field " + name
+                             : "The body is not a form (application/x-www-form-urlencoded), which "
+                               "should have the field " +
+                                   name;
+    } else {
+        text = body->json.is_json
+                   ? "The body has no text, number, true or false at " + name
+                   : "The body is not a JSON object, which should have the member " + name;
+    }
+    return text.append(kCounts);
+}
+
+}  // namespace
+
+std::string_view refusal_text(const Ruleset& rules, const Facts& facts, const Decision& decision,
+                              std::string& room) {
+    if (!decision.fault_detail.empty()) return decision.fault_detail;
+    switch (decision.fault) {
+        case Fault::limited:
+            if (const auto large = refused_as_too_large(decision.charge)) {
+                return room = text_of(rules, *large);
+            }
+            break;
+        case Fault::no_price:
+            if (decision.model.empty()) break;
+            room = "There is no price for the model " + quote(decision.model);
+            return room += ", and its cost is counted in money.";
+        case Fault::ambiguous_name:
+        case Fault::no_identifier:
+            if (decision.fault_part == nullptr) break;
+            return room = text_of_body_part(facts, decision);
+        default:
+            break;
+    }
+    return traits(decision.fault).detail;
 }
 
 }  // namespace tidegate::ask

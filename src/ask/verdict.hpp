@@ -3,9 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "ask/decision.hpp"
 #include "ask/ruleset.hpp"
+#include "base/units.hpp"
 #include "store/limit_decision.hpp"
 
 namespace tidegate::ask {
@@ -28,6 +32,27 @@ struct UnitsTaken {
     std::int64_t of = 0;
 };
 UnitsTaken units_taken(const limit::Limit& limit, const limit::LimitVerdict& verdict);
+
+// A limit that a request can never pass, as it asks for more than the limit ever allows at once.
+struct TooLarge {
+    const limit::ChargeItem* item = nullptr;
+    std::size_t limit = 0;  // among those of the item
+    Amount cost;
+    Amount most;  // above 0
+};
+// Nothing: the limit may admit such a request.
+std::optional<TooLarge> too_large(const limit::ChargeItem& item, std::size_t limit,
+                                  std::int64_t cost);
+// The first such limit that refused the request, which no policy in shadow and no soft one does.
+std::optional<TooLarge> refused_as_too_large(const store::LimitDecision& charge);
+// `This request would use 500 tokens of a quota of 100 (limit `tokens-1min`): it never passes. Ask
+// for less.`
+std::string text_of(const Ruleset& rules, const TooLarge& one);
+
+// The sentences that say to the client why its request goes no further. `room` holds them, unless
+// the program or the decision does.
+std::string_view refusal_text(const Ruleset& rules, const Facts& facts, const Decision& decision,
+                              std::string& room);
 
 // Whether a request that was admitted or limited would have been admitted, were `candidate` live:
 // it and all policies that would be enforced beside it admit, as far as they were decided.

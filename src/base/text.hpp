@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <charconv>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -71,9 +72,76 @@ std::optional<Number> parse_number(std::string_view text) {
     return number;
 }
 
-template <class Number>
+// `00` to `99`.
+inline constexpr auto kDecimalPairs = [] {
+    std::array<std::array<char, 2>, 100> pairs{};
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+        pairs[i] = {static_cast<char>('0' + i / 10), static_cast<char>('0' + i % 10)};
+    }
+    return pairs;
+}();
+
+// The digits of a number, without its sign.
+class DecimalDigits {
+  public:
+    explicit DecimalDigits(std::uint64_t number) {
+        while (number >= 10) {
+            begin_ -= 2;
+            std::memcpy(digits_.data() + begin_, kDecimalPairs[number % 100].data(), 2);
+            number /= 100;
+        }
+        if (number > 0 || begin_ == kMost) digits_[--begin_] = static_cast<char>('0' + number);
+    }
+    std::string_view text() const { return {digits_.data() + begin_, kMost - begin_}; }
+
+    static constexpr std::size_t kMost = 20;
+
+  private:
+    std::array<char, kMost> digits_;
+    std::size_t begin_ = kMost;
+};
+
+// Appends the digits of a whole number, with `-` before them where it is below zero.
+template <std::integral Number>
 void append_number(Number number, std::string& out) {
-    char digits[24];
+    const auto bits = static_cast<std::uint64_t>(number);
+    if (number < 0) out += '-';
+    out += DecimalDigits(number < 0 ? 0 - bits : bits).text();
+}
+
+// Appends many short texts to a string, into room that is made once: an append of its own costs
+// more than the few bytes. Until the end of its life nothing else may use the string.
+class TextTail {
+  public:
+    // Requires that no more than `room` bytes are put.
+    TextTail(std::string& out, std::size_t room) : out_(out) {
+        const std::size_t size = out.size();
+        out.resize(size + room);
+        at_ = out.data() + size;
+    }
+    TextTail(const TextTail&) = delete;
+    TextTail& operator=(const TextTail&) = delete;
+    ~TextTail() { out_.resize(static_cast<std::size_t>(at_ - out_.data())); }
+
+    void put(std::string_view text) {
+        std::memcpy(at_, text.data(), text.size());
+        at_ += text.size();
+    }
+    void put(char c) { *at_++ = c; }
+    // Requires number >= 0.
+    void put_number(std::int64_t number) {
+        put(DecimalDigits(static_cast<std::uint64_t>(number)).text());
+    }
+
+  private:
+    std::string& out_;
+    char* at_;
+};
+
+// The shortest digits that read back as the same number.
+template <std::floating_point Number>
+void append_number(Number number, std::string& out) {
+    char digits[32];
     const char* const end = std::to_chars(digits, digits + sizeof digits, number).ptr;
     out.append(digits, static_cast<std::size_t>(end - digits));
 }

@@ -1,6 +1,7 @@
 #include "base/units.hpp"
 
 #include <array>
+#include <charconv>
 
 #include "base/text.hpp"
 #include "base/utf8.hpp"
@@ -223,6 +224,23 @@ std::string format_duration(std::chrono::microseconds duration) {
         }
     }
     return {};  // the last unit divides everything
+}
+
+char* write_amount(Amount amount, char* out) {
+    constexpr std::int64_t kDollar = 1'000'000;
+    char* const end = out + kAmountBytesMax;
+    if (!amount.in_money) return std::to_chars(out, end, amount.units).ptr;
+    out = std::to_chars(out, end, amount.units / kDollar).ptr;
+    // The digit in front keeps the zeros behind the point.
+    const std::int64_t decimals = kDollar + amount.units % kDollar;
+    char* const behind = std::to_chars(out, end, decimals).ptr;
+    *out = '.';
+    return behind;
+}
+
+std::string shown_amount(Amount amount) {
+    std::array<char, kAmountBytesMax> room;
+    return {room.data(), write_amount(amount, room.data())};
 }
 
 }  // namespace tidegate

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -22,6 +23,25 @@ struct Rate {
 
     bool operator==(const Rate&) const = default;
 };
+
+// So much of what a limit counts: whole units, or millionths of a dollar.
+struct Amount {
+    // NOLINTNEXTLINE(google-explicit-constructor): most amounts are plain units
+    constexpr Amount(std::int64_t units = 0, bool in_money = false)
+        : units(units), in_money(in_money) {}
+
+    std::int64_t units;
+    bool in_money;
+
+    bool operator==(const Amount&) const = default;
+};
+
+// Writes a number of JSON: `120`, and of money dollars with six places, `0.000120`. Requires 0 or
+// more. Returns the end of what it wrote.
+inline constexpr std::size_t kAmountBytesMax = 24;
+char* write_amount(Amount amount, char* out);
+// The same as a text.
+std::string shown_amount(Amount amount);
 
 // Decimal digits only: no sign, no leading zero, no base, no exponent, no separator, no space.
 // Returns nothing when `text` is anything else or the number does not fit.

@@ -33,6 +33,7 @@ constexpr const char* kExamples = R"(Examples:
                                       what the proxy would do with this request
   tidegate doctor -c tidegate.yaml    check Redis, upstreams, files and keys
   tidegate inspect user:alice         what is counted for this user now
+  tidegate simulate access.log        whom the limits would have refused
 
 `tidegate COMMAND --help` says more about a command.)";
 
@@ -280,9 +281,9 @@ std::vector<Command> add_commands(CLI::App& app) {
                                   check_command(app),      reload_command(app),
                                   health_command(app),     explain_command(app)};
     for (Command& command : asking_commands(app)) commands.push_back(std::move(command));
-    for (const auto add :
-         {doctor_command, size_command, keys_command, echo_command, schema_command,
-          completion_command, man_command, reference_command, version_command, help_command}) {
+    for (const auto add : {doctor_command, simulate_command, size_command, keys_command,
+                           echo_command, schema_command, completion_command, man_command,
+                           reference_command, version_command, help_command}) {
         commands.push_back(add(app));
     }
     // Last: commands inherit the footer that the program has when they are added.

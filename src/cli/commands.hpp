@@ -58,6 +58,7 @@ Command reference_command(CLI::App& app);
 Command reload_command(CLI::App& app);
 Command run_command(CLI::App& app);
 Command size_command(CLI::App& app);
+Command simulate_command(CLI::App& app);
 
 // Each other command that asks the running proxy (admin/questions.hpp).
 std::vector<Command> asking_commands(CLI::App& app);
@@ -109,7 +110,7 @@ struct ValueKind {
     std::string name;                  // `FILE`, `ADDRESS`; empty: the option takes no value
     std::vector<std::string> choices;  // all that it may be; empty: anything
 
-    bool is_file() const { return name == "FILE"; }
+    bool is_file() const { return name == "FILE" || name == "LOG"; }
 };
 
 struct ListedOption {

@@ -17,6 +17,7 @@
 #include "ask/request_checks.hpp"
 #include "ask/route.hpp"
 #include "ask/ruleset.hpp"
+#include "ask/verdict.hpp"
 #include "base/text.hpp"
 #include "config/policy_cost.hpp"
 #include "faces/check_question.hpp"
@@ -279,6 +280,32 @@ void explain_notes(const ExplainedRequest& request, const ChargeNotes& notes, Ex
     for (const limit::ChargeItem& item : charge.items) out.limits += item.limits().size();
 }
 
+constexpr int kTooMany = 429;
+
+// Marks the limits that the request can never pass. If one of them refuses it, that is the result.
+void explain_too_large(const ExplainedRequest& request, Explanation& out) {
+    const store::LimitDecision& decision = request.decision.charge;
+    if (out.refusal != 0) return;
+    const limit::Charge charge = decision.charge();
+    for (const limit::ChargeItem& item : decision.items) {
+        const auto policy =
+            std::find_if(out.policies.begin(), out.policies.end(),
+                         [&](const auto& one) { return one.name == item.policy->name; });
+        if (policy == out.policies.end()) continue;
+        for (std::size_t i = 0; i < policy->limits.size(); ++i) {
+            const auto large = ask::too_large(item, i, charge.cost_of(item));
+            if (!large) continue;
+            policy->limits[i].never_passes = true;
+            if (!item.policy->is_enforced() || out.refusal != 0) continue;
+            const int of_policy = request.config().limit_lists[ask::list_of(item)].policy->status;
+            out.refusal = out.is_call      ? kTooMany
+                          : of_policy != 0 ? of_policy
+                                           : request.config().response.status;
+            out.refusal_reason = ask::text_of(request.rules, *large);
+        }
+    }
+}
+
 // Lists what the policies of the route count, which may end in a fault. Requires a route.
 void explain_charges(ExplainedRequest& request, Explanation& out) {
     ask::Decision& decision = request.decision;
@@ -491,11 +518,12 @@ void explain_steps(ExplainedRequest& request, const std::optional<std::string>& 
 }
 
 // Tells why the request goes no further, if it does not.
-void explain_fault(const ask::Decision& decision, Explanation& out) {
+void explain_fault(const ExplainedRequest& request, Explanation& out) {
+    const ask::Decision& decision = request.decision;
     if (decision.goes_on()) return;
-    const ask::FaultTraits& fault = ask::traits(decision.fault);
-    out.refusal = fault.status;
-    out.refusal_reason = decision.fault_detail.empty() ? fault.detail : decision.fault_detail;
+    std::string room;
+    out.refusal = ask::traits(decision.fault).status;
+    out.refusal_reason = ask::refusal_text(request.rules, request.facts, decision, room);
 }
 
 }  // namespace
@@ -533,7 +561,8 @@ Explanation explain(std::shared_ptr<const config::Config> config, const ExplainQ
         }
         explain_steps(request, question.body, fetch_keys, out);
     }
-    explain_fault(request.decision, out);
+    explain_fault(request, out);
+    explain_too_large(request, out);
     return out;
 }
 
@@ -565,12 +594,8 @@ std::string explain_policy_item(const faces::CheckItem& item, ExplainedItem& exp
     const config::PolicyCost* const cost =
         notes.policies.empty() ? nullptr : notes.policies.front().policy->cost.get();
     if (!out.cost || cost == nullptr) return {};
-    if (cost->in_money) {
-        out.cost->why = item.cost ? "stated by the call, in millionths of a dollar"
-                                  : "reserved by the policy, in millionths of a dollar";
-    } else if (!item.cost) {
-        out.cost->why = "reserved by the policy";
-    }
+    out.cost->in_money = cost->in_money;
+    if (!item.cost) out.cost->why = "reserved by the policy";
     return {};
 }
 
@@ -594,7 +619,7 @@ Explanation explain_item(const faces::CheckItem& item, ExplainedItem& explained,
     const std::string fault = item.policy.empty()
                                   ? explain_request_item(item, explained, fetch_keys, out)
                                   : explain_policy_item(item, explained, out);
-    explain_fault(explained.request.decision, out);
+    explain_fault(explained.request, out);
     if (!fault.empty()) {
         out.refusal = kBadCall;
         out.refusal_reason = fault;
@@ -603,6 +628,7 @@ Explanation explain_item(const faces::CheckItem& item, ExplainedItem& explained,
     const bool is_told = out.cost && !item.policy.empty() && !out.cost->why.empty();
     if (out.cost && item.cost && !is_told) out.cost->why = "stated by the call";
     if (out.cost && out.cost->why.empty()) out.cost->why = "by default";
+    explain_too_large(explained.request, out);
     return out;
 }
 

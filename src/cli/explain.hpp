@@ -101,6 +101,7 @@ struct Explanation {
     struct Limit {
         std::string name;  // `POLICY-LIMIT`, as RateLimit fields have it
         limit::Limit limit;
+        bool never_passes = false;  // the request asks for more than it ever allows
     };
     // What a policy with a cost of its own takes before the request is sent.
     struct Reserved {
@@ -143,7 +144,8 @@ struct Explanation {
     struct Cost {
         std::int64_t units = 1;
         std::string_view why;
-        bool counts = true;  // false: all policies have costs of their own
+        bool counts = true;     // false: all policies have costs of their own
+        bool in_money = false;  // millionths of a dollar
     };
     struct Body {
         std::size_t bytes = 0;

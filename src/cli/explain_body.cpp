@@ -22,7 +22,7 @@ using Reserved = Explanation::Reserved;
 std::optional<std::pair<std::string, std::int64_t>> stated_output(const usage::EstimateRule& rule,
                                                                   std::string_view body) {
     std::optional<std::pair<std::string, std::int64_t>> found;
-    const usage::JsonPointers pointers(rule.output_max);
+    const usage::JsonPointers pointers(rule.output_max, usage::JsonPointers::Case::ignored);
     usage::JsonReader reader(pointers, {}, [&](const usage::JsonReader::Members& members) {
         for (std::size_t i = 0; i < members.size(); ++i) {
             const auto stated = members[i].largest;
@@ -49,9 +49,11 @@ void explain_estimate(const PolicyCost& cost, const usage::RequestReader& reader
     out.tokens = reader.estimate(cost.rule, body->json, body->bytes);
     std::int64_t wanted = rule.fallback * body->json.answers;
     out.answers = body->json.answers;
-    if (body->json.is_json && body->json.output_max[cost.rule]) {
-        wanted = *body->json.output_max[cost.rule];
-        const auto stated = stated_output(rule, body->text);
+    if (body->json.is_json) {
+        const usage::OutputMax& max = body->json.output_max[cost.rule];
+        wanted = std::max(max.stated.value_or(wanted), max.largest);
+        const bool is_stated = max.stated || max.largest > rule.fallback * body->json.answers;
+        const auto stated = is_stated ? stated_output(rule, body->text) : std::nullopt;
         if (stated) out.stated_by = stated->first;
     }
     out.is_capped = out.tokens.output < wanted;
@@ -93,7 +95,7 @@ void explain_body(const std::optional<std::string>& text, const config::Config& 
         into.text = *text;
         into.bytes = bytes;
         into.is_form = proxy::is_form(facts.head.fields);
-        if (bytes > 0) config.body_reader->read(into.text, into.json);
+        if (bytes > 0) config.body_reader->read(into.text, facts.head.path, into.json);
     }
     if (out.body) {
         out.body->is_whole = into.is_whole;

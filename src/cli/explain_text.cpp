@@ -380,11 +380,13 @@ std::string why_reserved(const Explanation::Reserved& reserved) {
                              tokens.bytes_per_token);
 }
 
+// Rates are millionths, as money is.
 Json rates_json(const usage::Rates& rates) {
-    return {{"input", decimal(rates.input)},
-            {"cached", decimal(rates.cached)},
-            {"cache_write", decimal(rates.cache_write)},
-            {"output", decimal(rates.output)}};
+    const auto number = [](std::int64_t rate) { return admin::amount_json({rate, true}); };
+    return {{"input", number(rates.input)},
+            {"cached", number(rates.cached)},
+            {"cache_write", number(rates.cache_write)},
+            {"output", number(rates.output)}};
 }
 
 // What a token costs, unless each costs a unit.
@@ -414,7 +416,7 @@ Json add_reserved(const Explanation::Reserved& reserved, Doc& doc) {
                                                   : "maximum"},
                  {"settled", optional_text(reserved.settled_by)},
                  {"model", optional_text(reserved.model)}};
-    json["units"] = reserved.in_money ? Json(decimal(reserved.units)) : Json(reserved.units);
+    json["units"] = admin::amount_json({reserved.units, reserved.in_money});
     if (reserved.rates) json["rates"] = rates_json(*reserved.rates);
     if (reserved.by == By::number) return json;
     json["output"] = {{"tokens", reserved.tokens.output},
@@ -454,7 +456,11 @@ void add_policy(const Explanation::Policy& policy, Doc& doc) {
     Json limits = Json::array();
     for (const Explanation::Limit& limit : policy.limits) {
         limits.push_back(admin::limit_json(limit.limit, limit.name));
-        if (is_counted) doc.fact("  limit", limit.name, described(limit.limit, policy.in_money));
+        if (limit.never_passes) limits.back()["never_passes"] = true;
+        if (!is_counted) continue;
+        std::string why = described(limit.limit, policy.in_money);
+        if (limit.never_passes) why += "; this request never passes: it asks for more";
+        doc.fact("  limit", limit.name, std::move(why));
     }
     Json reserved = nullptr;
     if (policy.reserved) reserved = add_reserved(*policy.reserved, doc);
@@ -488,7 +494,11 @@ std::string charged_text(std::size_t identifiers, std::size_t limits) {
 
 void add_result(const Explanation& explanation, Doc& doc) {
     const auto& cost = explanation.cost;
-    if (cost) doc.json["cost"] = {{"units", cost->units}, {"why", cost->why}};
+    if (cost) {
+        doc.json["cost"] = {{"units", admin::amount_json({cost->units, cost->in_money})},
+                            {"why", cost->why}};
+        if (cost->in_money) doc.json["cost"]["unit"] = "usd";
+    }
     if (explanation.refusal != 0) {
         doc.json["result"] = refusal_json(explanation.refusal, explanation.refusal_reason);
         return doc.fact("result", std::to_string(explanation.refusal), explanation.refusal_reason);
@@ -499,7 +509,9 @@ void add_result(const Explanation& explanation, Doc& doc) {
         const bool is_asked = explanation.is_call || explanation.is_gateway;
         return doc.fact("result", is_asked ? "admitted" : "forwarded", "no limit applies");
     }
-    if (cost->counts) doc.fact("cost", std::to_string(cost->units), std::string(cost->why));
+    if (cost->counts) {
+        doc.fact("cost", units_text(cost->units, cost->in_money), std::string(cost->why));
+    }
     doc.fact("result",
              explanation.upstream.empty() ? "admitted if the limits admit it"
                                           : "forwarded if the limits admit it",

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "base/result.hpp"
 #include "config/config.hpp"
 #include "config/yaml_document.hpp"
+#include "limit/time_zone.hpp"
 
 namespace tidegate::config {
 
@@ -46,6 +48,12 @@ Result<FileText, std::string> read_standard_input(std::size_t bytes_max);
 // error. The error is a sentence: `there is no such file`.
 Result<FileText, std::string> read_named_file(const std::string& path,
                                               std::size_t bytes_max = kFileBytesMax);
+
+// Reads the time zone of that name (`Europe/Berlin`) below `folder`: what TZDIR says, as the C
+// library takes it; empty: the system's folder. `files`, unless null, gets the file. The error is
+// a sentence that says what would be right.
+Result<std::shared_ptr<const limit::TimeZone>, std::string> load_time_zone(
+    const std::string& name, std::string folder, std::vector<FileRead>* files = nullptr);
 
 // Which files a configuration was read from, and whether one of them has changed since. Blocks.
 

@@ -434,16 +434,19 @@ const Rows& root_keys() {
             .key("policies", kind::named(kind::map(policy_keys()), {0, 10'000}),
                  {"what is limited, by names"})
             .key("prices", kind::type("file"),
-                 {"the file with [what models charge](#prices), for policies with `unit: usd`",
+                 {"the file with [what models charge](#prices), for policies with `unit: usd`; its "
+                  "first 64 names are also those of models in [metrics](llm.md#what-you-see)",
                   "none", "1 MiB"})
             .idle_unless(
                 [](const Config& config) {
                     return std::any_of(
                         config.policies.begin(), config.policies.end(), [](const auto& policy) {
-                            return policy->cost != nullptr && policy->cost->needs_price();
+                            return policy->cost != nullptr &&
+                                   (policy->cost->needs_price() ||
+                                    policy->cost->settle == PolicyCost::Settle::usage);
                         });
                 },
-                "no policy counts tokens with `unit: usd` in its `cost`")
+                "no policy settles its cost by usage, or counts dollars by prices")
             .key("upstreams", kind::named(kind::map(upstream_keys()), {1, 10'000}),
                  {"servers that requests go to, by names"})
             .idle(forwards_nothing())

@@ -78,48 +78,50 @@ std::string meant_time_zone(const std::string& name, const std::string& folder) 
 
 }  // namespace
 
-// Reads the file: of the folder that TZDIR names, as the C library does, or the system's.
+Result<std::shared_ptr<const limit::TimeZone>, std::string> load_time_zone(
+    const std::string& name, std::string folder, std::vector<FileRead>* files) {
+    if (std::string why = why_no_zone(name); !why.empty()) return ErrorMessage{std::move(why)};
+    if (folder.empty()) folder = "/usr/share/zoneinfo";
+    std::error_code ec;
+    if (!std::filesystem::is_directory(folder, ec)) {
+        return ErrorMessage{
+            "there are no time zones: install the package `tzdata`, which makes the folder " +
+            quote(folder)};
+    }
+    const std::string path = folder + '/' + name;
+    const bool may_be_one =
+        limit::is_time_zone_name(name) && std::filesystem::is_regular_file(path, ec);
+    if (!may_be_one) {
+        const std::string meant = meant_time_zone(name, folder);
+        return ErrorMessage{"the system has no time zone " + quote(name) +
+                            (meant.empty()
+                                 ? ": write a name of the tz database such as `Europe/Berlin`"
+                                 : "; did you mean " + quote(meant) + "?")};
+    }
+    const auto file = read_file_text(path, limit::kTimeZoneBytesMax, FileKind::no_device);
+    if (files != nullptr) {
+        note_file(path, file ? std::optional<std::string_view>(file->text) : std::nullopt, *files);
+    }
+    if (!file) {
+        return ErrorMessage{"the file " + quote(path) + " cannot be read: " + file.error()};
+    }
+    auto zone = limit::TimeZone::parse(file->text);
+    if (!zone) return ErrorMessage{"the file " + quote(path) + ' ' + zone.error()};
+    return std::make_shared<const limit::TimeZone>(std::move(*zone));
+}
+
 void read_time_zone(const Value& value, limit::LimitSpec& spec) {
     const auto name = value.text("the name of a time zone such as `Europe/Berlin`");
     if (!name) return;
     spec.time_zone = *name;
-    if (const std::string why = why_no_zone(*name); !why.empty()) {
-        value.fault(why);
-        return;
-    }
     Context& context = value.context();
-    std::string folder = context.environment("TZDIR").value_or("");
-    if (folder.empty()) folder = "/usr/share/zoneinfo";
-    std::error_code ec;
-    if (!std::filesystem::is_directory(folder, ec)) {
-        value.fault(
-            "there are no time zones: install the package `tzdata`, which makes the folder " +
-            quote(folder));
-        return;
-    }
-    const std::string path = folder + '/' + *name;
-    const bool may_be_one =
-        limit::is_time_zone_name(*name) && std::filesystem::is_regular_file(path, ec);
-    if (!may_be_one) {
-        const std::string meant = meant_time_zone(*name, folder);
-        value.fault("the system has no time zone " + quote(*name) +
-                    (meant.empty() ? ": write a name of the tz database such as `Europe/Berlin`"
-                                   : "; did you mean " + quote(meant) + "?"));
-        return;
-    }
-    const auto file = read_file_text(path, limit::kTimeZoneBytesMax, FileKind::no_device);
-    note_file(path, file ? std::optional<std::string_view>(file->text) : std::nullopt,
-              context.files_read);
-    if (!file) {
-        value.fault("the file " + quote(path) + " cannot be read: " + file.error());
-        return;
-    }
-    auto zone = limit::TimeZone::parse(file->text);
+    auto zone =
+        load_time_zone(*name, context.environment("TZDIR").value_or(""), &context.files_read);
     if (!zone) {
-        value.fault("the file " + quote(path) + ' ' + zone.error());
+        value.fault(zone.error());
         return;
     }
-    spec.zone = std::make_shared<const limit::TimeZone>(std::move(*zone));
+    spec.zone = std::move(*zone);
 }
 
 }  // namespace tidegate::config

@@ -430,6 +430,7 @@ void append_limit(const ask::Ruleset& rules, const limit::ChargeItem& item, std:
     to = put(R"(,"reset_ms":)", to);
     to = verdict.tells_next_unit() ? put_number(milliseconds_up(verdict.next_unit), to)
                                    : put("null", to);
+    if (in_money) to = put(R"(,"unit":"usd")", to);
     to = verdict.denied ? put(R"(,"denied":true})", to) : put(R"(,"denied":false})", to);
     out.resize(static_cast<std::size_t>(to - out.data()));
 }
@@ -471,6 +472,10 @@ void append_answer(const ask::Ruleset& rules, const ask::Decision& decision, std
             append_number(milliseconds_up(charge.verdict.retry_after), out);
         } else {
             out += "null";  // there is no such time
+        }
+        if (const auto large = ask::refused_as_too_large(charge)) {
+            out += R"(,"detail":)";
+            append_json_string(ask::text_of(rules, *large), out);
         }
         return;
     }

@@ -170,7 +170,8 @@ constexpr auto kLongNames = std::to_array<std::pair<std::string_view, FieldName>
 });
 
 // Requires more than kWordsMax bytes. Most long names have no hyphen where all of ours have one.
-FieldName long_field_name(std::string_view name) {
+// Not part of field_name(), so that short names need no registers of its loop.
+[[gnu::noinline]] FieldName long_field_name(std::string_view name) {
     constexpr std::size_t kAfterX = 1;
     constexpr std::size_t kAfterAnthropic = 9;
     if (name[kAfterX] != '-' && name[kAfterAnthropic] != '-') return FieldName::other;

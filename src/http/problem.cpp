@@ -84,14 +84,12 @@ constexpr auto kTitles = std::to_array<std::pair<int, std::string_view>>({
     {511, "Network Authentication Required"},
 });
 
-void append_member(std::string_view name, std::string& out) {
-    out += ",\"";
-    out += name;
-    out += "\":";
-}
-
 // In the words of OpenAI, which programs search for the time.
 void append_message(const RateLimitError& error, std::string& out) {
+    if (!error.never.empty()) {
+        std::string message = "Request too large. ";
+        return append_json_string(message.append(error.never), out);
+    }
     std::string message =
         error.is_quota ? "You exceeded your current quota: limit " : "Rate limit reached: limit ";
     message.append(error.limit).append(1, '.');
@@ -119,21 +117,21 @@ void append_problem(const Problem& problem, std::string& out) {
     const bool quota = problem.type == ProblemType::quota_exceeded;
     out += R"({"type":)";
     append_json_string(quota ? kQuotaExceededUri : "about:blank", out);
-    append_member("title", out);
+    out += R"(,"title":)";
     // RFC 9457 section 4.2.1: the title of about:blank is the phrase of the status.
     append_json_string(quota ? kQuotaExceededTitle : status_title(problem.status), out);
-    append_member("status", out);
+    out += R"(,"status":)";
     append_number(problem.status, out);
     if (!problem.detail.empty()) {
-        append_member("detail", out);
+        out += R"(,"detail":)";
         append_json_string(problem.detail, out);
     }
     if (!problem.request_id.empty()) {
-        append_member("request_id", out);
+        out += R"(,"request_id":)";
         append_json_string(problem.request_id, out);
     }
     if (!problem.violated_policies.empty()) {
-        append_member("violated-policies", out);
+        out += R"(,"violated-policies":)";
         char before = '[';
         for (const std::string_view name : problem.violated_policies) {
             out += before;
@@ -143,11 +141,11 @@ void append_problem(const Problem& problem, std::string& out) {
         out += ']';
     }
     if (problem.retry_after_seconds) {
-        append_member("retry_after", out);
+        out += R"(,"retry_after":)";
         append_number(*problem.retry_after_seconds, out);
     }
     if (!problem.earliest.empty()) {
-        append_member("earliest", out);
+        out += R"(,"earliest":)";
         append_json_string(problem.earliest, out);
     }
     out += '}';
@@ -156,10 +154,10 @@ void append_problem(const Problem& problem, std::string& out) {
 void append_openai_error(const RateLimitError& error, std::string& out) {
     std::string_view type = error.counts_tokens ? "tokens" : "requests";
     std::string_view code = "rate_limit_exceeded";
-    if (error.is_quota) type = code = "insufficient_quota";
+    if (error.is_quota && error.never.empty()) type = code = "insufficient_quota";
     out += R"({"error":{"message":)";
     append_message(error, out);
-    append_member("type", out);
+    out += R"(,"type":)";
     append_json_string(type, out);
     out += R"(,"param":null,"code":)";
     append_json_string(code, out);

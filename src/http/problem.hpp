@@ -42,10 +42,11 @@ struct RateLimitError {
     // Its window is a day or longer: no pause helps that a program makes between two attempts.
     bool is_quota = false;
     std::int64_t retry_after_seconds = 0;  // 0: not known
+    std::string_view never{};              // why such a request never passes; empty: it may
 };
 
 // Appends `{"error":{"message":"...","type":"tokens","param":null,"code":"rate_limit_exceeded"}}`;
-// of a quota, type and code are `insufficient_quota`.
+// of a quota, type and code are `insufficient_quota`, unless such a request never passes.
 void append_openai_error(const RateLimitError& error, std::string& out);
 
 // Appends `{"type":"error","error":{"type":"rate_limit_error","message":"..."}}`.

@@ -21,26 +21,33 @@ void append_parameter(std::string_view name, std::int64_t value, std::string& ou
 
 // Dollars, rounded down to three places: a Decimal of a structured field has no more (RFC 9651
 // section 3.3.2).
-void append_dollars(std::int64_t microdollars, std::string& out) {
+void put_dollars(std::int64_t microdollars, TextTail& out) {
     constexpr std::int64_t kPart = 1000;
     const std::int64_t thousandths =
         std::min(microdollars / kPart, kStructuredIntegerMax);  // twelve digits before the point
-    append_number(thousandths / kPart, out);
+    out.put_number(thousandths / kPart);
     std::int64_t rest = thousandths % kPart;
     if (rest == 0) return;
-    out += '.';
+    out.put('.');
     for (std::int64_t place = kPart / 10; rest > 0; place /= 10) {
-        out += static_cast<char>('0' + rest / place);
+        out.put(static_cast<char>('0' + rest / place));
         rest %= place;
     }
 }
 
-void append_amount(std::int64_t amount, Unit unit, std::string& out) {
+constexpr std::size_t kAmountMost = DecimalDigits::kMost;  // bytes, of either unit
+
+void put_amount(std::int64_t amount, Unit unit, TextTail& out) {
     if (unit == Unit::microdollars) {
-        append_dollars(amount, out);
+        put_dollars(amount, out);
     } else {
-        append_integer(amount, out);
+        out.put_number(std::min(amount, kStructuredIntegerMax));
     }
+}
+
+void append_amount(std::int64_t amount, Unit unit, std::string& out) {
+    TextTail tail(out, kAmountMost);
+    put_amount(amount, unit, tail);
 }
 
 void append_line(std::string_view name, std::int64_t amount, Unit unit, std::string& out) {
@@ -48,6 +55,18 @@ void append_line(std::string_view name, std::int64_t amount, Unit unit, std::str
     out += ": ";
     append_amount(amount, unit, out);
     out += "\r\n";
+}
+
+constexpr std::string_view kBetweenItems = ", ";
+constexpr std::string_view kReset = ";t=";
+
+// The most bytes that append_ratelimit() appends of an item.
+std::size_t room_of_state(const RateLimitItem& item) {
+    constexpr std::size_t kQuotes = 2;
+    constexpr std::size_t kRemaining = 3;  // `;r=`
+    const std::size_t state = item.texts != nullptr ? item.texts->state.size()
+                                                    : 2 * item.name.size() + kQuotes + kRemaining;
+    return kBetweenItems.size() + state + kAmountMost + kReset.size() + DecimalDigits::kMost;
 }
 
 bool stricter(const RateLimitItem& a, const RateLimitItem& b) {
@@ -141,19 +160,24 @@ void append_ratelimit_policy(std::span<const RateLimitItem> items, std::string& 
 }
 
 void append_ratelimit(std::span<const RateLimitItem> items, std::string& out) {
+    std::size_t room = 0;
+    for (const RateLimitItem& item : items) room += room_of_state(item);
+    TextTail tail(out, room);
     bool first = true;
     for (const RateLimitItem& item : items) {
         if (item.kind == Kind::schedule || !item.is_current) continue;
-        if (!first) out += ", ";
+        if (!first) tail.put(kBetweenItems);
         first = false;
+        // Two statements: a conditional expression would copy the text first.
         if (item.texts != nullptr) {
-            out += item.texts->state;
+            tail.put(item.texts->state);
         } else {
-            out += ratelimit_texts(item).state;
+            tail.put(ratelimit_texts(item).state);
         }
-        append_amount(item.remaining, item.unit, out);
+        put_amount(item.remaining, item.unit, tail);
         if (item.kind == Kind::window && item.reset_seconds) {
-            append_parameter("t", *item.reset_seconds, out);
+            tail.put(kReset);
+            tail.put_number(std::min(*item.reset_seconds, kStructuredIntegerMax));
         }
     }
 }

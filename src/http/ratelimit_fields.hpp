@@ -135,7 +135,8 @@ inline constexpr std::array<LimitFieldsTraits, 5> kLimitFields{{
       FieldName::x_ratelimit_reset}},
     {"openai",
      "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, "
-     "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens",
+     "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, "
+     "x-should-retry",
      false,
      false,
      true,
@@ -146,7 +147,7 @@ inline constexpr std::array<LimitFieldsTraits, 5> kLimitFields{{
     {"anthropic",
      "anthropic-ratelimit-requests-limit, anthropic-ratelimit-requests-remaining, "
      "anthropic-ratelimit-requests-reset, anthropic-ratelimit-tokens-limit, "
-     "anthropic-ratelimit-tokens-remaining, anthropic-ratelimit-tokens-reset",
+     "anthropic-ratelimit-tokens-remaining, anthropic-ratelimit-tokens-reset, x-should-retry",
      false,
      false,
      true,

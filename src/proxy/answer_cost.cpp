@@ -76,7 +76,8 @@ void AnswerCost::rewrite_body(Exchange& x) {
     for_each_settled(x, [&](const PolicyCost& cost, std::size_t) {
         asks = asks ||
                (cost.asks_usage && may_ask && body->json.streams && !body->json.has_usage_asked);
-        if (cost.writes_cap && is_chat && cost.reads_body() && !body->json.output_max[cost.rule]) {
+        if (cost.writes_cap && is_chat && cost.reads_body() &&
+            !body->json.output_max[cost.rule].stated) {
             cap = std::min(cap.value_or(cost.cap), cost.cap);
         }
     });
@@ -136,8 +137,7 @@ const http::BodyBatch& AnswerCost::read(const http::BodyBatch& batch) {
 bool AnswerCost::has_last_event() const {
     return !readings_.empty() &&
            std::all_of(readings_.begin(), readings_.end(), [](const auto& reading) {
-               return reading->reader && reading->reader->usage() &&
-                      reading->reader->has_last_event();
+               return reading->usage() != nullptr && reading->reader->has_last_event();
            });
 }
 
@@ -170,14 +170,19 @@ void AnswerCost::settle(WorkerContext& worker, Exchange& x) {
     if (decision.charge.result != store::LimitDecision::Result::admitted) return;
     std::vector<std::int64_t> used(decision.charge.items.size(), kStays);
     const limit::Charge charge = decision.charge.charge();
+    const limit::Policy* counted = nullptr;
     ask::AnswerFacts facts = facts_of(x);
-    for_each_settled(x, [&](const PolicyCost& cost, std::size_t i) {
-        facts.usage = nullptr;
-        facts.header.reset();
-        if (cost.settle == PolicyCost::Settle::usage) {
-            const Reading& reading = *reading_of(*cost.usage);
-            if (reading.reader && reading.reader->usage()) facts.usage = &*reading.reader->usage();
+    for (const auto& reading : readings_) {
+        if (const usage::Usage* const one = reading->usage()) {
+            reading->price_row = ask::settled_row(x.config(), decision, one->model);
         }
+    }
+    for_each_settled(x, [&](const PolicyCost& cost, std::size_t i) {
+        const Reading* const reading =
+            cost.settle == PolicyCost::Settle::usage ? reading_of(*cost.usage) : nullptr;
+        facts.usage = reading != nullptr ? reading->usage() : nullptr;
+        facts.price_row = reading != nullptr ? reading->price_row : usage::PriceList::kNoRow;
+        facts.header.reset();
         for (const HeaderNumber& one : headers_) {
             if (one.cost == &cost) facts.header = one.number;
         }
@@ -185,13 +190,21 @@ void AnswerCost::settle(WorkerContext& worker, Exchange& x) {
         const std::int64_t reserved = charge.cost_of(item);
         used[i] =
             ask::settled_units(x.config(), cost, reserved, decision.model, facts).value_or(kStays);
-        if (reserved_ < 0) {
-            reserved_ = reserved;
-            cost_ = used[i];
+        if (reserved_.units < 0) {
+            reserved_ = {reserved, cost.in_money};
+            cost_ = {used[i], cost.in_money};
         }
-        if (cost.in_money && usd_.empty() && used[i] >= 0) usd_ = usage::dollars_of(used[i]);
-        worker.engine.count_cost(x.generation->slots.decision(ask::list_of(item), 0),
-                                 used[i] >= 0 ? used[i] : reserved);
+        if (cost.in_money && usd_.units < 0) usd_ = {used[i], true};
+        // A policy may count a request under several identifiers, and has spent the cost once.
+        if (std::exchange(counted, item.policy) == item.policy) return;
+        const std::int64_t taken = used[i] >= 0 ? used[i] : reserved;
+        const std::size_t slot = x.generation->slots.decision(ask::list_of(item), 0);
+        worker.engine.count_cost(slot, taken, reserved);
+        if (!cost.in_money) return;
+        // Where the answer says no usage, the model is that of the request.
+        const std::size_t row =
+            facts.usage != nullptr ? facts.price_row : ask::settled_row(x.config(), decision, {});
+        worker.engine.count_money(slot, x.generation->slots.model(row), taken);
     });
     worker.engine.correct(decision, used);
     count(worker, x);
@@ -200,8 +213,9 @@ void AnswerCost::settle(WorkerContext& worker, Exchange& x) {
 // Each source once, however many policies settle by it.
 void AnswerCost::count(WorkerContext& worker, const Exchange& x) const {
     const std::size_t route = x.generation->slots.route(x.decision.route_index);
-    if (const usage::Usage* const known = usage()) {
-        worker.metrics.count_usage(route, known->tokens);
+    if (const Reading* const one = known()) {
+        worker.metrics.count_usage(route, x.generation->slots.model(one->price_row),
+                                   one->usage()->tokens);
         return;
     }
     if (readings_.empty() || x.relay.reached < Reached::answer) return;
@@ -214,20 +228,21 @@ void AnswerCost::describe(const Exchange& x, telemetry::RequestRecord& record) c
     record.usage_reserved = reserved_;
     record.usage_cost = cost_;
     record.usage_usd = usd_;
-    const usage::Usage* const known = usage();
-    if (known == nullptr) return;
-    record.usage_answer_model = known->model;
-    record.usage_input = known->tokens.input;
-    record.usage_cached = known->tokens.cached;
-    record.usage_cache_write = known->tokens.cache_write;
-    record.usage_output = known->tokens.output;
+    const Reading* const reading = known();
+    if (reading == nullptr) return;
+    const usage::Usage& usage = *reading->usage();
+    record.usage_answer_model = usage.model;
+    record.usage_input = usage.tokens.input;
+    record.usage_cached = usage.tokens.cached;
+    record.usage_cache_write = usage.tokens.cache_write;
+    record.usage_output = usage.tokens.output;
 }
 
-const usage::Usage* AnswerCost::usage() const {
-    for (const auto& reading : readings_) {
-        if (reading->reader && reading->reader->usage()) return &*reading->reader->usage();
-    }
-    return nullptr;
+// The first reading that has found usage; null: none has.
+const AnswerCost::Reading* AnswerCost::known() const {
+    const auto found = std::find_if(readings_.begin(), readings_.end(),
+                                    [](const auto& one) { return one->usage() != nullptr; });
+    return found != readings_.end() ? found->get() : nullptr;
 }
 
 }  // namespace tidegate::proxy

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,12 +11,14 @@
 #include <vector>
 
 #include "ask/policy_cost.hpp"
+#include "base/units.hpp"
 #include "config/policy_cost.hpp"
 #include "http/framing.hpp"
 #include "http/head.hpp"
 #include "net/deadline.hpp"
 #include "telemetry/request_record.hpp"
 #include "usage/answer.hpp"
+#include "usage/cost.hpp"
 #include "usage/event_stream.hpp"
 
 namespace tidegate::proxy {
@@ -61,9 +64,14 @@ class AnswerCost {
         const usage::UsageSource& source;
         std::optional<usage::AnswerReader> reader;  // none: the answer cannot be read
         usage::UnknownUsage reason = usage::UnknownUsage::no_usage;
+        std::size_t price_row = usage::PriceList::kNoRow;  // of its usage, from settle() on
+
+        const usage::Usage* usage() const {
+            return reader && reader->usage() ? &*reader->usage() : nullptr;
+        }
     };
 
-    const usage::Usage* usage() const;
+    const Reading* known() const;
     bool has_last_event() const;
     void count(WorkerContext& worker, const Exchange& x) const;
     const Reading* reading_of(const usage::UsageSource& source) const;
@@ -84,10 +92,10 @@ class AnswerCost {
     http::BodyBatch passed_;  // views filtered_
     std::chrono::milliseconds time_after_leaving_{0};
     SteadyTime began_;
-    // Of the first policy that settles.
-    std::int64_t reserved_ = -1;
-    std::int64_t cost_ = -1;  // negative: unknown
-    std::string usd_;         // of the first policy that counts money; empty: unknown
+    // Of the first policy that settles; negative: unknown.
+    Amount reserved_ = -1;
+    Amount cost_ = -1;
+    Amount usd_ = -1;  // of the first policy that counts money
 };
 
 }  // namespace tidegate::proxy

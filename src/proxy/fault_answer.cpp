@@ -113,14 +113,9 @@ FaultAnswer plain_answer(const Exchange& exchange, Content content) {
     if (content == Content::none) return answer;
     http::Problem problem;
     problem.status = fault.status;
+    std::string room;
     problem.detail =
-        exchange.decision.fault_detail.empty() ? fault.detail : exchange.decision.fault_detail;
-    std::string priced;
-    if (exchange.decision.fault == ask::Fault::no_price && !exchange.decision.model.empty()) {
-        priced = "There is no price for the model " + quote(exchange.decision.model) +
-                 ", and its cost is counted in money.";
-        problem.detail = priced;
-    }
+        ask::refusal_text(*exchange.generation, exchange.facts, exchange.decision, room);
     problem.request_id = exchange.facts.request_id;
     if (answer.retry_after > 0) problem.retry_after_seconds = answer.retry_after;
     http::append_problem(problem, answer.body);
@@ -130,20 +125,29 @@ FaultAnswer plain_answer(const Exchange& exchange, Content content) {
 
 // The body that libraries of a provider of models read.
 void append_provider_error(config::AnswerBody::Form form, const Violated& limits,
-                           std::int64_t retry_after, std::string& out) {
+                           std::int64_t retry_after, std::string_view never, std::string& out) {
     const config::PolicyCost* const cost =
         limits.policy != nullptr ? limits.policy->cost.get() : nullptr;
     const http::RateLimitError error{
         .limit = limits.limit,
         .counts_tokens = cost != nullptr && cost->settle == config::PolicyCost::Settle::usage,
         .is_quota = limits.has_quota,
-        .retry_after_seconds = retry_after};
+        .retry_after_seconds = retry_after,
+        .never = never};
     if (form == config::AnswerBody::Form::openai) {
         http::append_openai_error(error, out);
     } else {
         http::append_anthropic_error(error, out);
     }
     out += '\n';
+}
+
+// Libraries of providers sleep for as long as Retry-After says, be it weeks, and without one they
+// come again at once. This field, which they read first, has them throw instead.
+void append_should_retry(std::int64_t retry_after, std::string& out) {
+    constexpr std::int64_t kLongestSleep = 60;
+    const bool helps = retry_after > 0 && retry_after <= kLongestSleep;
+    if (!helps) append_field("x-should-retry", "false", out);
 }
 
 // The status and the body come from the first policy of the route that refused, if it has its own.
@@ -159,10 +163,17 @@ FaultAnswer limited_answer(const Exchange& exchange, Content content) {
     if (response.limit_fields.has(http::LimitFields::retry_after) || body.is_of_provider()) {
         answer.retry_after = retry_after;
     }
+    if (body.is_of_provider() || response.limit_fields.has(http::LimitFields::openai) ||
+        response.limit_fields.has(http::LimitFields::anthropic)) {
+        append_should_retry(retry_after, answer.more_fields);
+    }
     if (content == Content::none) return answer;
+    std::string room;
+    const std::string_view detail =
+        ask::refusal_text(*exchange.generation, exchange.facts, exchange.decision, room);
     if (body.is_of_provider()) {
         answer.content_type = kJsonType;
-        append_provider_error(body.form, limits, retry_after, answer.body);
+        append_provider_error(body.form, limits, retry_after, room, answer.body);
         return answer;
     }
     if (body.form == config::AnswerBody::Form::text) {
@@ -174,7 +185,7 @@ FaultAnswer limited_answer(const Exchange& exchange, Content content) {
     http::Problem problem;
     problem.status = answer.status;
     problem.type = http::ProblemType::quota_exceeded;
-    problem.detail = ask::traits(ask::Fault::limited).detail;
+    problem.detail = detail;
     problem.request_id = exchange.facts.request_id;
     problem.violated_policies = limits.names;
     if (retry_after > 0) problem.retry_after_seconds = retry_after;
@@ -225,8 +236,9 @@ FaultAnswer make_grpc_fault_answer(const Exchange& exchange) {
     // The `status` that the configuration gives to limits does not matter here.
     answer.grpc =
         is_limited ? http::GrpcStatus::resource_exhausted : http::grpc_status_of(answer.status);
+    std::string room;
     const std::string_view message =
-        decision.fault_detail.empty() ? ask::traits(decision.fault).detail : decision.fault_detail;
+        ask::refusal_text(*exchange.generation, exchange.facts, decision, room);
     append_field("grpc-status", static_cast<std::uint64_t>(*answer.grpc), answer.more_fields);
     answer.more_fields += "grpc-message: ";
     http::append_grpc_message(message, answer.more_fields);

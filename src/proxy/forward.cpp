@@ -64,7 +64,7 @@ Task<Fault> Forwarder::run() {
     }
     // The server may just have closed a connection that was idle. A request that got no answer and
     // does no harm twice is sent once more, on a new connection.
-    const bool repeatable = idempotent && upload_.is_repeatable();
+    is_repeatable_ = idempotent && upload_.is_repeatable();
     if (!pool_.admit(active_)) co_return Fault::upstream_exhausted;
     const Fault no_server = choose();
     if (no_server != Fault::none) co_return no_server;
@@ -81,7 +81,7 @@ Task<Fault> Forwarder::run() {
             sent_ = steady_now();
         }
         if (x_.relay.is_upgrade) stream_.allow_switch();
-        fault = upload_.begin();
+        fault = upload_.begin(may_need_body_again());
         if (fault == Fault::none) fault = co_await converse();
         if (upload_.is_running()) co_await upload_.end();
         upload_.rethrow();
@@ -95,7 +95,7 @@ Task<Fault> Forwarder::run() {
             fault = can_answer ? Fault::body_made_room : Fault::answer_made_room;
         }
         const RetryReason reason = retry_reason(fault);
-        if (may_send_again(reason, repeatable)) {
+        if (may_send_again(reason)) {
             seat_ = pool_.keep_seat(stream_);
             if (x_.trace != nullptr) x_.trace->fail_try(fault);
             if (reason != RetryReason::stale) turn_elsewhere();
@@ -124,14 +124,21 @@ Forwarder::RetryReason Forwarder::retry_reason(Fault fault) const {
 
 // Only retries that add to the load of a server ask the budget. Others cost nothing, and all
 // requests on a connection that the server ends may need one at once.
-bool Forwarder::may_send_again(RetryReason reason, bool repeatable) {
+bool Forwarder::may_send_again(RetryReason reason) {
     // A server that ends each connection after some requests has taken others on it.
     constexpr int kUnprocessedMax = 10;
     if (reason == RetryReason::none) return false;
-    if (reason == RetryReason::stale) return repeatable && !std::exchange(was_stale_, true);
+    if (reason == RetryReason::stale) return is_repeatable_ && !std::exchange(was_stale_, true);
     if (pool_.settings().retries == 0 || !upload_.is_repeatable()) return false;
     if (reason == RetryReason::refused) return !std::exchange(was_refused_, true) && may_retry();
     return ++unprocessed_ == 1 || (stream_.is_behind_others() && unprocessed_ <= kUnprocessedMax);
+}
+
+// Whether a reason may come up, on this connection, to send the request once more after all of it
+// was sent.
+bool Forwarder::may_need_body_again() const {
+    if (stream_.is_http2() && pool_.settings().retries > 0) return true;
+    return is_repeatable_ && !was_stale_ && stream_.is_reused();
 }
 
 Task<> Forwarder::break_off() {

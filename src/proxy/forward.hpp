@@ -44,7 +44,7 @@ class Upload {
 
     Upload(const Upload&) = delete;
     Upload& operator=(const Upload&) = delete;
-    ~Upload() { worker_.held_bytes -= held_bytes_; }
+    ~Upload() { give_back_held_bytes(); }
 
     // Whether hold() has to be called before a server is chosen. `may_repeat`: if all of it is
     // held, the request may have to be sent again.
@@ -60,8 +60,11 @@ class Upload {
 
     // Sends what there is to the exchange's upstream stream, which stays open until nothing is
     // running. The caller may call it again, with another connection, while is_repeatable(). If
-    // everything is sent when it returns, the time for the head of the answer has begun.
-    ask::Fault begin();
+    // everything is sent when it returns, the time for the head of the answer has begun. Without
+    // `may_follow`, the caller will not call it again: a held body is freed once it is sent.
+    ask::Fault begin(bool may_follow);
+    // The request is not sent again: a held body is freed, now or once it is sent.
+    void end_attempts();
 
     // Goes on with the body: the client got the upstream's 100 Continue.
     void go_on();
@@ -94,6 +97,8 @@ class Upload {
   private:
     enum class State : std::uint8_t { idle, running, failed };
 
+    void forget_body();
+    void give_back_held_bytes() { worker_.held_bytes -= std::exchange(held_bytes_, 0); }
     bool waits_for_continue() const;
     bool has_to_hold(bool may_repeat) const;
     std::uint64_t hold_bytes_max() const;
@@ -119,12 +124,13 @@ class Upload {
     State state_ = State::idle;
     ask::Fault fault_ = ask::Fault::none;
     bool is_held_ = false;          // the exchange holds the body, or its beginning
+    bool may_follow_ = false;       // another attempt may need the body
     std::uint64_t held_bytes_ = 0;  // that the held body may take
     bool cancelled_ = false;
     bool is_reading_ = false;
     bool has_ended_ = false;
     bool may_send_ = false;       // the client does not wait for 100 Continue
-    bool has_passed_on_ = false;  // some of the body was sent that is not held
+    bool has_passed_on_ = false;  // some of the body was sent that is not held, or not any more
     std::exception_ptr failure_;
 };
 
@@ -171,8 +177,8 @@ class Forwarder {
         refused,      // the server has too much to do: REFUSED_STREAM
     };
     RetryReason retry_reason(Fault fault) const;
-    // `repeatable`: the request does no harm twice, and the proxy has all of it.
-    bool may_send_again(RetryReason reason, bool repeatable);
+    bool may_send_again(RetryReason reason);
+    bool may_need_body_again() const;
 
     Fault choose();
     // A call of gRPC needs HTTP/2 up to its server.
@@ -236,6 +242,7 @@ class Forwarder {
     int retries_left_;                        // how many other servers may follow those
     std::chrono::milliseconds connect_left_;  // for all failed attempts to connect together
     int unprocessed_ = 0;                     // how often RetryReason::unprocessed was the reason
+    bool is_repeatable_ = false;  // the request does no harm twice, and the proxy has all of it
     bool was_stale_ = false;
     bool was_refused_ = false;
     bool needs_fresh_ = false;  // a connection on which nothing was answered yet

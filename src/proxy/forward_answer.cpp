@@ -121,8 +121,7 @@ Task<Fault> Forwarder::relay_answer() {
     if (passes_for_tunnel(x_, stream_.head().status)) co_return Fault::upgrade_ignored;
     stream_.begin_body();
     if (x_.answer_cost != nullptr) x_.answer_cost->begin(stream_.head(), stream_.framing());
-    // The exchange holds no body for a retry either.
-    if (!x_.upstream->held_body.empty() && upload_.is_complete()) x_.upstream->forget_held_body();
+    upload_.end_attempts();
     // A body that is still coming in could not be distinguished from the next request.
     client_.keep_alive_if(upload_.is_complete());
     for (unsigned portions = 1;; ++portions) {

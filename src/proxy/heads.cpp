@@ -207,11 +207,14 @@ void append_forwarded_cors_fields(const Exchange& exchange, const Fields& fields
 void append_limit_fields(const Exchange& exchange, std::string& out) {
     const auto& items = exchange.decision.ratelimit;
     if (items.empty()) return;
+    const http::LimitFieldsChoice& groups = exchange.config().response.limit_fields;
     // What the items say begins when the store was asked, for which a body may have been read
-    // first.
-    const auto waited = exchange.decision.charged_at - exchange.relay.began;
-    const auto charged = exchange.facts.began_at + std::max(waited, {});
-    exchange.config().response.limit_fields.append(items, charged, out);
+    // first. Only Anthropic's fields say moments.
+    auto begin = exchange.facts.began_at;
+    if (groups.has(http::LimitFields::anthropic)) {
+        begin += std::max(exchange.decision.charged_at - exchange.relay.began, {});
+    }
+    groups.append(items, begin, out);
 }
 
 const std::string& write_request_head(Exchange& exchange, const std::string& authority,

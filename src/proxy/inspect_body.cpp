@@ -178,7 +178,9 @@ Task<> decide_with_body(WorkerContext& worker, Exchange& x, const ask::Question&
         body.text = x.upstream->held_body;
         body.bytes = body.text.size();
         body.is_form = is_form(x.facts.head.fields);
-        if (!body.text.empty()) x.config().body_reader->read(body.text, body.json);
+        if (!body.text.empty()) {
+            x.config().body_reader->read(body.text, x.facts.head.path, body.json);
+        }
     }
     x.facts.body = &body;
     if (!worker.engine.go_on(question)) co_await worker.engine.finish_charge(question);

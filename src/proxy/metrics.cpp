@@ -1,5 +1,6 @@
 #include "proxy/metrics.hpp"
 
+#include <array>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -58,13 +59,15 @@ void TunnelMetrics::write(telemetry::Exposition& out, telemetry::Threads<TunnelM
         .add({}, opened > ended ? opened - ended : 0);
 }
 
-void Metrics::write(telemetry::Exposition& out, Threads threads, const RouteNames& routes) {
+void Metrics::write(telemetry::Exposition& out, Threads threads,
+                    const telemetry::NameRegistry& names) {
+    const RouteNames& routes = names.routes;
     write_requests(out, threads, routes);
     using Faults = decltype(faults_);
     Faults::write(out, telemetry::parts_of<Faults>(threads, &Metrics::faults_));
     write_request_seconds(out, threads, routes);
-    write_usage<&RouteCounters::usage>(out, threads, routes);
-    write_usage<&RouteCounters::unknown_usage>(out, threads, routes);
+    write_usage(out, threads, names);
+    write_unknown_usage(out, threads, routes);
     telemetry::write_members<TrafficCounters>(out, threads);
 }
 
@@ -156,8 +159,9 @@ void Metrics::write_requests(telemetry::Exposition& out, Threads threads,
     });
 }
 
-void Metrics::count_usage(std::size_t route_slot, const usage::Tokens& tokens) {
-    auto& counts = counters_of(route_slot).usage;
+void Metrics::count_usage(std::size_t route_slot, std::size_t model_slot,
+                          const usage::Tokens& tokens) {
+    auto& counts = counters_of(route_slot).usage.at(model_slot);
     const auto add = [&](TokenKind kind, std::int64_t count) {
         counts[kind].add(static_cast<std::uint64_t>(count));
     };
@@ -167,18 +171,38 @@ void Metrics::count_usage(std::size_t route_slot, const usage::Tokens& tokens) {
     add(TokenKind::output, tokens.output);
 }
 
-// Only what was counted: most routes have no usage.
-template <auto kMember>
-void Metrics::write_usage(telemetry::Exposition& out, Threads threads, const RouteNames& routes) {
-    using Counts = std::remove_cvref_t<decltype(std::declval<RouteCounters>().*kMember)>;
-    const auto family = out.family(Counts::info());
+// Only what was counted: most routes have no usage, and meet few models.
+void Metrics::write_usage(telemetry::Exposition& out, Threads threads,
+                          const telemetry::NameRegistry& names) {
+    const auto family = out.family(decltype(RouteCounters::usage)::info());
+    for_each_route(names.routes, [&](const std::string& route, const auto& counts_of) {
+        for (std::size_t model = 0; model < names.models.size(); ++model) {
+            std::array<std::uint64_t, kEnumerators<TokenKind>.size()> counts{};
+            for (const Metrics* one : threads) {
+                const auto* const counted = counts_of(*one).usage.find(model);
+                if (counted == nullptr) continue;
+                for (const TokenKind kind : kEnumerators<TokenKind>) {
+                    counts[static_cast<std::size_t>(kind)] += (*counted)[kind].value();
+                }
+            }
+            for (const TokenKind kind : kEnumerators<TokenKind>) {
+                const std::uint64_t count = counts[static_cast<std::size_t>(kind)];
+                if (count > 0) family.add({route, names.models[model], to_string(kind)}, count);
+            }
+        }
+    });
+}
+
+void Metrics::write_unknown_usage(telemetry::Exposition& out, Threads threads,
+                                  const RouteNames& routes) {
+    const auto family = out.family(decltype(RouteCounters::unknown_usage)::info());
     for_each_route(routes, [&](const std::string& route, const auto& counts_of) {
-        for (const auto kind : kEnumerators<typename Counts::Enum>) {
+        for (const auto reason : kEnumerators<usage::UnknownUsage>) {
             const std::uint64_t count = telemetry::sum(
                 threads, [&](const Metrics& one) -> const auto& {
-                    return (counts_of(one).*kMember)[kind];
+                    return counts_of(one).unknown_usage[reason];
                 });
-            if (count > 0) family.add({route, to_string(kind)}, count);
+            if (count > 0) family.add({route, to_string(reason)}, count);
         }
     });
 }

@@ -153,18 +153,19 @@ BOOST_DEFINE_FIXED_ENUM_CLASS(TokenKind, std::uint8_t,
                               cache_write,  // that the provider wrote to its cache
                               output)       // with those of reasoning
 
-// Tokens that answers took, as they say.
-struct UsageCounts : telemetry::CounterBy<TokenKind> {
-    using Enum = TokenKind;
+// Tokens that answers took, as they say, by MetricSlots::model() and kind.
+struct UsageCounts
+    : telemetry::SparseTable<telemetry::CounterBy<TokenKind>, telemetry::kModelSlotsMax> {
     static constexpr telemetry::MetricType kType = telemetry::MetricType::counter;
     static std::vector<telemetry::MetricLabel> labels() {
-        return {{.name = "route"}, telemetry::label_of<TokenKind>("kind")};
+        return {{.name = "route"},
+                telemetry::label_of_models(),
+                telemetry::label_of<TokenKind>("kind")};
     }
 };
 
 // Answers whose usage was looked for and not found, by reason.
 struct UnknownUsageCounts : telemetry::CounterBy<usage::UnknownUsage> {
-    using Enum = usage::UnknownUsage;
     static constexpr telemetry::MetricType kType = telemetry::MetricType::counter;
     static std::vector<telemetry::MetricLabel> labels() {
         return {{.name = "route"}, telemetry::label_of<usage::UnknownUsage>("reason")};
@@ -224,7 +225,8 @@ class Metrics : public TrafficCounters {
         if (route_slot >= kRoutesShown && route_slot < routes_.size()) left_routes_[outcome].add();
         seconds_.observe(took);
     }
-    void count_usage(std::size_t route_slot, const usage::Tokens& tokens);
+    // `model_slot` is MetricSlots::model().
+    void count_usage(std::size_t route_slot, std::size_t model_slot, const usage::Tokens& tokens);
     void count_unknown_usage(std::size_t route_slot, usage::UnknownUsage reason) {
         counters_of(route_slot).unknown_usage[reason].add();
     }
@@ -233,7 +235,7 @@ class Metrics : public TrafficCounters {
     // For `routes` names; another thread than the one that counts may call it.
     void grow(std::size_t routes) { routes_.grow(routes); }
     static void write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads,
-                      const telemetry::NameList<std::string>& routes);
+                      const telemetry::NameRegistry& names);
     // The same counts for the dashboard; those of no route come first. Takes as long for thousands
     // of routes as for those that have a column of their own.
     static void add_to(telemetry::LiveTotals& totals, telemetry::Threads<Metrics> threads,
@@ -272,8 +274,10 @@ class Metrics : public TrafficCounters {
                            const RouteNames& routes);
     static void write_requests(telemetry::Exposition& out, Threads threads,
                                const RouteNames& routes);
-    template <auto kMember>
-    static void write_usage(telemetry::Exposition& out, Threads threads, const RouteNames& routes);
+    static void write_usage(telemetry::Exposition& out, Threads threads,
+                            const telemetry::NameRegistry& names);
+    static void write_unknown_usage(telemetry::Exposition& out, Threads threads,
+                                    const RouteNames& routes);
     static void write_request_seconds(telemetry::Exposition& out, Threads threads,
                                       const RouteNames& routes);
 

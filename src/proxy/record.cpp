@@ -53,6 +53,7 @@ struct Refuser {
     std::string_view name;                    // empty: there is none
     const limit::ChargeItem* item = nullptr;  // null: likewise
     ask::UnitsTaken units;
+    std::size_t limit = 0;  // among those of the item
 };
 
 // The first limit that refused, of the policies that are enforced and of the others.
@@ -88,7 +89,7 @@ Refusers refusers_of(const ask::Ruleset& rules, const store::LimitDecision& deci
         Refuser& refuser = first.of(*item.policy);
         if (!one.denied || refuser.item != nullptr) return;
         refuser = {rules.policy_texts.of(item, i).name, &item,
-                   ask::units_taken(item.limits()[i], one)};
+                   ask::units_taken(item.limits()[i], one), i};
     });
     return first;
 }
@@ -103,9 +104,12 @@ void describe_refusal(const Refusers& refusers, const store::LimitDecision& char
     const Refuser& one = refusers.described();
     if (one.item == nullptr) return;
     record.limited_identifier = one.item->identifier;
-    record.limit_count = one.units.count;
-    record.limit_quota = one.units.of;
-    record.cost = charge.charge().cost_of(*one.item);
+    const bool in_money = one.item->limits()[one.limit].in_money;
+    const std::int64_t cost = charge.charge().cost_of(*one.item);
+    record.limit_count = {one.units.count, in_money};
+    record.limit_quota = {one.units.of, in_money};
+    record.cost = {cost, in_money};
+    if (ask::too_large(*one.item, one.limit, cost)) record.refusal = telemetry::kTooLarge;
     if (one.item->tier != nullptr) record.tier = one.item->tier->name;
     if (charge.result != store::LimitDecision::Result::limited) return;
     const std::int64_t retry_after = ask::retry_after_seconds(charge);
@@ -230,8 +234,9 @@ void note_denial(const Caller& caller, Whose of, telemetry::TopNames* names,
         if (decision.route != nullptr) denial.route = decision.route->name;
         denial.policy = item.policy->name;
         denial.limit = caller.rules.policy_texts.of(item, i).name;
-        denial.count = units.count;
-        denial.quota = units.of;
+        const bool in_money = item.limits()[i].in_money;
+        denial.count = {units.count, in_money};
+        denial.quota = {units.of, in_money};
         const std::int64_t retry_after =
             of == Whose::enforced ? ask::retry_after_seconds(decision.charge) : 0;
         if (retry_after > 0) denial.retry_after_seconds = retry_after;

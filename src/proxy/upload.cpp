@@ -90,8 +90,9 @@ Task<Fault> Upload::hold() {
 }
 
 // Sends the head and what has come of the body in one write; the rest follows beside the answer.
-Fault Upload::begin() {
+Fault Upload::begin(bool may_follow) {
     state_ = State::idle;
+    may_follow_ = may_follow;
     fault_ = Fault::none;
     cancelled_ = has_ended_ = false;
     Fault fault = Fault::none;
@@ -124,6 +125,7 @@ Fault Upload::begin() {
         if (status != IoStatus::ok) return why_unsent();
         if (client_.is_body_done()) {
             answer_sleeper_.allow(response_timeout_);
+            if (is_held_ && !may_follow_) forget_body();
             return Fault::none;
         }
     }
@@ -134,6 +136,21 @@ Fault Upload::begin() {
     answer_sleeper_.allow_forever();
     spawn_vital(worker_.executor, run(*this));
     return Fault::none;
+}
+
+void Upload::end_attempts() {
+    may_follow_ = false;
+    if (is_held_ && is_complete()) forget_body();
+}
+
+// All of it was sent, or what was held of it. It takes none of the room for bodies while the server
+// works on its answer.
+void Upload::forget_body() {
+    is_held_ = false;
+    has_passed_on_ = true;
+    if (x_.inspected != nullptr) x_.inspected->text = {};
+    x_.upstream->forget_held_body();
+    give_back_held_bytes();
 }
 
 void Upload::go_on() {
@@ -178,6 +195,7 @@ Task<> Upload::run(Upload& self) {
         self.fault_ = Fault::client_left;  // no answer; rethrow() has the reason
     }
     self.state_ = self.fault_ == Fault::none ? State::idle : State::failed;
+    if (self.is_held_ && !self.may_follow_ && self.is_complete()) self.forget_body();
     // The exchange may be gone before the client's connection is.
     self.client_.forget_wakeup();
     self.has_ended_ = true;
@@ -196,7 +214,7 @@ Task<Fault> Upload::send_body() {
         // The upstream may have answered all the same, and then its answer counts.
         if (status != IoStatus::ok) co_return why_unsent();
         if (client_.is_body_done()) co_return Fault::none;
-        x_.upstream->forget_held_body();  // was the first portion
+        if (is_held_) forget_body();  // was the first portion
         if (portions % kPortionsATurn == 0) co_await x_.upstream->upload_sleeper.yield();
         // A client that waits for 100 Continue would hold a pipe for nothing.
         if (may_send_ && client_.spliceable() >= SplicePipe::kBytesMin &&

@@ -7,9 +7,9 @@
 
 #include <re2/re2.h>
 
+#include "base/case_folding.hpp"
 #include "base/text.hpp"
 #include "http/field.hpp"
-#include "routing/case_folding.hpp"
 #include "routing/path_normalization.hpp"
 
 namespace tidegate::routing {

@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/case_folding.hpp"
 #include "base/ip.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "http/request_value.hpp"
-#include "routing/case_folding.hpp"
 #include "routing/path_normalization.hpp"
 #include "routing/path_pattern.hpp"
 

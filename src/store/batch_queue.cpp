@@ -22,10 +22,9 @@ bool is_same_policy(const ChargeItem& left, const ChargeItem& right) {
     return left.policy == right.policy && left.tier == right.tier;
 }
 
-// A mixed command has one cost a charge.
+// A mixed command decides charges that all of their items take from.
 bool can_be_mixed(const ChargeItem& left, const ChargeItem& right) {
-    return is_same_policy(left, right) && left.own_cost == ChargeItem::kOfCharge &&
-           right.own_cost == ChargeItem::kOfCharge;
+    return is_same_policy(left, right) && right.own_cost != 0;
 }
 
 bool is_same(const ChargeItem& left, const ChargeItem& right) {
@@ -90,7 +89,7 @@ bool Batch::can_be_mixed_with(const limit::Charge& charge, bool may_mix) const {
     const bool can_begin = may_mix && charges_.size() == 1;
     if (!is_mixed_ && !(can_begin && can_mix(charges_[0]))) return false;
     return charges_.size() < kMixedMax && charge.cost > 0 &&
-           are_equal(charges_[0], charge, can_be_mixed);
+           are_equal(charges_[0], charge, can_be_mixed) && have_same_runs(charges_[0], charge);
 }
 
 void Batch::append_command(std::string_view prefix, std::optional<limit::Micros> clock,

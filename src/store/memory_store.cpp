@@ -411,7 +411,10 @@ MemoryStore::Impl::Impl(const Options& options)
       stands_in(options.stands_in) {
     assert(options.divisor >= 1);
     std::random_device device;
-    for (std::uint64_t& word : secret) word = (std::uint64_t{device()} << 32 | device()) | 1;
+    for (std::uint64_t& word : secret) {
+        word = options.secret != 0 ? options.secret | 1
+                                   : (std::uint64_t{device()} << 32 | device()) | 1;
+    }
     for (std::size_t i = 0; i < shard_count; ++i) {
         shards[i].set_capacity(options.max_keys / shard_count);
     }
@@ -555,6 +558,16 @@ Counts MemoryStore::count(std::span<const limit::ChargeItem> items, const limit:
         counts.items.push_back(count_item(found, call.asked));
     }
     return counts;
+}
+
+std::string MemoryStore::counts_of(const limit::ChargeItem& item) const {
+    const limit::Charge charge{.items = {&item, 1}};
+    const Call call(*impl_, charge, Micros{0});
+    const State* const state = call.work.found.front().state;
+    limit::CountsWriter out;
+    if (state == nullptr) return {};
+    for (const Record& record : state->records) record.save(out);
+    return out.bytes();
 }
 
 std::vector<bool> MemoryStore::forget(std::span<const limit::ChargeItem> items) {

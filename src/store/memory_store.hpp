@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -41,6 +42,9 @@ class MemoryStore {
         std::int64_t divisor = 1;
         // For a store whose data this one does not know: limits of schedule then admit nothing.
         bool stands_in = false;
+        // Not 0: what the hashes of names begin with, so that the same charges push out the same
+        // names in each process. For names that no attacker tries out on this store.
+        std::uint64_t secret = 0;
     };
     // full: a name is new and there is no room: on_full is deny, or max_keys is smaller than the
     // identifiers of this one charge. Nothing was taken.
@@ -74,6 +78,9 @@ class MemoryStore {
     // Tells how the items' limits stand, taking nothing. Policies may repeat, with other tiers. Any
     // thread.
     Counts count(std::span<const limit::ChargeItem> items, const limit::Now& now) const;
+    // What is counted of the item, for a copy: records one after the other, as Record::save()
+    // writes them (memory_store_shard.hpp). Any thread.
+    std::string counts_of(const limit::ChargeItem& item) const;
     // Forgets, all at once, what is counted of these items, other tiers and limits included; slots
     // of concurrency stay. Says of each whether there was something. Items of one policy and
     // identifier stand side by side. Any thread.

@@ -167,7 +167,7 @@ const redis::Script& windows_script() {
 
 bool is_of_plain_windows(const limit::ChargeItem& item) {
     const auto limits = item.limits();
-    return item.policy->is_enforced() && item.own_cost == limit::ChargeItem::kOfCharge &&
+    return item.policy->is_enforced() && item.own_cost != 0 &&
            std::all_of(limits.begin(), limits.end(),
                        [](const Limit& limit) { return limit.has_fast_path(); });
 }

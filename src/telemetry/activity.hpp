@@ -15,6 +15,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/units.hpp"
+
 namespace tidegate::telemetry {
 
 // Counts the most frequent names of a stream in bounded memory (the algorithm Space-Saving).
@@ -217,8 +219,8 @@ struct Denial {
     DenialText route;
     DenialText policy;
     DenialText limit;
-    std::int64_t count = 0;  // units of the limit that requests have taken
-    std::int64_t quota = 0;
+    Amount count;  // of the limit, that requests have taken
+    Amount quota;
     std::optional<std::int64_t> retry_after_seconds;  // unset: Tidegate cannot tell
 };
 
@@ -227,7 +229,7 @@ struct DenialField {
     template <class Value>
     using In = Value Denial::*;
     using Member = std::variant<In<std::chrono::system_clock::time_point>, In<DenialText>,
-                                In<std::int64_t>, In<std::optional<std::int64_t>>>;
+                                In<Amount>, In<std::optional<std::int64_t>>>;
 
     std::string_view name;
     Member member;
@@ -242,8 +244,8 @@ inline constexpr auto kDenialFields = std::to_array<DenialField>({
     {"route", &Denial::route, "the route of the request; empty: no route matches"},
     {"policy", &Denial::policy, "the policy of the limit"},
     {"limit", &Denial::limit, "the limit, as `limited_by` in the access log names it"},
-    {"count", &Denial::count, "units of the limit that were taken"},
-    {"quota", &Denial::quota, "units that the limit allows"},
+    {"count", &Denial::count, "units of the limit that were taken; with `unit: usd` dollars"},
+    {"quota", &Denial::quota, "units that the limit allows, or dollars"},
     {"retry_after_seconds", &Denial::retry_after_seconds,
      "seconds until the limits may admit the request; `null`: Tidegate cannot tell"},
 });

@@ -202,4 +202,48 @@ class GrowingTable {
     std::atomic<std::size_t> size_{0};
 };
 
+// A table of counters of which most are never met: 8 bytes until one is. The thread that counts
+// allocates a block of entries when it first meets one of them; any thread may look. No entry ever
+// moves.
+template <class T, std::size_t kSize>
+class SparseTable {
+  public:
+    SparseTable() = default;
+    SparseTable(const SparseTable&) = delete;
+    SparseTable& operator=(const SparseTable&) = delete;
+    ~SparseTable() {
+        Blocks* const blocks = blocks_.load(std::memory_order_relaxed);
+        if (blocks == nullptr) return;
+        for (auto& block : *blocks) delete block.load(std::memory_order_relaxed);
+        delete blocks;
+    }
+
+    // For the thread that counts. Requires index < kSize. Throws std::bad_alloc.
+    T& at(std::size_t index) { return made(made(blocks_)[index / kBlockSize])[index % kBlockSize]; }
+    // Null: neither the entry nor a neighbour in its block was met. Requires index < kSize.
+    const T* find(std::size_t index) const {
+        const Blocks* const blocks = blocks_.load(std::memory_order_acquire);
+        if (blocks == nullptr) return nullptr;
+        const Block* const block = (*blocks)[index / kBlockSize].load(std::memory_order_acquire);
+        return block != nullptr ? &(*block)[index % kBlockSize] : nullptr;
+    }
+
+  private:
+    static constexpr std::size_t kBlockSize = 16;
+    using Block = std::array<T, kBlockSize>;
+    using Blocks = std::array<std::atomic<Block*>, (kSize + kBlockSize - 1) / kBlockSize>;
+
+    template <class Made>
+    static Made& made(std::atomic<Made*>& place) {
+        Made* there = place.load(std::memory_order_relaxed);
+        if (there == nullptr) {
+            there = new Made();
+            place.store(there, std::memory_order_release);
+        }
+        return *there;
+    }
+
+    std::atomic<Blocks*> blocks_{nullptr};
+};
+
 }  // namespace tidegate::telemetry

@@ -28,6 +28,10 @@ LivePair since(const LivePair& now, const LivePair& before) {
     return {since(now.all, before.all), since(now.denied, before.denied)};
 }
 
+LiveCost since(const LiveCost& now, const LiveCost& before) {
+    return {since(now.settled, before.settled), since(now.reserved, before.reserved)};
+}
+
 template <class Value, std::size_t kSize>
 std::array<Value, kSize> since(const std::array<Value, kSize>& now,
                                const std::array<Value, kSize>& before) {
@@ -100,10 +104,19 @@ void LivePolicies::add(const LivePolicy& policy) {
     column_of_slot_.push_back(static_cast<std::uint8_t>(column));
 }
 
+void LivePolicies::set_unit(std::size_t slot, CostUnit unit) {
+    const std::size_t column = column_of_slot_[slot];
+    if (column >= names_.size()) return;
+    if (column >= units_.size()) units_.resize(column + 1);
+    units_[column] = unit;
+}
+
 void LiveTotals::add_policies(const LivePolicies& columns) {
     policy_names = columns.names();
     policies_left = columns.left();
     policies.assign(columns.columns(), {});
+    policy_units = columns.units();
+    costs.assign(policy_units.size(), {});
 }
 
 void LiveTotals::add_route(const std::string& route, LivePair counts) {

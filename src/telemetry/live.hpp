@@ -21,6 +21,7 @@
 
 #include "base/timestamp.hpp"
 #include "telemetry/counters.hpp"
+#include "telemetry/metric.hpp"
 #include "telemetry/outcome.hpp"
 
 namespace tidegate::telemetry {
@@ -62,22 +63,36 @@ struct LivePolicy {
 
 inline constexpr std::size_t kLiveColumnsMax = 64;
 
+// Units that a policy had reserved for requests that have ended, and what these have cost.
+struct LiveCost {
+    std::uint64_t settled = 0;
+    std::uint64_t reserved = 0;
+
+    bool operator==(const LiveCost&) const = default;
+};
+
 // Which column has the decisions of a limit: that of its policy, or that of the rest. There may be
 // thousands of limits, so this is kept from second to second; it grows with their names.
 class LivePolicies {
   public:
     // The policy of the limit in the next slot.
     void add(const LivePolicy& policy);
+    // The policy of the limit in `slot` settles costs in this unit. Of the rest, nothing is kept:
+    // its policies may have different units.
+    void set_unit(std::size_t slot, CostUnit unit);
 
     std::size_t slots() const { return column_of_slot_.size(); }
     std::size_t column(std::size_t slot) const { return column_of_slot_[slot]; }
     std::size_t columns() const { return names_.size() + (others_.empty() ? 0 : 1); }
     const std::vector<LivePolicy>& names() const { return names_; }
     std::size_t left() const { return others_.size(); }  // policies that the rest is the sum of
+    // The units of the first columns: up to the last one that has any.
+    const std::vector<std::optional<CostUnit>>& units() const { return units_; }
 
   private:
     std::vector<std::uint8_t> column_of_slot_;
     std::vector<LivePolicy> names_;
+    std::vector<std::optional<CostUnit>> units_;
     std::set<LivePolicy> others_;
 };
 
@@ -90,6 +105,7 @@ struct LiveCounts {
     std::array<std::uint64_t, kOutcomes> outcomes{};
     std::vector<LivePair> policies;  // one more than names if there is a rest
     std::vector<LivePair> routes;    // likewise
+    std::vector<LiveCost> costs;     // of the policies in the first columns
     // As `policies`, or none where there is no candidate: requests that only the candidate would
     // refuse, and those that only the live limits refuse. 0 for policies that are no candidates.
     std::vector<LivePair> candidates;
@@ -97,10 +113,11 @@ struct LiveCounts {
     std::uint64_t upstream_failures = 0;
 };
 
-inline constexpr std::tuple kLiveCounts{&LiveCounts::answers,          &LiveCounts::outcomes,
-                                        &LiveCounts::policies,         &LiveCounts::routes,
-                                        &LiveCounts::candidates,       &LiveCounts::store_failures,
-                                        &LiveCounts::upstream_failures};
+inline constexpr std::tuple kLiveCounts{
+    &LiveCounts::answers,        &LiveCounts::outcomes,
+    &LiveCounts::policies,       &LiveCounts::routes,
+    &LiveCounts::costs,          &LiveCounts::candidates,
+    &LiveCounts::store_failures, &LiveCounts::upstream_failures};
 
 // Counts since the start, and what their columns are. Columns are only ever added at the end.
 struct LiveTotals : LiveCounts {
@@ -113,7 +130,8 @@ struct LiveTotals : LiveCounts {
     void add_other_routes(std::size_t count, LivePair counts);
 
     std::vector<LivePolicy> policy_names;
-    std::size_t policies_left = 0;  // that the rest is the sum of
+    std::vector<std::optional<CostUnit>> policy_units;  // as many as costs
+    std::size_t policies_left = 0;                      // that the rest is the sum of
     std::vector<std::string> route_names;
     std::size_t routes_left = 0;
     std::vector<std::uint64_t> decision_cuts;  // see FineHistogram

@@ -41,7 +41,7 @@ struct FieldAt {
     static constexpr bool kIsText = kField.is<std::string_view>();
     static constexpr bool kIsList = kField.is<std::span<const std::string_view>>();
     static constexpr bool kIsNumber = kField.is<int>() || kField.is<std::int64_t>() ||
-                                      kField.is<std::uint64_t>() ||
+                                      kField.is<Amount>() || kField.is<std::uint64_t>() ||
                                       kField.is<std::chrono::nanoseconds>();
 
     static const auto& value(const RequestRecord& record) { return record.*kMember; }
@@ -50,6 +50,8 @@ struct FieldAt {
             return false;
         } else if constexpr (kIsText) {
             return value(record).empty();
+        } else if constexpr (kField.is<Amount>()) {
+            return value(record).units < 0;
         } else {
             return value(record) < 0;
         }
@@ -244,6 +246,11 @@ void LogLineFormatter::put(int number) {
 
 void LogLineFormatter::put(std::int64_t number) {
     put(static_cast<std::uint64_t>(std::max<std::int64_t>(number, 0)));
+}
+
+void LogLineFormatter::put(Amount amount) {
+    amount.units = std::max<std::int64_t>(amount.units, 0);
+    out_ = write_amount(amount, out_);
 }
 
 void LogLineFormatter::put(std::chrono::nanoseconds time) {

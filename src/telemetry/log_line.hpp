@@ -87,6 +87,7 @@ class LogLineFormatter {
     void put(std::uint64_t number);
     void put(int number);           // negative: 0
     void put(std::int64_t number);  // likewise
+    void put(Amount amount);        // likewise
     void put(std::chrono::nanoseconds time);
     void put(Outcome outcome);
     void put(Face face);

@@ -94,6 +94,11 @@ MetricSlots NameRegistry::admit(const MetricNames& wanted) {
         }
     }
     slots.decisions_begin_.push_back(slots.decisions_.size());
+    for (const std::string& model : wanted.models) {
+        if (slots.models_.size() == kModelNamesMax) break;
+        const bool has_room = models.has(model) || models.size() < kModelSlotsMax;
+        slots.models_.push_back(has_room ? models.admit(model) : kOtherModelsSlot);
+    }
     return slots;
 }
 

@@ -21,6 +21,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -303,18 +304,38 @@ struct OpenMetrics : OpenCounter {
     }
 };
 
-// The names in labels of metrics (routes, upstreams, limits), as one configuration has them.
+// What a policy with a cost of its own counts.
+BOOST_DEFINE_FIXED_ENUM_CLASS(CostUnit, std::uint8_t, units, tokens, usd)
+
+// The names of models that are values of labels: so many of one price list, the first ones, and so
+// many since the start. All other models have the name kOtherModels.
+inline constexpr std::size_t kModelNamesMax = 64;
+inline constexpr std::size_t kModelSlotsMax = 256;  // with that of other models
+inline constexpr std::size_t kOtherModelsSlot = 0;
+inline constexpr std::string_view kOtherModels = "other";
+
+inline MetricLabel label_of_models() {
+    return {.name = "model",
+            .note =
+                "of the first 64 names of the [price list](llm.md#money), as they are written "
+                "there; `other`: another model, or no price list"};
+}
+
+// The names in labels of metrics (routes, upstreams, limits, models), as one configuration has
+// them.
 struct MetricNames {
     // A list of limits. Lists that name the same policy and limit share one figure.
     struct PolicyNames {
         std::string policy;
         std::vector<std::string> limits;
-        bool shadow = false;  // counted apart: its refusals let requests pass
-        bool soft = false;    // likewise
+        bool shadow = false;                  // counted apart: its refusals let requests pass
+        bool soft = false;                    // likewise
+        std::optional<CostUnit> cost_unit{};  // of a policy whose costs are settled
     };
     std::vector<std::string> routes;
     std::vector<PolicyNames> policies;
     std::vector<std::string> upstreams;
+    std::vector<std::string> models{};  // the first patterns of the price list
 };
 
 inline constexpr std::size_t kNoSlot = static_cast<std::size_t>(-1);
@@ -337,6 +358,10 @@ class MetricSlots {
         const std::size_t begin = decisions_begin_[policy];
         return limit < decisions_begin_[policy + 1] - begin ? decisions_[begin + limit] : kNoSlot;
     }
+    // The slot of a model by its row in the price list; any other number is that of other models.
+    std::size_t model(std::size_t row) const {
+        return row < models_.size() ? models_[row] : kOtherModelsSlot;
+    }
 
   private:
     friend struct NameRegistry;
@@ -345,6 +370,7 @@ class MetricSlots {
     std::vector<std::size_t> upstreams_;
     std::vector<std::size_t> decisions_begin_;  // by policy, and one past the end
     std::vector<std::size_t> decisions_;        // the limits of all policies in a row
+    std::vector<std::size_t> models_;
 };
 
 // Names of one kind in the order in which they were met; the position of a name never changes. No
@@ -358,6 +384,7 @@ class NameList {
         if (is_new) names_.push_back(name);
         return known->second;
     }
+    bool has(const Name& name) const { return slots_.contains(name); }
     std::size_t size() const { return names_.size(); }
     const Name& operator[](std::size_t slot) const { return names_[slot]; }
 
@@ -379,13 +406,17 @@ struct DecisionName {
 
 // Every name that a counter ever had.
 struct NameRegistry {
+    NameRegistry() { models.admit(std::string(kOtherModels)); }
+
     // Adds what is new and returns where all of it is counted.
     MetricSlots admit(const MetricNames& wanted);
+    // Without the models, which have a bound of their own.
     std::size_t size() const { return routes.size() + upstreams.size() + decisions.size(); }
 
     NameList<std::string> routes;
     NameList<std::string> upstreams;
     NameList<DecisionName> decisions;
+    NameList<std::string> models;  // at kOtherModelsSlot those without a name
 };
 
 }  // namespace tidegate::telemetry

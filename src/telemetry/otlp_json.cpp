@@ -61,6 +61,12 @@ class Attributes {
         out_ += '"';
         end();
     }
+    // `number` is a number of JSON.
+    void decimal(std::string_view key, std::string_view number) {
+        begin(key);
+        out_.append(R"("doubleValue":)").append(number);
+        end();
+    }
     template <class List, class Write>
     void list(std::string_view key, const List& values, Write write) {
         begin(key);
@@ -216,6 +222,11 @@ struct FieldWriter {
     }
     void put(std::int64_t number) const {
         if (number >= 0) attributes.number(field.attribute.name, number);
+    }
+    void put(Amount amount) const {
+        if (amount.units < 0) return;
+        if (!amount.in_money) return attributes.number(field.attribute.name, amount.units);
+        attributes.decimal(field.attribute.name, shown_amount(amount));
     }
     void put(std::uint64_t number) const {
         attributes.number(field.attribute.name, static_cast<std::int64_t>(number));

@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "base/shared_enums.hpp"
+#include "base/units.hpp"
 #include "telemetry/outcome.hpp"
 
 namespace tidegate::telemetry {
@@ -39,10 +40,11 @@ struct RequestRecord {
     // have. Empty or negative: there is none, or it is not known.
     std::string_view limited_identifier{};
     std::string_view tier{};        // whose limits they are
-    std::int64_t limit_count = -1;  // units that were taken
-    std::int64_t limit_quota = -1;  // units that it allows at once
-    std::int64_t cost = -1;         // units that the request asked for
+    Amount limit_count = -1;        // that was taken
+    Amount limit_quota = -1;        // that it allows at once
+    Amount cost = -1;               // that the request asked for
     std::int64_t retry_after = -1;  // seconds, of a refusal
+    std::string_view refusal{};     // kTooLarge, or empty
     // Where a policy settles what it reserved: of the first such policy, and what the answer says.
     // Empty or negative: there is none, or it is not known.
     std::string_view usage_model{};         // that the request is for
@@ -51,9 +53,9 @@ struct RequestRecord {
     std::int64_t usage_cached = -1;
     std::int64_t usage_cache_write = -1;
     std::int64_t usage_output = -1;
-    std::int64_t usage_reserved = -1;  // units
-    std::int64_t usage_cost = -1;      // units
-    std::string_view usage_usd{};      // dollars, of the first policy that counts money
+    Amount usage_reserved = -1;
+    Amount usage_cost = -1;
+    Amount usage_usd = -1;             // of the first policy that counts money
     std::string_view store;            // memory | redis | local | remembered | ""
     std::string_view upstream;         // the server as it is configured, or empty
     std::string_view upstream_server;  // the address of that server, which was chosen last
@@ -80,6 +82,9 @@ struct RequestRecord {
                candidate_limited_by.empty();
     }
 };
+
+// RequestRecord::refusal of a request that asks for more than a limit ever allows.
+inline constexpr std::string_view kTooLarge = "too_large";
 
 // How much of a text the access log has; a cut text ends in `...`.
 inline constexpr std::size_t kPathBytesMax = 1024;
@@ -120,10 +125,10 @@ struct SpanAttribute {
 struct RequestField {
     template <class Value>
     using In = Value RequestRecord::*;
-    using Member =
-        std::variant<In<std::chrono::system_clock::time_point>, In<std::string_view>,
-                     In<std::span<const std::string_view>>, In<Outcome>, In<Face>, In<HttpVersion>,
-                     In<int>, In<std::int64_t>, In<std::uint64_t>, In<std::chrono::nanoseconds>>;
+    using Member = std::variant<In<std::chrono::system_clock::time_point>, In<std::string_view>,
+                                In<std::span<const std::string_view>>, In<Outcome>, In<Face>,
+                                In<HttpVersion>, In<int>, In<std::int64_t>, In<Amount>,
+                                In<std::uint64_t>, In<std::chrono::nanoseconds>>;
 
     template <class Value>
     constexpr bool is() const {
@@ -210,8 +215,8 @@ inline constexpr auto kRequestFields = std::to_array<RequestField>({
      .is_optional = true},
     {.name = "count",
      .member = &RequestRecord::limit_count,
-     .meaning = "units of that limit that were taken; of money, millionths of a dollar, as in "
-                "`quota` and `cost`",
+     .meaning = "units of that limit that were taken. With `unit: usd` dollars, as in `quota` and "
+                "`cost`: always with six places, while units have none",
      .in_text = InText::last,
      .attribute = {SpanName::decide, "tidegate.count"},
      .is_optional = true},
@@ -238,6 +243,13 @@ inline constexpr auto kRequestFields = std::to_array<RequestField>({
      .meaning = "seconds until the limits may admit the request; not there if Tidegate cannot tell",
      .in_text = InText::last,
      .attribute = {SpanName::decide, "tidegate.retry_after"},
+     .is_optional = true},
+    {.name = "refusal",
+     .member = &RequestRecord::refusal,
+     .meaning = "`too_large`: the request asked for more than the limit ever allows at once, so it "
+                "never passes; not there otherwise",
+     .in_text = InText::last,
+     .attribute = {SpanName::decide, "tidegate.refusal"},
      .is_optional = true},
     {.name = "usage_model",
      .member = &RequestRecord::usage_model,
@@ -279,13 +291,14 @@ inline constexpr auto kRequestFields = std::to_array<RequestField>({
      .is_optional = true},
     {.name = "usage_reserved",
      .member = &RequestRecord::usage_reserved,
-     .meaning = "units that the first policy with a cost of its own reserved",
+     .meaning = "units that the first policy with a cost of its own reserved; with `unit: usd` "
+                "dollars, with six places",
      .in_text = InText::last,
      .is_optional = true},
     {.name = "usage_cost",
      .member = &RequestRecord::usage_cost,
-     .meaning = "units that it settled; not there if they are not known, and what was reserved "
-                "stays",
+     .meaning = "units or dollars that it settled; not there if they are not known, and what was "
+                "reserved stays",
      .in_text = InText::last,
      .is_optional = true},
     {.name = "usage_usd",

@@ -37,6 +37,10 @@ enum Place : int {
     prompt_cached,
     completion_tokens,
     usage_total,
+    groq_prompt,
+    groq_cached,
+    groq_completion,
+    groq_total,
     input_tokens,
     input_cached,
     output_tokens,
@@ -73,6 +77,10 @@ const std::vector<std::string>& provider_pointers() {
         "/usage/prompt_tokens_details/cached_tokens",
         "/usage/completion_tokens",
         "/usage/total_tokens",
+        "/x_groq/usage/prompt_tokens",
+        "/x_groq/usage/prompt_tokens_details/cached_tokens",
+        "/x_groq/usage/completion_tokens",
+        "/x_groq/usage/total_tokens",
         "/usage/input_tokens",
         "/usage/input_tokens_details/cached_tokens",
         "/usage/output_tokens",
@@ -105,9 +113,13 @@ const std::vector<std::string>& provider_pointers() {
     return kPointers;
 }
 
+// Of several that an event has, the first with tokens counts.
 constexpr Shape kShapes[] = {
     {Provider::openai, prompt_tokens, prompt_cached, kNowhere, completion_tokens, kNowhere,
      kNowhere, usage_total, true, false},
+    // The last chunk of Groq's streams, also where the client has not asked for usage.
+    {Provider::openai, groq_prompt, groq_cached, kNowhere, groq_completion, kNowhere, kNowhere,
+     groq_total, true, false},
     {Provider::openai_responses, input_tokens, input_cached, kNowhere, output_tokens, kNowhere,
      kNowhere, usage_total, true, false},
     {Provider::openai_responses, response_input, response_cached, kNowhere, response_output,

@@ -44,26 +44,19 @@ std::int64_t cost_of(const Tokens& tokens, const Rates& rates) {
     return static_cast<std::int64_t>(std::clamp<Wide>(cost, 0, kCostMax));
 }
 
-std::string dollars_of(std::int64_t micros) {
-    constexpr std::int64_t kDollar = 1'000'000;
-    std::string text = std::to_string(micros / kDollar) + '.';
-    const std::string rest = std::to_string(micros % kDollar);
-    return text.append(6 - rest.size(), '0') + rest;
-}
-
 void PriceList::add(std::string pattern, Rates rates) {
     prices_.push_back({std::move(pattern), rates});
 }
 
-const Rates* PriceList::find(std::string_view model) const {
+std::size_t PriceList::row_of(std::string_view model) const {
     const auto found = std::find_if(prices_.begin(), prices_.end(), [&](const Price& price) {
         return matches(price.pattern, model);
     });
-    return found == prices_.end() ? nullptr : &found->rates;
+    return found == prices_.end() ? kNoRow : static_cast<std::size_t>(found - prices_.begin());
 }
 
-const Rates* PriceList::rates_of(std::string_view model) const {
-    if (const Rates* rates = find(model)) return rates;
+const Rates* PriceList::rates_at(std::size_t row) const {
+    if (row != kNoRow) return &prices_[row].rates;
     return unknown_ ? &*unknown_ : nullptr;
 }
 

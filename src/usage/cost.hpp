@@ -1,6 +1,7 @@
 // What tokens cost: weights, prices, and the sums of both in whole units. Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -41,9 +42,6 @@ struct Rates {
 // Sums above 2^62 are 2^62.
 std::int64_t cost_of(const Tokens& tokens, const Rates& rates);
 
-// Millionths of a dollar as dollars with six places: `1.250000`. Requires 0 or more.
-std::string dollars_of(std::int64_t micros);
-
 // What models cost.
 class PriceList {
   public:
@@ -52,18 +50,24 @@ class PriceList {
     // For models that no pattern matches.
     void set_unknown(Rates rates) { unknown_ = rates; }
 
-    // Null: the list has no price for this model.
-    const Rates* rates_of(std::string_view model) const;
+    // The row of the first pattern that matches, from 0 on; kNoRow: none does. Takes as long as the
+    // list.
+    static constexpr std::size_t kNoRow = SIZE_MAX;
+    std::size_t row_of(std::string_view model) const;
+    // What a model of this row costs; of kNoRow, an unknown one. Null: the list has no price.
+    const Rates* rates_at(std::size_t row) const;
+    const Rates* rates_of(std::string_view model) const { return rates_at(row_of(model)); }
     // A pattern names this model, whatever set_unknown() says.
-    bool names(std::string_view model) const { return find(model) != nullptr; }
+    bool names(std::string_view model) const { return row_of(model) != kNoRow; }
+
+    std::size_t size() const { return prices_.size(); }
+    const std::string& pattern(std::size_t row) const { return prices_[row].pattern; }
 
   private:
     struct Price {
         std::string pattern;
         Rates rates;
     };
-
-    const Rates* find(std::string_view model) const;
 
     std::vector<Price> prices_;
     std::optional<Rates> unknown_;

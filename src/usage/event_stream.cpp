@@ -46,8 +46,11 @@ EventPart ServerSentEvents::next(std::string_view& bytes) {
             mark_ = kByteOrderMark.size();
         }
         EventPart part;
-        if (at_ == At::line && (part = whole_event(bytes)).kind != EventPart::Kind::none)
-            return part;
+        if (at_ == At::line) {
+            if (skip_type(bytes)) continue;
+            part = whole_event(bytes);
+            if (part.kind != EventPart::Kind::none) return part;
+        }
         if (is_line_end(bytes.front())) {
             part = end_line(bytes);
         } else if (at_ == At::line || at_ == At::name) {
@@ -58,6 +61,15 @@ EventPart ServerSentEvents::next(std::string_view& bytes) {
         if (part.kind != EventPart::Kind::none) return part;
     }
     return {};
+}
+
+// The line `event` of Anthropic's events, where all of it is here: their data says the type again.
+bool ServerSentEvents::skip_type(std::string_view& bytes) {
+    if (!bytes.starts_with("event:")) return false;
+    const std::size_t newline = bytes.find('\n');
+    if (newline == bytes.npos || bytes.substr(0, newline).find('\r') != bytes.npos) return false;
+    bytes.remove_prefix(newline + 1);
+    return true;
 }
 
 // The usual event: one line, its end and the empty line in one piece, without other fields.

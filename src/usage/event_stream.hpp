@@ -38,6 +38,7 @@ class ServerSentEvents {
   private:
     enum class At : std::uint8_t { line, name, first_of_value, value, ignored };
 
+    static bool skip_type(std::string_view& bytes);
     EventPart whole_event(std::string_view& bytes);
     EventPart end_line(std::string_view& bytes);
     EventPart begin_data();

@@ -8,6 +8,9 @@
 
 #include <boost/json/basic_parser_impl.hpp>
 
+#include "base/case_folding.hpp"
+#include "base/text.hpp"
+
 namespace tidegate::usage {
 namespace json = boost::json;
 
@@ -15,6 +18,18 @@ namespace {
 
 // Up to here a double holds each whole number.
 constexpr double kExactMax = 9007199254740992.0;
+
+bool is_ascii(std::string_view text) {
+    return std::none_of(text.begin(), text.end(),
+                        [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+}
+
+// Compares texts of ASCII, of which `folded` has no capitals.
+bool folds_to(std::string_view text, std::string_view folded) {
+    return text.size() == folded.size() &&
+           std::equal(text.begin(), text.end(), folded.begin(),
+                      [](char a, char b) { return to_lower(a) == b; });
+}
 
 std::string unescaped(std::string_view name) {
     std::string text;
@@ -68,36 +83,51 @@ bool is_json_pointer(std::string_view text) {
     return true;
 }
 
-JsonPointers::JsonPointers(const std::vector<std::string>& pointers) : size_(pointers.size()) {
+JsonPointers::JsonPointers(const std::vector<std::string>& pointers, Case letters)
+    : size_(pointers.size()), letters_(letters) {
+    // A letter of three bytes may stand for one of ASCII.
+    constexpr std::size_t kBytesMax = 3;
     nodes_.emplace_back();
     for (std::size_t pointer = 0; pointer < pointers.size(); ++pointer) {
-        int node = 0;
+        int at = 0;
         std::string_view rest = pointers[pointer];
         while (!rest.empty()) {
             rest.remove_prefix(1);
             const std::size_t end = std::min(rest.find('/'), rest.size());
             std::string name = unescaped(rest.substr(0, end));
             rest.remove_prefix(end);
-            longest_name_ = std::max(longest_name_, name.size());
-            int child = child_of(node, name);
+            std::string folded = letters == Case::ignored ? fold_case(name) : std::string();
+            longest_name_ = std::max({longest_name_, name.size(), kBytesMax * folded.size()});
+            int child = child_of(at, name);
             if (child == kNone) {
                 child = static_cast<int>(nodes_.size());
-                nodes_.push_back({std::move(name), kNone, kNone,
-                                  nodes_[static_cast<std::size_t>(node)].first_child});
-                nodes_[static_cast<std::size_t>(node)].first_child = child;
+                nodes_.push_back(
+                    {std::move(name), std::move(folded), kNone, kNone, node(at).first_child});
+                node(at).first_child = child;
             }
-            node = child;
+            at = child;
         }
-        nodes_[static_cast<std::size_t>(node)].pointer = static_cast<int>(pointer);
+        node(at).pointer = static_cast<int>(pointer);
     }
 }
 
-int JsonPointers::child_of(int node, std::string_view name) const {
-    int child = nodes_[static_cast<std::size_t>(node)].first_child;
-    while (child != kNone && nodes_[static_cast<std::size_t>(child)].name != name) {
-        child = nodes_[static_cast<std::size_t>(child)].sibling;
-    }
+int JsonPointers::child_of(int parent, std::string_view name) const {
+    int child = node(parent).first_child;
+    while (child != kNone && node(child).name != name) child = node(child).sibling;
     return child;
+}
+
+template <class Visit>
+void JsonPointers::for_each_other_case(int parent, std::string_view name, Visit visit) const {
+    std::string room;
+    const bool is_plain = is_ascii(name);
+    if (!is_plain) name = room = fold_case(name);
+    for (int child = node(parent).first_child; child != kNone; child = node(child).sibling) {
+        const Node& one = node(child);
+        if (is_plain ? folds_to(name, one.folded) && one.name != name : one.folded == name) {
+            visit(child);
+        }
+    }
 }
 
 // What Boost.JSON's parser calls. Follows the pointers through the document: `open_` has the
@@ -114,7 +144,8 @@ class JsonReader::Handler {
         : pointers_(pointers),
           options_(options),
           on_document_(std::move(on_document)),
-          members_(pointers.size()) {
+          members_(pointers.size()),
+          last_seen_(pointers.nodes_.size()) {
         open_.reserve(8);
     }
 
@@ -122,9 +153,10 @@ class JsonReader::Handler {
         open_.clear();
         ignored_ = 0;
         next_ = 0;
+        is_next_exact_ = true;
         in_name_ = false;
         is_array_of_documents_ = false;
-        clear_members();
+        begin_document();
     }
 
     // The document has ended, and there is nothing behind it.
@@ -160,8 +192,8 @@ class JsonReader::Handler {
         if (ignored_ > 0) return true;
         add_to_name(part);
         in_name_ = false;
-        next_ = size > pointers_.longest_name_ ? JsonPointers::kNone
-                                               : pointers_.child_of(open_.back().node, name_);
+        next_ = JsonPointers::kNone;
+        if (size <= pointers_.longest_name_) find_name();
         return true;
     }
 
@@ -216,14 +248,29 @@ class JsonReader::Handler {
     struct Container {
         int node;
         bool is_array = false;
+        bool is_exact = true;  // no name on the way to it is in another case
         std::uint32_t elements = 0;
     };
 
-    void clear_members() {
+    void begin_document() {
+        ++document_;
         for (JsonMember& member : members_) {
-            if (member.kind == JsonMember::Kind::absent) continue;
+            if (member.kind == JsonMember::Kind::absent && !member.ambiguous) continue;
             member = JsonMember{};
         }
+    }
+
+    // The node of the name that was read. Of pointers that differ in case only, the one that is
+    // written like the name is followed.
+    void find_name() {
+        const Container& object = open_.back();
+        next_ = pointers_.child_of(object.node, name_);
+        is_next_exact_ = object.is_exact && next_ != JsonPointers::kNone;
+        if (pointers_.letters_ == JsonPointers::Case::exact) return;
+        pointers_.for_each_other_case(object.node, name_, [&](int node) {
+            if (next_ == JsonPointers::kNone) next_ = node;
+            mark_ambiguous(node);
+        });
     }
 
     // The node of the value that begins, or kNone.
@@ -232,8 +279,7 @@ class JsonReader::Handler {
         if (open_.empty() || !open_.back().is_array) return next_;
         Container& array = open_.back();
         if (is_array_of_documents_ && open_.size() == 1) return 0;
-        if (pointers_.nodes_[static_cast<std::size_t>(array.node)].first_child ==
-            JsonPointers::kNone) {
+        if (pointers_.node(array.node).first_child == JsonPointers::kNone) {
             return JsonPointers::kNone;
         }
         std::array<char, 12> digits;
@@ -243,8 +289,14 @@ class JsonReader::Handler {
                                   {digits.data(), static_cast<std::size_t>(end - digits.data())});
     }
 
+    // Whether each name on the way to the value that begins is written as in the pointers.
+    bool is_exact() const {
+        if (open_.empty() || !open_.back().is_array) return is_next_exact_;
+        return open_.back().is_exact;
+    }
+
     JsonMember* member_of(int node) {
-        const int pointer = pointers_.nodes_[static_cast<std::size_t>(node)].pointer;
+        const int pointer = pointers_.node(node).pointer;
         return pointer == JsonPointers::kNone ? nullptr
                                               : &members_[static_cast<std::size_t>(pointer)];
     }
@@ -253,10 +305,13 @@ class JsonReader::Handler {
     JsonMember* begin_value() { return begin_value(node_of_value()); }
     JsonMember* begin_value(int node) {
         if (node == JsonPointers::kNone) return nullptr;
-        forget_below(node);
+        if (!is_exact()) return begin_other_case(node);
+        if (std::exchange(last_seen_[static_cast<std::size_t>(node)], document_) == document_) {
+            mark_ambiguous(node);
+            forget_below(node);
+        }
         JsonMember* const member = member_of(node);
         if (member == nullptr) return nullptr;
-        member->repeated = member->repeated || member->kind != JsonMember::Kind::absent;
         member->too_long = false;
         member->size = 0;
         member->whole.reset();
@@ -264,25 +319,47 @@ class JsonReader::Handler {
         return member;
     }
 
+    // Of a value whose name is in another case only a number counts, for the largest.
+    JsonMember* begin_other_case(int node) {
+        mark_ambiguous(node);
+        other_case_of_ = member_of(node);
+        other_case_ = JsonMember{};
+        return other_case_of_ == nullptr ? nullptr : &other_case_;
+    }
+
     void end_value() {
+        if (JsonMember* const member = std::exchange(other_case_of_, nullptr)) {
+            member->largest = std::max(member->largest, other_case_.largest);
+        }
         if (ignored_ == 0 && !open_.empty() && open_.back().is_array) ++open_.back().elements;
+    }
+
+    template <class Visit>
+    void for_each_child(int node, Visit visit) {
+        for (int child = pointers_.node(node).first_child; child != JsonPointers::kNone;
+             child = pointers_.node(child).sibling) {
+            visit(child);
+        }
+    }
+
+    void mark_ambiguous(int node) {
+        if (JsonMember* const member = member_of(node)) member->ambiguous = true;
+        for_each_child(node, [this](int child) { mark_ambiguous(child); });
     }
 
     // A value whose name occurs twice replaces the object that the first one was, with its members.
     void forget_below(int node) {
-        int child = pointers_.nodes_[static_cast<std::size_t>(node)].first_child;
-        for (; child != JsonPointers::kNone;
-             child = pointers_.nodes_[static_cast<std::size_t>(child)].sibling) {
+        for_each_child(node, [this](int child) {
             if (JsonMember* const member = member_of(child);
                 member != nullptr && member->kind != JsonMember::Kind::absent) {
                 const auto largest = member->largest;
                 *member = JsonMember{};
-                member->repeated = true;
+                member->ambiguous = true;
                 member->largest = largest;
                 member->kind = JsonMember::Kind::null;
             }
             forget_below(child);
-        }
+        });
     }
 
     void begin_container(JsonMember::Kind kind) {
@@ -292,6 +369,7 @@ class JsonReader::Handler {
         }
         const int node = node_of_value();
         if (JsonMember* member = begin_value(node)) member->kind = kind;
+        other_case_of_ = nullptr;
         if (node == JsonPointers::kNone) {
             ++ignored_;
             return;
@@ -299,8 +377,9 @@ class JsonReader::Handler {
         const bool is_array = kind == JsonMember::Kind::array;
         if (open_.empty() && is_array && options_.elements_are_documents) {
             is_array_of_documents_ = true;
+            begin_document();
         }
-        open_.push_back({node, is_array});
+        open_.push_back({node, is_array, is_exact()});
         next_ = JsonPointers::kNone;
     }
 
@@ -310,7 +389,7 @@ class JsonReader::Handler {
         } else {
             const Container ended = open_.back();
             open_.pop_back();
-            if (ended.is_array) {
+            if (ended.is_array && ended.is_exact) {
                 if (JsonMember* member = member_of(ended.node)) {
                     member->size =
                         static_cast<std::uint32_t>(std::min<std::size_t>(size, 0xffffffff));
@@ -318,7 +397,7 @@ class JsonReader::Handler {
             }
             if (is_array_of_documents_ && open_.size() == 1) {
                 on_document_(members_);
-                clear_members();
+                begin_document();
             }
         }
         end_value();
@@ -339,6 +418,7 @@ class JsonReader::Handler {
         if (!in_text_) {
             in_text_ = true;
             text_member_ = begin_value();
+            if (text_member_ == &other_case_) text_member_ = nullptr;
             if (text_member_ != nullptr) text_member_->kind = JsonMember::Kind::text;
         }
         if (text_member_ == nullptr) return;
@@ -351,9 +431,14 @@ class JsonReader::Handler {
     const Options options_;
     const OnDocument on_document_;
     Members members_;
+    std::uint64_t document_ = 0;            // counts documents
+    std::vector<std::uint64_t> last_seen_;  // by node: the last document that has it
     std::vector<Container> open_;
     std::size_t ignored_ = 0;
-    int next_ = 0;  // the node of the value behind the name that was read last
+    int next_ = 0;               // the node of the value behind the name that was read last
+    bool is_next_exact_ = true;  // and whether the name is written as in the pointers
+    JsonMember other_case_;      // the value that begins, if it is not
+    JsonMember* other_case_of_ = nullptr;
     bool is_array_of_documents_ = false;
     bool in_name_ = false;
     bool in_text_ = false;

@@ -15,16 +15,20 @@
 namespace tidegate::usage {
 
 // The member at one pointer. A name that occurs twice in an object has the value of its last
-// occurrence.
+// occurrence. A name in another case is no occurrence, but makes the member ambiguous where the
+// pointers ignore case.
 struct JsonMember {
     enum class Kind : std::uint8_t { absent, null, boolean, number, text, object, array };
 
     Kind kind = Kind::absent;
-    bool repeated = false;   // its name, or that of an object around it, occurred twice
+    // Its name, or that of an object around it, occurred twice or in another case. Which of these
+    // an upstream takes is not known.
+    bool ambiguous = false;
     bool too_long = false;   // a text longer than the reader keeps: `text` is its beginning
     std::uint32_t size = 0;  // of an array that has ended: its elements
     double number = 0;
-    // Of all occurrences that are whole numbers from 0 to 2^53, the last and the largest.
+    // Of all occurrences that are whole numbers from 0 to 2^53, the last and the largest. `largest`
+    // is also of names in another case.
     std::optional<std::int64_t> whole;
     std::optional<std::int64_t> largest;
     // A text; a number or a boolean as it is compared: 1, 1.0 and 1e0 are all `1`.
@@ -38,8 +42,14 @@ struct JsonMember {
 // Which members a reader keeps: made once, then shared by readers on all threads.
 class JsonPointers {
   public:
+    // How names are compared. Servers in Go (encoding/json) and ASP.NET ignore the case of names.
+    enum class Case : std::uint8_t {
+        exact,
+        ignored,  // of all letters that base/case_folding.hpp folds; U+017F is an s, U+212A a k
+    };
+
     // Pointers of RFC 6901 that begin with `/`, each with sound escapes (is_json_pointer()).
-    explicit JsonPointers(const std::vector<std::string>& pointers);
+    explicit JsonPointers(const std::vector<std::string>& pointers, Case letters = Case::exact);
 
     std::size_t size() const { return size_; }
 
@@ -49,16 +59,23 @@ class JsonPointers {
     static constexpr int kNone = -1;
     struct Node {
         std::string name;
+        std::string folded;   // without its case, where case is ignored
         int pointer = kNone;  // its place in the list
         int first_child = kNone;
         int sibling = kNone;
     };
 
-    int child_of(int node, std::string_view name) const;
+    const Node& node(int position) const { return nodes_[static_cast<std::size_t>(position)]; }
+    Node& node(int position) { return nodes_[static_cast<std::size_t>(position)]; }
+    int child_of(int parent, std::string_view name) const;
+    // Calls `visit(child)` for each child of `parent` whose name differs from `name` in case only.
+    template <class Visit>
+    void for_each_other_case(int parent, std::string_view name, Visit visit) const;
 
     std::vector<Node> nodes_;  // the first is the document
     std::size_t size_ = 0;
-    std::size_t longest_name_ = 0;
+    Case letters_;
+    std::size_t longest_name_ = 0;  // in bytes, however its letters are written
 };
 
 // Whether `text` is a pointer of RFC 6901 to something inside of a document.

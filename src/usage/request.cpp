@@ -25,6 +25,8 @@ const std::vector<std::string> kFurtherPointers = {
     "/generation_config/candidate_count",
     "/prompt",
     "/prompt/0",
+    "/input",
+    "/contents",
 };
 enum class Further : std::size_t {
     document,
@@ -40,7 +42,9 @@ enum class Further : std::size_t {
     candidates_mixed,
     candidates_proto,
     prompt,
-    first_prompt
+    first_prompt,
+    input,
+    contents
 };
 
 // Protocol buffers take both spellings of a name, and Gemini's API is one of them.
@@ -51,20 +55,21 @@ const std::vector<std::string> kGeminiMax = {
     "/generation_config/max_output_tokens",
 };
 
+// APIs whose requests bound their output by other members. Anthropic's is a chat, too.
+enum class Api : std::size_t { chat, responses, gemini, converse };
+constexpr Provider kProviderOf[] = {Provider::openai, Provider::openai_responses, Provider::gemini,
+                                    Provider::bedrock};
+
 std::vector<std::string> all_output_max() {
     std::vector<std::string> all;
-    for (const Provider provider :
-         {Provider::openai, Provider::openai_responses, Provider::gemini, Provider::bedrock}) {
+    for (const Provider provider : kProviderOf) {
         for (std::string& pointer : output_max_of(provider)) all.push_back(std::move(pointer));
     }
     return all;
 }
 
-std::vector<EstimateRule> completed(std::vector<EstimateRule> rules) {
-    for (EstimateRule& rule : rules) {
-        if (rule.output_max.empty()) rule.output_max = all_output_max();
-    }
-    return rules;
+bool is_present(const JsonMember& member) {
+    return member.kind != JsonMember::Kind::absent || member.ambiguous;
 }
 
 // The largest that the member was given: which of two an upstream believes is not known.
@@ -83,6 +88,7 @@ std::int64_t answers_of(const MemberOf& further) {
         answers = std::max(answers, count_of(further(which)).value_or(1));
     }
     const JsonMember& prompt = further(Further::prompt);
+    if (prompt.ambiguous) return kTokensMax;
     const bool is_list = prompt.kind == JsonMember::Kind::array &&
                          further(Further::first_prompt).kind != JsonMember::Kind::number;
     if (is_list) answers *= std::max<std::int64_t>(prompt.size, 1);
@@ -98,6 +104,11 @@ std::string without_percents(std::string_view text) {
         if (byte >= 0) i += 2;
     }
     return out;
+}
+
+bool calls_converse(std::string_view path) {
+    return path.starts_with("/model/") &&
+           (path.ends_with("/converse") || path.ends_with("/converse-stream"));
 }
 
 // The position behind the white space at `at`. The text is sound JSON.
@@ -185,10 +196,17 @@ void RequestFacts::forget_members() {
 
 RequestReader::RequestReader(std::vector<EstimateRule> rules,
                              const std::vector<std::string>& pointers)
-    : rules_(completed(std::move(rules))), wanted_(places_of(pointers)), pointers_({}) {
-    for (const EstimateRule& rule : rules_) output_max_.push_back(places_of(rule.output_max));
+    : rules_(std::move(rules)), wanted_(places_of(pointers)), pointers_({}) {
+    for (EstimateRule& rule : rules_) {
+        is_of_any_.push_back(rule.output_max.empty());
+        if (rule.output_max.empty()) rule.output_max = all_output_max();
+        output_max_.push_back(places_of(rule.output_max));
+    }
+    for (const Provider provider : kProviderOf) {
+        api_max_.push_back(places_of(output_max_of(provider)));
+    }
     further_ = places_of(kFurtherPointers);
-    pointers_ = JsonPointers(all_);
+    pointers_ = JsonPointers(all_, JsonPointers::Case::ignored);
 }
 
 std::size_t RequestReader::place_of(const std::string& pointer) {
@@ -205,44 +223,107 @@ RequestReader::Places RequestReader::places_of(const std::vector<std::string>& p
     return places;
 }
 
-void RequestReader::read(std::string_view body, RequestFacts& facts) const {
+// A body that was read, and the path that it was sent to.
+struct RequestReader::Reading {
+    const JsonReader::Members& members;
+    const Places& places;  // of `Further`
+    std::string_view path;
+
+    const JsonMember& operator()(Further which) const {
+        return members[places[static_cast<std::size_t>(which)]];
+    }
+
+    // Whether a server of that API may answer the request: none does without the members that it
+    // requires. Bedrock's Converse has the path and a chat's `messages`.
+    bool may_be_for(Api api) const {
+        const JsonMember& prompt = (*this)(Further::prompt);
+        // The Responses API takes an object: a stored prompt.
+        const bool is_stored = prompt.kind == JsonMember::Kind::object;
+        switch (api) {
+            case Api::chat:
+                return !calls_converse(path) &&
+                       (is_present((*this)(Further::messages)) ||
+                        (is_present(prompt) && (!is_stored || prompt.ambiguous)));
+            case Api::responses:
+                return is_present((*this)(Further::input)) || is_stored;
+            case Api::gemini:
+                return is_present((*this)(Further::contents));
+            case Api::converse:
+                return is_present((*this)(Further::messages)) &&
+                       without_percents(path).find("/model/") != std::string::npos;
+        }
+        return true;
+    }
+
+    // The largest number that is stated at `at`, in members that are not ambiguous.
+    std::optional<std::int64_t> stated(const Places& at) const {
+        std::optional<std::int64_t> largest;
+        for (const std::size_t place : at) {
+            if (members[place].ambiguous) continue;
+            largest = std::max(largest, count_of(members[place]));
+        }
+        return largest;
+    }
+};
+
+void RequestReader::read(std::string_view body, std::string_view path, RequestFacts& facts) const {
     facts.reset();
-    const auto take = [&](const JsonReader::Members& members) {
-        const auto further = [&](Further which) -> const JsonMember& {
-            return members[further_[static_cast<std::size_t>(which)]];
-        };
-        if (further(Further::document).kind != JsonMember::Kind::object) return;
-        facts.is_json = true;
-        for (const std::size_t place : wanted_) facts.members.push_back(members[place]);
-        facts.answers = answers_of(further);
-        for (const Places& places : output_max_) {
-            std::optional<std::int64_t>& largest = facts.output_max.emplace_back();
-            for (const std::size_t place : places) {
-                if (const auto max = count_of(members[place])) {
-                    largest = std::max(largest.value_or(0), *max * facts.answers);
-                }
-            }
-        }
-        // Which of two names the upstream takes is not known, and no model has so long a name.
-        const JsonMember& model = further(Further::model);
-        if (model.kind == JsonMember::Kind::text && !model.repeated &&
-            model.text.size() <= kModelBytesMax) {
-            facts.model = model.text;
-        }
-        facts.is_chat = further(Further::messages).kind == JsonMember::Kind::array;
-        facts.streams = further(Further::stream).kind == JsonMember::Kind::boolean &&
-                        further(Further::stream).text == "true";
-        const JsonMember& options = further(Further::stream_options);
-        facts.has_stream_options = options.kind == JsonMember::Kind::object;
-        const bool is_left_open = facts.has_stream_options ||
-                                  options.kind == JsonMember::Kind::null ||
-                                  options.kind == JsonMember::Kind::absent;
-        facts.has_usage_asked = options.repeated || !is_left_open ||
-                                further(Further::include_usage).kind != JsonMember::Kind::absent;
-    };
-    JsonReader reader(pointers_, {.text_max = body.size()}, take);
+    JsonReader reader(pointers_, {.text_max = body.size()},
+                      [&](const JsonReader::Members& members) {
+                          take({members, further_, path}, facts);
+                      });
     reader.read(body);
     if (reader.end() != JsonReader::Fault::none) facts.reset();
+}
+
+void RequestReader::take(const Reading& reading, RequestFacts& facts) const {
+    if (reading(Further::document).kind != JsonMember::Kind::object) return;
+    facts.is_json = true;
+    for (const std::size_t place : wanted_) facts.members.push_back(reading.members[place]);
+    facts.answers = answers_of(reading);
+    for (std::size_t rule = 0; rule < rules_.size(); ++rule) {
+        facts.output_max.push_back(output_max_of_rule(rule, reading, facts.answers));
+    }
+    // Which of two names the upstream takes is not known, and no model has so long a name.
+    const JsonMember& model = reading(Further::model);
+    if (model.kind == JsonMember::Kind::text && !model.ambiguous &&
+        model.text.size() <= kModelBytesMax) {
+        facts.model = model.text;
+    }
+    const JsonMember& messages = reading(Further::messages);
+    facts.is_chat = messages.kind == JsonMember::Kind::array || messages.ambiguous;
+    facts.streams = reading(Further::stream).kind == JsonMember::Kind::boolean &&
+                    reading(Further::stream).text == "true";
+    const JsonMember& options = reading(Further::stream_options);
+    facts.has_stream_options = options.kind == JsonMember::Kind::object;
+    const bool is_left_open = facts.has_stream_options || options.kind == JsonMember::Kind::null ||
+                              options.kind == JsonMember::Kind::absent;
+    facts.has_usage_asked =
+        options.ambiguous || !is_left_open || is_present(reading(Further::include_usage));
+}
+
+OutputMax RequestReader::output_max_of_rule(std::size_t rule, const Reading& reading,
+                                            std::int64_t answers) const {
+    OutputMax max;
+    for (const std::size_t place : output_max_[rule]) {
+        max.largest = std::max(max.largest, count_of(reading.members[place]).value_or(0) * answers);
+    }
+    max.stated = is_of_any_[rule] ? stated_to_any(reading) : reading.stated(output_max_[rule]);
+    if (max.stated) *max.stated *= answers;
+    return max;
+}
+
+// The upstream's server takes the maximum of one API and passes over those of the others. So each
+// API that the request may be for has to have one.
+std::optional<std::int64_t> RequestReader::stated_to_any(const Reading& reading) const {
+    std::optional<std::int64_t> largest;
+    for (std::size_t api = 0; api < api_max_.size(); ++api) {
+        if (!reading.may_be_for(static_cast<Api>(api))) continue;
+        const auto stated = reading.stated(api_max_[api]);
+        if (!stated) return std::nullopt;
+        largest = std::max(largest, stated);
+    }
+    return largest;
 }
 
 Estimate RequestReader::estimate(std::size_t rule, const RequestFacts& facts,
@@ -257,9 +338,9 @@ Estimate RequestReader::estimate(std::size_t rule, const RequestFacts& facts,
     }
     // What is left of the maximum for output, in whole tokens.
     const std::int64_t left = (input_max - estimate.input_bytes) / estimate.bytes_per_token;
-    const std::optional<std::int64_t> stated =
-        facts.is_json ? facts.output_max[rule] : std::nullopt;
-    estimate.output = std::min(stated.value_or(by.fallback * facts.answers), left);
+    const OutputMax max = facts.is_json ? facts.output_max[rule] : OutputMax{};
+    const std::int64_t output = max.stated.value_or(by.fallback * facts.answers);
+    estimate.output = std::min(std::max(output, max.largest), left);
     return estimate;
 }
 

@@ -17,7 +17,8 @@ namespace tidegate::usage {
 
 // How the tokens of a request are estimated.
 struct EstimateRule {
-    // Members whose number is the maximum of output; none: those of the five providers.
+    // Members whose number is the maximum of output; none: those of the five providers, of which a
+    // request is believed only those of the APIs that its other members may be for.
     //
     // Of several, the largest counts: the upstream may know another one than the client's first.
     std::vector<std::string> output_max;
@@ -45,17 +46,27 @@ struct Estimate {
     std::int64_t cost(const Rates& rates) const;
 };
 
+// The maximum of output that a request states, with the number of answers multiplied in.
+struct OutputMax {
+    // Nothing: the request states none that its server is sure to keep to.
+    std::optional<std::int64_t> stated;
+    // The largest that the body has in any of the rule's members, however their names are written;
+    // 0: none. The server may take that one.
+    std::int64_t largest = 0;
+
+    bool operator==(const OutputMax&) const = default;
+};
+
 // What a whole body says.
 struct RequestFacts {
-    bool is_json = false;  // an object of JSON; otherwise all below is empty
-    // By rule, in the order of the reader's: with the number of answers multiplied in.
-    std::vector<std::optional<std::int64_t>> output_max;
-    std::vector<JsonMember> members;  // in the order of the reader's pointers
-    // `model`; empty: it is absent, twice there, or longer than kModelBytesMax.
+    bool is_json = false;               // an object of JSON; otherwise all below is empty
+    std::vector<OutputMax> output_max;  // by rule, in the order of the reader's
+    std::vector<JsonMember> members;    // in the order of the reader's pointers
+    // `model`; empty: it is absent, ambiguous, or longer than kModelBytesMax.
     std::string model;
     // Answers asked for, 1 or more: each may take the maximum, also one that is not stated.
     std::int64_t answers = 1;
-    bool is_chat = false;             // `messages` is a list
+    bool is_chat = false;             // `messages` is a list, or ambiguous
     bool streams = false;             // `stream` is true
     bool has_stream_options = false;  // `stream_options` is an object
     // `stream_options` says whether the client wants usage, or cannot be added to.
@@ -73,8 +84,8 @@ class RequestReader {
     // `pointers` are of members that the caller wants (is_json_pointer()).
     RequestReader(std::vector<EstimateRule> rules, const std::vector<std::string>& pointers);
 
-    // Of a whole body without a coding. Texts are whole, however long they are.
-    void read(std::string_view body, RequestFacts& facts) const;
+    // Of a whole body without a coding, sent to `path`. Texts are whole, however long they are.
+    void read(std::string_view body, std::string_view path, RequestFacts& facts) const;
     // For a body of `bytes`, by the rule at that place. A request that asks for more than `max` is
     // estimated as `max`.
     Estimate estimate(std::size_t rule, const RequestFacts& facts, std::size_t bytes) const;
@@ -86,14 +97,21 @@ class RequestReader {
   private:
     // A place in the list of all pointers, in which each stands once.
     using Places = std::vector<std::size_t>;
+    struct Reading;
 
     std::size_t place_of(const std::string& pointer);
     Places places_of(const std::vector<std::string>& pointers);
+    void take(const Reading& reading, RequestFacts& facts) const;
+    OutputMax output_max_of_rule(std::size_t rule, const Reading& reading,
+                                 std::int64_t answers) const;
+    std::optional<std::int64_t> stated_to_any(const Reading& reading) const;
 
     std::vector<EstimateRule> rules_;
+    std::vector<bool> is_of_any_;  // by rule: it names no members
     std::vector<std::string> all_;
     Places wanted_;                   // by the caller
     std::vector<Places> output_max_;  // by rule
+    std::vector<Places> api_max_;     // by API that a body may be for
     Places further_;                  // what all requests are read for
     JsonPointers pointers_;           // made of all_
 };
@@ -109,7 +127,7 @@ bool path_decides_model(std::string_view path);
 // and have no usage asked.
 std::string ask_for_usage(std::string_view body, const RequestFacts& facts);
 
-// `body` with `"max_completion_tokens":max`. Requires facts of this body without output_max, and
+// `body` with `"max_completion_tokens":max`. Requires facts of this body that state no maximum, and
 // JSON.
 std::string write_output_max(std::string_view body, std::int64_t max);
 

@@ -26,12 +26,19 @@ identity:
   user:
     - jwt: {{jwks: "http://127.0.0.1:{upstream}/keys.json", algorithms: [ES256], audience: api}}
 tracing: {{otlp: "http://127.0.0.1:{upstream}/v1/traces", sample: 1}}
+prices: {prices}
 policies:
   per-client: {{key: [ip], limits: [20/s]}}
   planned: {{key: [ip], limits: [5/s], mode: shadow}}
+  tokens: {{key: [ip], limits: [1000000/s], cost: {{reserve: auto, settle: openai}}}}
+  budget: {{key: [ip], limits: [{{quota: 500, unit: usd, per: 1h}}], cost: {{reserve: auto, settle: openai, unit: usd}}}}
 routes:
   - {{name: all, match: {{path: "/a"}}, upstream: api, policies: [per-client, planned]}}
+  - {{name: models, match: {{path: "/models/*"}}, upstream: api, policies: [tokens, budget]}}
 """
+PRICES = 'models: {"gpt-x*": {input: 1.25, output: 10}}\n'
+USAGE = b'{"model": "gpt-x", "usage": {"prompt_tokens": 100, "completion_tokens": 20}}'
+
 PROMETHEUS = """
 global: {{scrape_interval: 1s, evaluation_interval: 1s}}
 rule_files: ["{rules}"]
@@ -51,7 +58,7 @@ def key_set():
 
 
 class Upstream(http.server.BaseHTTPRequestHandler):
-    """Answers each GET, has the keys of tokens, and collects spans."""
+    """Answers each GET and the calls of a model, has the keys of tokens, and collects spans."""
 
     protocol_version = "HTTP/1.1"
     keys = b""
@@ -61,7 +68,7 @@ class Upstream(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
-        self._answer(b"{}")
+        self._answer(USAGE if self.path == "/models/chat" else b"{}")
 
     def _answer(self, body):
         self.send_response(200)
@@ -75,7 +82,7 @@ class Upstream(http.server.BaseHTTPRequestHandler):
 
 
 class Metered:
-    """A Tidegate with Redis, TLS, keys from a URL, traces and a policy in shadow: all of its metrics show."""
+    """A Tidegate with Redis, TLS, keys from a URL, traces, prices and a policy in shadow: all of its metrics show."""
 
     def __init__(self, world, program):
         self.redis = Redis(world)
@@ -85,10 +92,12 @@ class Metered:
         threading.Thread(target=upstream.serve_forever, daemon=True).start()
         subprocess.run([ROOT / "scripts/certificates", world.folder / "tls"], check=True,
                        stdout=subprocess.DEVNULL)
+        prices = world.folder / "prices.yaml"
+        prices.write_text(PRICES)
         self.plain_port, self.tls_port = free_port(), free_port()
         certificate = f"{{certificate: {world.folder}/tls/fullchain.pem, key: {world.folder}/tls/privkey.pem}}"
         self.tidegate = Tidegate(
-            world, program, SETTINGS.format(redis=self.redis.port, upstream=upstream.server_port),
+            world, program, SETTINGS.format(redis=self.redis.port, upstream=upstream.server_port, prices=prices),
             listen=f"[{{address: '127.0.0.1:{self.plain_port}'}}, {{address: '127.0.0.1:{self.tls_port}', "
                    f"tls: {{certificates: [{certificate}]}}}}]")
         self.stopped = threading.Event()
@@ -121,6 +130,10 @@ class Metered:
                     connection.request("GET", path)
                     connection.getresponse().read()
                     time.sleep(0.02)
+                for path in ("/models/chat", "/models/silent"):
+                    connection.request("POST", path, '{"model": "gpt-x", "max_tokens": 50}',
+                                       {"Content-Type": "application/json"})
+                    connection.getresponse().read()
             connection.close()
 
     def metric_names(self):

@@ -13,10 +13,11 @@ function makeAnswers(names, at, started) {
     request_seconds: { count: 100, p50: 0.002, p99: 0.03, p999: 0.2 + (i % 3) / 10 },
     store: "up", store_failures: 0, connections: 60 + (i % 9), upstream_connections: 12, upstream_failures: 1,
     upstreams: [[2, 2]], generation: 1, policies: names.map((_, k) => [80 + k, i % 11]),
-    routes: [[0, 0], [100, 10]],
+    routes: [[0, 0], [100, 10]], costs: i % 3 ? [[0, 0.000015, 0.5], [1, 120, 700]] : [],
   });
   const totals = { requests: 5000, denials: 700, answers: {}, outcomes: { failed: 3, unavailable: 1 },
-    policies: names.map((_, k) => [9000 - k, 100]), routes: [] };
+    policies: names.map((_, k) => [9000 - k, 100]), routes: [],
+    costs: [[0, 12.5, 40.000001], [1, 12000, 70000]] };
   return (path, query) => {
     if (path === "/api/live") {
       const since = Number(query.get("since") ?? 0);
@@ -25,7 +26,8 @@ function makeAnswers(names, at, started) {
       for (let time = first; time <= at; time += 1000) samples.push(sample(time, Math.floor(time / 1000)));
       return { now_ms: at + 3, started_ms: started, version: "0.1.0", workers: 2, store: { kind: "memory" },
         config: { hash: "0123456789abcdef", rolled_back: false },
-        policies: names.map((policy, k) => ({ policy, mode: k === 1 ? "shadow" : "enforce" })), routes: names.map((route) => ({ route })),
+        policies: names.map((policy, k) => ({ policy, mode: k === 1 ? "shadow" : "enforce",
+          ...(k < 3 && { unit: ["usd", "tokens", "units"][k] }) })), routes: names.map((route) => ({ route })),
         upstreams: [{ upstream: names[0], servers: 2, up: 2, queued: 0, connections: 5, connections_max: 512,
           active: 3 }], totals, samples };
     }

@@ -69,6 +69,7 @@ async function figures(visit) {
       .map((one) => [one.querySelector(".name").textContent, Number(one.querySelector("data").value)]);
     return all.length === 2 && all[1][1] === 15 ? all : null;
   });
+  need(await visit.page.$eval("#costs", (table) => table.closest("section").hidden), "costs without a policy that has any");
   need(seen[0][0] === "header:x-tenant=acme" && seen[0][1] === place.quota + 25, "most requests", seen);
   const first = await visit.until("the last denial is there",
     () => document.querySelector("#denials tbody tr:not([hidden])")?.innerText);
@@ -332,8 +333,26 @@ async function shadow(visit) {
   return "2 denials of a policy in shadow, by client and one by one";
 }
 
+// Each answer has six bytes, and says no price.
+async function costs(visit) {
+  const { place } = visit;
+  await visit.open();
+  await visit.live();
+  await spend(place, "acme", 4);
+  const seen = await visit.until("the costs are there", () => {
+    const all = [...document.querySelectorAll("#costs tbody tr:not([hidden])")].map((row) =>
+      [row.cells[0].textContent, row.cells[1].textContent, ...[...row.querySelectorAll("data")].map((node) => Number(node.value))]);
+    return all.length === 2 && all[0][3] === 24 ? all : null;
+  });
+  need(JSON.stringify(seen) === '[["bytes","units",24,24,200],["budget","usd",1,1,1]]', "the costs", seen);
+  need(await metric(place, "tidegate_usage_cost_total", /policy="bytes"/) === 24, "units of /metrics");
+  need(await metric(place, "tidegate_usage_reserved_total", /policy="bytes"/) === 200, "what was reserved");
+  need(await metric(place, "tidegate_usage_usd_total", /policy="budget"/) === 1, "dollars of /metrics");
+  return "units and dollars of two policies, as /metrics counts them";
+}
+
 async function main() {
-  const parts = { figures, names, keyboard, axe, silence, memory, token, store, shadow };
+  const parts = { figures, names, keyboard, axe, silence, memory, token, store, shadow, costs };
   const [part, place] = process.argv.slice(2);
   const visit = await Visit.begin(JSON.parse(place));
   let found;

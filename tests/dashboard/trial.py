@@ -32,7 +32,7 @@ QUOTA = 10
 PART_SECONDS_MAX = 900
 SETTINGS = """
 upstreams: {{api: {{servers: [http://127.0.0.1:{upstream}]}}}}
-policies: {{per-tenant: {{key: ["header:x-tenant"], limits: [{quota}/h]}}{shadow}}}
+policies: {{per-tenant: {{key: ["header:x-tenant"], limits: [{quota}/h]}}{more}}}
 routes: [{{name: things, match: {{path: "/**"}}, upstream: api, policies: {policies}}}]
 """
 # For the picture: the limits of an API with tenants, which the loads of picture.js reach.
@@ -47,6 +47,12 @@ routes:
 """
 # For the part `shadow`.
 IN_SHADOW = ', trial: {key: ["header:x-tenant"], limits: [3/h], mode: shadow}'
+# For the part `costs`.
+WITH_COSTS = (', bytes: {key: ["header:x-tenant"], limits: [1000/h], cost: {reserve: 50, settle: {bytes_out: 1}}}'
+              ', budget: {key: ["header:x-tenant"], limits: [{quota: 5, unit: usd, per: 1h}],'
+              ' cost: {reserve: 0.25, settle: {header: x-cost}, unit: usd}}')
+# Policies beside `per-tenant`, by part, and their names.
+MORE = {"shadow": (IN_SHADOW, ["trial"]), "costs": (WITH_COSTS, ["bytes", "budget"])}
 # Name of the part: whether the admin listener has a token, and what becomes of Redis (none: the store
 # is in memory).
 PARTS = {
@@ -59,6 +65,7 @@ PARTS = {
     "token": (True, None),
     "store": (False, "killed"),
     "shadow": (False, None),
+    "costs": (False, None),
 }
 
 
@@ -69,10 +76,9 @@ def try_part(program, modules, part):
             upstream = free_port()
             world.start(["node", HERE.parent / "browser" / "api.js", upstream, "http://none"])
             until(lambda: accepts(upstream), 20, "the API")
-            has_shadow = part == "shadow"
-            settings = SETTINGS.format(upstream=upstream, quota=QUOTA,
-                                       shadow=IN_SHADOW if has_shadow else "",
-                                       policies="[per-tenant, trial]" if has_shadow else "[per-tenant]")
+            more, names = MORE.get(part, ("", []))
+            settings = SETTINGS.format(upstream=upstream, quota=QUOTA, more=more,
+                                       policies=f"[{', '.join(['per-tenant', *names])}]")
             store = Redis(world) if redis else None
             if store:
                 settings += f'store: {{redis: {{url: "redis://127.0.0.1:{store.port}/0"}}}}\n'

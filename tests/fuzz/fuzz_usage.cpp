@@ -26,6 +26,7 @@ using namespace tidegate::usage;
 using Json = nlohmann::json;
 
 constexpr std::size_t kRules = 3;
+constexpr std::string_view kPath = "/v1/chat/completions";
 
 const RequestReader& request_reader() {
     static const RequestReader kReader(
@@ -60,7 +61,39 @@ void check_facts(const RequestFacts& facts, const Json& json) {
     FUZZ_CHECK(facts.streams == (stream != json.end() && *stream == true));
     const auto max = json.find("max_tokens");
     if (max != json.end() && max->is_number_unsigned() && *max <= kTokensMax) {
-        FUZZ_CHECK(facts.output_max[0] >= max->get<std::int64_t>());
+        FUZZ_CHECK(facts.output_max[0].largest >= max->get<std::int64_t>());
+    }
+    for (const OutputMax& one : facts.output_max) {
+        FUZZ_CHECK(!one.stated || *one.stated <= one.largest);
+        FUZZ_CHECK(one.largest >= 0 && one.largest <= kTokensMax * kTokensMax);
+    }
+}
+
+// A name in another case never makes a request reserve less: neither less than without a maximum,
+// nor less than the maximum that a server finds there which ignores case.
+void check_other_case(std::string_view body, const RequestFacts& facts) {
+    if (body.find("\\u") != body.npos) return;  // a letter that would stay as it is
+    std::string capitals(body);
+    bool in_escape = false;
+    for (char& c : capitals) {
+        const bool is_letter = c >= 'a' && c <= 'z';
+        if (is_letter && !in_escape) c = static_cast<char>(c - 'a' + 'A');
+        in_escape = c == '\\' && !in_escape;
+    }
+    for (const std::string_view word : {"TRUE", "FALSE", "NULL"}) {
+        for (std::size_t at = 0; (at = capitals.find(word, at)) != capitals.npos; ++at) {
+            for (std::size_t i = 0; i < word.size(); ++i) {
+                capitals[at + i] = static_cast<char>(word[i] - 'A' + 'a');
+            }
+        }
+    }
+    RequestFacts other;
+    request_reader().read(capitals, kPath, other);
+    if (!other.is_json) return;
+    for (std::size_t rule = 0; rule < kRules; ++rule) {
+        FUZZ_CHECK(request_reader().estimate(rule, other, 0).output >=
+                   request_reader().estimate(rule, RequestFacts{}, 0).output);
+        FUZZ_CHECK(other.output_max[rule].largest >= facts.output_max[rule].largest);
     }
 }
 
@@ -83,22 +116,22 @@ void check_rewritten(std::string_view body, const RequestFacts& facts, const Jso
             Json expected = json;
             expected["stream_options"]["include_usage"] = true;
             FUZZ_CHECK(Json::parse(asking) == expected);
-            request_reader().read(asking, again);
+            request_reader().read(asking, kPath, again);
             FUZZ_CHECK(again.is_json && again.has_usage_asked && again.model == facts.model);
         }
     }
-    if (facts.output_max[0]) return;
+    if (facts.output_max[0].stated) return;
     const std::string capped = write_output_max(body, 4096);
     Json expected = json;
     expected["max_completion_tokens"] = 4096;
     FUZZ_CHECK(Json::parse(capped) == expected);
-    request_reader().read(capped, again);
-    FUZZ_CHECK(again.is_json && again.output_max[0] >= 4096);
+    request_reader().read(capped, kPath, again);
+    FUZZ_CHECK(again.is_json && again.output_max[0].largest >= 4096);
 }
 
 void check_request(std::string_view body) {
     RequestFacts facts;
-    request_reader().read(body, facts);
+    request_reader().read(body, kPath, facts);
     check_estimates(facts, body.size());
     if (!facts.is_json) {
         FUZZ_CHECK(facts.output_max.empty() && facts.members.empty() && facts.model.empty());
@@ -110,6 +143,7 @@ void check_request(std::string_view body) {
     FUZZ_CHECK(json.is_object());
     check_facts(facts, json);
     check_rewritten(body, facts, json);
+    check_other_case(body, facts);
     FUZZ_CHECK(model_of_path(body).size() <= body.size());
 }
 

@@ -36,7 +36,7 @@ std::string counting(const std::string& url, const std::string& cost, int quota 
 }
 
 std::string chat(const std::string& members) {
-    return post_request("/v1/chat", "{\"model\":\"gpt-x\"" + members + "}",
+    return post_request("/v1/chat", "{\"model\":\"gpt-x\",\"messages\":[]" + members + "}",
                         "Content-Type: application/json\r\n");
 }
 
@@ -79,8 +79,139 @@ TEST_CASE("costs: a request reserves what it may use, and settles what its answe
     CHECK(line.at("usage_input") == 100);
     CHECK(line.at("usage_output") == 20);
     CHECK(line.at("usage_model") == "gpt-x");
-    CHECK(tidegate.metric("tidegate_usage_total{route=\"all\",kind=\"output\"}") == 40);
+    CHECK(tidegate.metric("tidegate_usage_total{route=\"all\",model=\"other\",kind=\"output\"}") ==
+          40);
     CHECK(tidegate.metric("tidegate_usage_cost_total{policy=\"tokens\"}") == 240);
+    CHECK(tidegate.metric("tidegate_usage_reserved_total{policy=\"tokens\"}") == 1'700);
+}
+
+TEST_CASE("costs: metrics name the models of the price list, and a reload takes another list") {
+    const Upstream upstream(Upstream::answering([](const Message& request) {
+        const std::string model = request.target().substr(1);
+        return ok(
+            R"({"model":")" + model + R"(","usage":{"prompt_tokens":0,"completion_tokens":10}})",
+            "Content-Type: application/json\r\n");
+    }));
+    const TemporaryFolder folder;
+    const auto write_prices = [&](const std::string& models) {
+        return folder.write("prices.yaml",
+                            "models: {" + models + "}\nunknown: {input: 1, output: 1}\n");
+    };
+    const std::string prices =
+        write_prices("gpt-x-mini*: {input: 1, output: 2}, gpt-x*: {input: 1, output: 10}");
+    Tidegate tidegate(
+        "threads: 1\nprices: " + prices +
+        "\npolicies:\n  tokens: {key: ip, limits: [5000/h], cost: {reserve: 100, settle: auto}}\n"
+        "  budget:\n    key: [ip, route]\n    limits: [{quota: 5, unit: usd, per: 1h}]\n"
+        "    cost: {reserve: 0.5, settle: auto, unit: usd}\nupstreams: {api: {servers: [" +
+        upstream.url() + "]}}\nroutes: [{name: all, upstream: api, policies: [tokens, budget]}]\n");
+    const auto post = [&](const std::string& path, const std::string& model) {
+        CHECK(tidegate.client()
+                  .ask(post_request(path, R"({"model":")" + model + "\"}",
+                                    "Content-Type: application/json\r\n"))
+                  .status() == 200);
+    };
+    const auto output = [&](const std::string& model) {
+        return tidegate.metric("tidegate_usage_total{route=\"all\",model=\"" + model +
+                               "\",kind=\"output\"}");
+    };
+    const auto dollars = [&](const std::string& model) {
+        return tidegate.metric("tidegate_usage_usd_total{policy=\"budget\",model=\"" + model +
+                               "\"}");
+    };
+    post("/gpt-x", "gpt-x");
+    post("/gpt-x-mini-2026", "gpt-x");  // the answer names another one with a price
+    post("/unpriced", "gpt-x");
+    post("/claude", "claude");
+    CHECK_SOON(output("gpt-x*") == 20);
+    CHECK_SOON(output("gpt-x-mini*") == 10);
+    CHECK_SOON(output("other") == 10);
+    // Once, though the policy counts two identifiers.
+    CHECK(dollars("gpt-x*") == doctest::Approx(0.0002));
+    CHECK(dollars("gpt-x-mini*") == doctest::Approx(0.00002));
+    CHECK(dollars("other") == doctest::Approx(0.00001));
+    const auto line = tidegate.access_log(4)[0];
+    CHECK(line.at("usage_reserved") == 100);
+    CHECK(line.at("usage_usd") == 0.0001);
+
+    write_prices("claude*: {input: 1, output: 3}, gpt-x*: {input: 1, output: 10}");
+    CHECK(tidegate.reload().status() == 200);
+    post("/claude", "claude");
+    post("/gpt-x-mini", "gpt-x-mini");
+    CHECK_SOON(output("claude*") == 10);
+    CHECK_SOON(output("gpt-x*") == 30);
+    CHECK(output("gpt-x-mini*") == 10);
+    CHECK(output("other") == 10);
+
+    // There is a sample once a second.
+    const auto live = [&] { return json::parse(tidegate.admin("/api/live").value().body); };
+    CHECK_SOON(!live().at("policies").empty());
+    CHECK(live().at("policies").at(0).at("unit") == "tokens");
+    CHECK(live().at("policies").at(1).at("unit") == "usd");
+    CHECK_SOON(live().at("totals").at("costs").dump() == "[[0,60,600],[1,0.00036,3.0]]");
+}
+
+TEST_CASE("costs: the answer to a request for more than a quota says that it never passes") {
+    const Upstream upstream(usage_answer(1, 1));
+    const std::string yaml =
+        "threads: 1\npolicies:\n  tokens: {key: ip, limits: [5000/h], body: BODY,"
+        " cost: {reserve: {plus_body: 0}, settle: auto}}\n"
+        "  budget: {key: ip, limits: [{quota: 2, unit: usd, per: 1h}],"
+        " cost: {reserve: 0.5, settle: {header: x-cost}, unit: usd}}\n"
+        "upstreams: {api: {servers: [" +
+        upstream.url() + "]}}\nroutes: [{name: all, upstream: api, policies: [tokens, budget]}]\n";
+    const auto with = [&](const std::string& body) {
+        return std::string(yaml).replace(yaml.find("BODY"), 4, body);
+    };
+    for (const std::string body : {"problem", "openai", "anthropic"}) {
+        Tidegate tidegate(with(body));
+        const Message answer = tidegate.client().ask(chat(",\"max_tokens\":6000"));
+        CHECK(answer.status() == 429);
+        CHECK_FALSE(answer.has("Retry-After"));
+        CHECK(answer.body.find("would use 6000 tokens of a quota of 5000 (limit `tokens-1h`): it "
+                               "never passes. Ask for less.") != std::string::npos);
+        const auto line = tidegate.access_log(1)[0];
+        CHECK(line.at("refusal") == "too_large");
+        CHECK(line.at("cost") == 6'000);
+        CHECK(line.at("quota") == 5'000);
+        CHECK_FALSE(line.contains("retry_after"));
+        if (body != "problem") continue;
+        for (int i = 0; i < 4; ++i) tidegate.client().ask(chat(",\"max_tokens\":1"));
+        const Message later = tidegate.client().ask(chat(",\"max_tokens\":1"));
+        CHECK(later.status() == 429);
+        CHECK(later.body.find("never passes") == std::string::npos);
+        const auto money = tidegate.access_log(6)[5];
+        CHECK_FALSE(money.contains("refusal"));
+        CHECK(money.at("limited_by") == "budget-1h");
+        CHECK(money.at("quota") == 2.0);
+        CHECK(money.at("cost") == 0.5);
+        const json denials = json::parse(tidegate.admin("/api/denials").value().body);
+        CHECK(denials.at("denials").at(0).at("unit") == "usd");
+        CHECK(denials.at("denials").at(0).at("quota") == 2.0);
+    }
+}
+
+TEST_CASE("costs: a maximum in another case, or of another API, reserves no less") {
+    std::atomic<bool> may_answer{false};
+    const Upstream upstream(Upstream::answering([&](const Message&) {
+        while (!may_answer) std::this_thread::sleep_for(milliseconds{1});
+        return usage_answer(1, 1);
+    }));
+    const std::pair<const char*, int> requests[] = {
+        {R"(,"max_tokens":5,"Max_Tokens":3000)", 3'000},
+        {R"(,"Max_Tokens":5)", 1'000},
+        {R"(,"max_output_tokens":5)", 1'000},
+        {R"(,"max_tokens":5,"max_output_tokens":2000)", 2'000}};
+    for (const auto& [members, reserved] : requests) {
+        CAPTURE(members);
+        may_answer = false;
+        Tidegate tidegate(counting(upstream.url(), "reserve: {plus_body: 0}, settle: auto"));
+        auto client = tidegate.client();
+        client.send(chat(members));
+        CHECK_SOON(counted(tidegate) == reserved);
+        may_answer = true;
+        CHECK(client.response().status() == 200);
+    }
 }
 
 TEST_CASE("costs: a refusal takes nothing of any policy, and the upstream does not see it") {
@@ -182,7 +313,7 @@ TEST_CASE("costs: `ask_usage` asks for the chunk with the usage, and takes it ou
     Tidegate tidegate(counting(
         upstream.url(), "reserve: {plus_body: 0}, settle: openai, ask_usage: on, write_cap: on"));
     auto client = tidegate.client();
-    const Message answer = client.ask(chat(",\"messages\":[],\"stream\":true"));
+    const Message answer = client.ask(chat(",\"stream\":true"));
     CHECK(answer.body == "data: {\"choices\":[{\"delta\":{}}]}\n\ndata: [DONE]\n\n");
     const json sent = json::parse(upstream.last().body);
     CHECK(sent["stream_options"]["include_usage"] == true);
@@ -236,6 +367,58 @@ TEST_CASE("costs: bodies that cannot be read first are refused, longer ones take
     CHECK(counted(tidegate) == 1'800);
 }
 
+TEST_CASE(
+    "costs: a held body takes no room once it was sent, unless it may have to be sent again") {
+    std::atomic<bool> may_answer{false};
+    const Upstream upstream(Upstream::answering([&](const Message& request) {
+        while (request.target() == "/slow" && !may_answer) {
+            std::this_thread::sleep_for(milliseconds{1});
+        }
+        return usage_answer(1, 1);
+    }));
+    Tidegate tidegate("threads: 1\nlimits_on_requests: {held_bodies: 1MiB}\n" +
+                      counting(upstream.url(), "reserve: {default: 1}, settle: auto", 100'000'000,
+                               ", inspect_body: 512KiB"));
+    // The room is for one such body of an address.
+    const std::string body = "{\"x\":\"" + std::string(400'000, 'x') + "\"}";
+    const auto post = [&](const std::string& path) { return post_request(path, body); };
+    const auto other = [&] { return tidegate.client().ask(post("/")).status(); };
+    std::string slow = post("/slow");
+    SUBCASE("nothing sends a POST again that was sent whole") {
+        auto client = tidegate.client();
+        client.send(slow);
+        CHECK_SOON(upstream.requests() == 1);
+        CHECK_SOON(other() == 200);
+        may_answer = true;
+        CHECK(client.response().status() == 200);
+    }
+    SUBCASE("clients that leave give their room back, each once") {
+        for (int i = 0; i < 6; ++i) {
+            const bool is_whole = i % 2 == 0;
+            const int before = upstream.requests();
+            auto client = tidegate.client();
+            client.send(is_whole ? slow : slow.substr(0, 300'000));
+            if (is_whole) CHECK_SOON(upstream.requests() > before);
+            client.reset();
+            CHECK_SOON(other() == 200);
+        }
+    }
+    // Each byte is free again, and none twice: the room is for one body as before. The proxy keeps
+    // that of a PUT until its answer begins, as the server may have closed the idle connection.
+    may_answer = true;
+    CHECK(tidegate.get("/slow").status() == 200);
+    may_answer = false;
+    const int before = upstream.requests();
+    slow.replace(0, 4, "PUT");
+    auto client = tidegate.client();
+    client.send(slow);
+    CHECK_SOON(upstream.requests() > before);
+    CHECK(other() == 503);
+    may_answer = true;
+    CHECK(client.response().status() == 200);
+    CHECK_SOON(other() == 200);
+}
+
 TEST_CASE("costs: the proxy lets a client go on that waits to send its body") {
     const Upstream upstream(usage_answer(3, 4));
     Tidegate tidegate(counting(upstream.url(), "settle: auto"));
@@ -270,12 +453,23 @@ TEST_CASE("costs: members of a body are keys, and one that is there twice is ref
     CHECK(post("/mcp", R"({"params":{"name":"search"}})") == 429);
     CHECK(post("/mcp", R"({"params":{"name":"other"}})") == 200);
     CHECK(post("/mcp", R"({"params":{"name":"a","name":"b"}})") == 400);
+    const auto reason = [&](const std::string& body) {
+        const auto answer = tidegate.client().ask(post_request("/mcp", body));
+        return std::string(json::parse(answer.body).at("detail"));
+    };
+    CHECK(reason(R"({"params":{"name":"a","name":"b"}})")
+              .starts_with("The body has the member `/params/name` more than once"));
+    CHECK(reason("name=a").starts_with("The body is not a JSON object"));
     CHECK(post("/login", R"({"email":"A@example.com"})") == 200);
     CHECK(post("/login", R"({"email":"a@EXAMPLE.com"})") == 429);
     const std::string form = "application/x-www-form-urlencoded";
     CHECK(post("/form", "user=a%20b&x=1", form) == 200);
     CHECK(post("/form", "x=2&user=a+b", form) == 429);
     CHECK(post("/form", "user=a&user=b", form) == 400);
+    // An upstream that ignores the case of names may take the other one.
+    CHECK(post("/mcp", R"({"params":{"name":"a","Name":"b"}})") == 400);
+    CHECK(post("/mcp", R"({"Params":{"name":"a"}})") == 400);
+    CHECK(post("/mcp", "{\"param\u017F\":{\"name\":\"a\"},\"params\":{\"name\":\"b\"}}") == 400);
     const std::string longer = R"({"email":"b@example.com","x":")" + std::string(1'100'000, 'x');
     CHECK(post("/login", longer + "\"}") == 413);
 }

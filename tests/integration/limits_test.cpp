@@ -307,6 +307,31 @@ TEST_CASE("limits: openai's refusal by a limit of a day says insufficient_quota"
     const auto refusal = tidegate.get();
     CHECK(refusal.has("Retry-After"));
     CHECK(refusal.body.find(R"("code":"insufficient_quota"}})") != std::string::npos);
+    CHECK(refusal.field("x-should-retry") == "false");
+}
+
+TEST_CASE("limits: a refusal for more than a minute asks libraries of models not to retry") {
+    const Upstream upstream(ok("ok", "x-should-retry: true\r\n"));
+    const auto refused = [&](const std::string& response, const std::string& limit) {
+        const Tidegate tidegate("response: {" + response + "}\n" + simple(upstream.url(), limit));
+        if (!limit.starts_with('0')) CHECK(tidegate.get().field("x-should-retry") == "true");
+        const auto refusal = tidegate.get();
+        CHECK(refusal.status() == 429);
+        return refusal;
+    };
+    for (const std::string response : {"headers: [openai]", "headers: [anthropic]",
+                                       "headers: [], body: openai", "body: anthropic"}) {
+        CAPTURE(response);
+        CHECK_FALSE(refused(response, "1/min").has("x-should-retry"));
+        const auto later = refused(response, "1/h");
+        CHECK(later.field("x-should-retry") == "false");
+        CHECK(later.has("Retry-After"));
+        // No wait helps: without the field, a library would try again at once.
+        const auto never = refused(response, "0/h");
+        CHECK(never.field("x-should-retry") == "false");
+        CHECK_FALSE(never.has("Retry-After"));
+    }
+    CHECK_FALSE(refused("headers: [ratelimit, retry-after]", "1/h").has("x-should-retry"));
 }
 
 TEST_CASE("limits: without retry-after among the headers there is none, whatever the body says") {

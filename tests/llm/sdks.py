@@ -216,12 +216,32 @@ def _(place):
     error = error_of(place.clients.call("chat", hour.url, fields=fields, **given))
     same("class, type, code", [error.get(one) for one in ("class", "type", "code")],
          ["RateLimitError", "tokens", "rate_limit_exceeded"])
-    given["body"]["max_completion_tokens"] = 20_000  # for each of two
-    error = error_of(place.clients.call("chat", gateway.url, user="bob", fields=fields, **given))
+    same("requests at the provider", len(place.provider.seen()), 1)
+    day = place.gateway(requests_and_tokens("openai", quota=9), name="day")
+    for _ in range(5):
+        value_of(place.clients.call("chat", day.url, fields=fields, **given))
+    given["body"]["max_completion_tokens"] = 4_950  # for each of two: fits the quota, but not what is left of it
+    error = error_of(place.clients.call("chat", day.url, fields=fields, **given))
     # Its window is a day, of which OpenAI says so, too.
     same("class, type, code", [error.get(one) for one in ("class", "type", "code")],
          ["RateLimitError", "insufficient_quota", "insufficient_quota"])
-    same("requests at the provider", len(place.provider.seen()), 1)
+
+
+@scenario("openai and @anthropic-ai/sdk: a request above a quota is not sent again, and the message says why")
+def _(place):
+    for kind, name, member in (("openai", "chat", "max_completion_tokens"), ("anthropic", "messages", "max_tokens")):
+        gateway = place.gateway(requests_and_tokens(kind, quota=9), name=kind)
+        given, fields = arguments(name, False)
+        given["body"][member] = 20_000
+        answer = place.clients.call(name, gateway.url, fields=fields, retries=2, **given)
+        error = error_of(answer)
+        same("class, status", (error["class"], error["status"]), ("RateLimitError", 429))
+        same("statuses", [one["status"] for one in answer["attempts"]], [429])
+        need("retry-after" not in error["fields"], "Retry-After:", error["fields"])
+        need("of a quota of 10000" in json.dumps(error["body"]) and "never passes" in json.dumps(error["body"]),
+             "the message:", error["body"])
+        same("refusal in the log", [line["refusal"] for line in gateway.lines(1)], ["too_large"])
+    same("requests at the provider", len(place.provider.seen()), 0)
 
 
 @scenario("@anthropic-ai/sdk: a refusal is a RateLimitError with its fields")
@@ -255,6 +275,23 @@ def retries_obey(place, name, kind):
 for _name, _kind in (("chat", "openai"), ("responses", "openai"), ("messages", "anthropic"), ("bedrock", "problem")):
     scenario(f"{SDK_OF[_name]} {_name}: its retry comes after Retry-After, and passes")(
         lambda place, name=_name, kind=_kind: retries_obey(place, name, kind))
+
+
+def throws_at_once(place, name, kind):
+    """A call of the SDK that is refused for an hour throws, and does not sleep until then."""
+    given, fields = arguments(name, False)
+    gateway = place.gateway(requests_and_tokens(kind, window="per: 1h, algorithm: fixed_window, "
+                                                             "anchor: first_request"))
+    value_of(place.clients.call(name, gateway.url, fields=fields, **given))
+    answer = place.clients.call(name, gateway.url, fields=fields, retries=2, **given)
+    same("class", error_of(answer)["class"], "RateLimitError")
+    same("statuses", [one["status"] for one in answer["attempts"]], [429])
+    need(int(answer["attempts"][0]["fields"]["retry-after"]) > 3_000, "Retry-After:", answer)
+
+
+for _name, _kind in (("chat", "openai"), ("messages", "anthropic")):
+    scenario(f"{SDK_OF[_name]} {_name}: a refusal for an hour throws at once")(
+        lambda place, name=_name, kind=_kind: throws_at_once(place, name, kind))
 
 
 @scenario("openai: x-ratelimit-* say what Tidegate counts, and the provider's own are gone")

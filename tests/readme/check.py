@@ -107,6 +107,14 @@ class Shell:
         self.background.append(int(group))
         return output
 
+    def last_runs(self):
+        """Whether the command that was started last has not ended."""
+        try:
+            os.killpg(self.background[-1], 0)
+        except ProcessLookupError:
+            return False
+        return True
+
     def _tell(self, command, value=""):
         # `jobs` forgets what has ended, as a prompt does: the next job has the number a reader's has.
         self.bash.stdin.write(f"jobs >/dev/null 2>&1\n{command}\necho {MARK}{value}\n")
@@ -141,12 +149,15 @@ def read(path):
         return file.read()
 
 
-def wait_for(path, wanted):
-    """The output of a background command, once it matches or the time is over."""
+def wait_for(shell, path, wanted):
+    """Whether the output of the command that was started last matches before it ends or its time is over."""
     deadline = time.monotonic() + COMMAND_SECONDS
     while time.monotonic() < deadline:
+        goes_on = shell.last_runs()
         if wanted.search(read(path)):
             return True
+        if not goes_on:
+            return False
         time.sleep(0.1)
     return False
 
@@ -156,7 +167,7 @@ def check(shell, command, expected):
     wanted = pattern(expected)
     if re.search(r"(?<!&)&\s*$", command):
         path = shell.start(re.sub(r"&\s*$", "", command))
-        return None if not expected or wait_for(path, wanted) else read(path)
+        return None if not expected or wait_for(shell, path, wanted) else read(path)
     said = shell.run(command).replace("\r\n", "\n")
     if said and not said.endswith("\n"):
         said += "\n"

@@ -66,6 +66,7 @@ class Sequence {
             }
         }
         if (items_.empty()) items_.push_back({&policies_[0], kNames[first]});
+        set_own_costs(choose_own(), 0, items_);
         return {items_, next_cost()};
     }
 
@@ -79,6 +80,7 @@ class Sequence {
             shape.insert(shape.end(), count, &one);
         }
         mixed_items_.assign(between(2, store::kMixedMax), {});
+        const OwnCosts own = choose_own();
         std::vector<limit::Charge> charges;
         for (std::vector<limit::ChargeItem>& items : mixed_items_) {
             for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -86,9 +88,32 @@ class Sequence {
                 const std::size_t name = index_below(kNames.size() / 2) * 2 + i % 2;
                 items.push_back({shape[i], kNames[name]});
             }
+            set_own_costs(own, 1, items);
             charges.push_back({items, std::max<std::int64_t>(1, next_cost())});
         }
         return charges;
+    }
+
+    // The policies whose items have costs of their own.
+    using OwnCosts = std::vector<const limit::Policy*>;
+
+    OwnCosts choose_own() {
+        OwnCosts own;
+        for (const limit::Policy& one : policies_) {
+            if (one_in(4)) own.push_back(&one);
+        }
+        return own;
+    }
+
+    // Items of one policy have one cost.
+    void set_own_costs(const OwnCosts& own, std::int64_t least,
+                       std::vector<limit::ChargeItem>& items) {
+        for (const limit::Policy* policy : own) {
+            const std::int64_t cost = std::max(least, next_cost());
+            for (limit::ChargeItem& item : items) {
+                if (item.policy == policy) item.own_cost = cost;
+            }
+        }
     }
 
     std::int64_t next_cost() {
@@ -222,6 +247,12 @@ std::string difference(RedisSubject& redis, const limit::Policy& policy, std::st
     const std::string one = redis.text({"GET", key_of("t:", policy, name)});
     const std::string other = redis.text({"GET", key_of("l:", policy, name)});
     if (one.empty() && other.empty()) return {};
+    // Keys of earlier sequences expire meanwhile: of two, the one that was written first.
+    if (one.empty() || other.empty()) {
+        const std::string key = key_of(one.empty() ? "l:" : "t:", policy, name);
+        const bool is_at_its_end = std::stoll(redis.text({"PTTL", key})) < 1'000;
+        return is_at_its_end ? std::string() : "only " + key + " has a state";
+    }
     State first = taken_apart(one);
     const State second = taken_apart(other);
     if (!in_step) first.expiry = second.expiry;

@@ -142,6 +142,41 @@ TEST_CASE("live answer: all fields, in their order") {
             columns + "}]}\n");
 }
 
+TEST_CASE("live answer: costs of policies that have any, money in dollars") {
+    telemetry::LiveSeries series(Fine::kCutBounds, Fine::kCutBounds, {});
+    telemetry::LivePolicies policies;
+    for (const char* const name : {"requests", "tokens", "budget", "idle"}) {
+        policies.add({name, false});
+    }
+    policies.set_unit(1, telemetry::CostUnit::tokens);
+    policies.set_unit(2, telemetry::CostUnit::usd);
+    policies.set_unit(3, telemetry::CostUnit::units);
+    for (int second = 1; second <= 2; ++second) {
+        telemetry::LiveTotals totals;
+        totals.add_policies(policies);
+        totals.costs[1] = {120, 700};
+        totals.costs[2] = {second == 1 ? 15U : 1'000'015U, second == 1 ? 20U : 3'000'020U};
+        series.add(std::move(totals), {}, WallTime{second * 1s}, SteadyTime{second * 1s});
+    }
+    const std::vector<upstream::UpstreamStatus> upstreams;
+    const AdminAnswer answer = answer_to_live("/api/live", {.series = series,
+                                                            .upstreams = upstreams,
+                                                            .now = WallTime{4s},
+                                                            .started = WallTime{1s},
+                                                            .version = "1",
+                                                            .store = "memory"});
+    const Json json = Json::parse(answer.body);
+    CHECK_FALSE(json.at("policies").at(0).contains("unit"));
+    CHECK(json.at("policies").at(1).at("unit") == "tokens");
+    CHECK(json.at("policies").at(2).at("unit") == "usd");
+    CHECK(json.at("policies").at(3).at("unit") == "units");
+    CHECK(answer.body.find(R"("costs":[[1,120,700],[2,1.000015,3.000020]]},"samples")") !=
+          std::string::npos);
+    CHECK(json.at("samples").at(0).at("costs") ==
+          Json::parse("[[1,120,700],[2,0.000015,0.00002]]"));
+    CHECK(json.at("samples").at(1).at("costs") == Json::parse("[[2,1.0,3.0]]"));
+}
+
 TEST_CASE("live answer: samples of another configuration leave its upstreams out") {
     const Json json = Json::parse(SomeSeries().answer("/api/live").body);
     CHECK_FALSE(json.at("samples").at(1).contains("upstreams"));
@@ -206,6 +241,22 @@ std::vector<ThreadActivity> some_activity() {
     threads[1].copy.denials = {denial};
     threads[1].copy.denials_left_out = 3;
     return threads;
+}
+
+TEST_CASE("denials answer: those of money have dollars and say so") {
+    std::vector<ThreadActivity> threads(1);
+    telemetry::Denial denial;
+    denial.identifier = "claim:org=a";
+    denial.limit = "budget-utc_month";
+    denial.count = {499'999'985, true};
+    denial.quota = {500'000'000, true};
+    threads[0].copy.denials = {denial};
+    const AdminAnswer answer = answer_to_denials(threads, 64);
+    const Json json = Json::parse(answer.body).at("denials").at(0);
+    CHECK(json.at("count") == 499.999985);
+    CHECK(json.at("quota") == 500);
+    CHECK(json.at("unit") == "usd");
+    CHECK(denial_line(json).find("499.999985 of 500.000000") != std::string::npos);
 }
 
 TEST_CASE("top answer: the threads as one list, what is certain first") {

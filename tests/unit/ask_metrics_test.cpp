@@ -22,7 +22,7 @@ struct Rig {
         second.grow(names.decisions.size());
         return slots;
     }
-    std::string text() const { return test::text_of({&first, &second}, names.decisions); }
+    std::string text() const { return test::text_of({&first, &second}, names); }
     std::string decisions(const std::string& labels) const {
         return sample(text(), "tidegate_decisions_total{" + labels + "}");
     }
@@ -79,6 +79,33 @@ TEST_CASE("metrics: a policy that leaves the shadow begins a series and keeps th
     rig.first.count_decision(rig.admit({{"p", {"1s"}, false}}).decision(0, 0), true);
     CHECK(rig.decisions(R"(policy="p",limit="1s",outcome="shadow_denied")") == "1");
     CHECK(rig.decisions(R"(policy="p",limit="1s",outcome="denied")") == "1");
+}
+
+TEST_CASE("metrics: settled costs, what they had reserved, and dollars by model") {
+    Rig rig;
+    const MetricSlots slots =
+        rig.names.admit({.routes = {},
+                         .policies = {{"tokens", {"1min"}}, {"budget", {"d"}}},
+                         .upstreams = {},
+                         .models = {"gpt-x*", "claude*"}});
+    rig.first.grow(rig.names.decisions.size());
+    rig.second.grow(rig.names.decisions.size());
+    rig.first.count_cost(slots.decision(0, 0), 120, 700);
+    rig.second.count_cost(slots.decision(0, 0), 30, 100);
+    rig.first.count_cost(slots.decision(1, 0), 1'500'000, 2'000'000);
+    rig.first.count_money(slots.decision(1, 0), slots.model(1), 1'500'000);
+    rig.second.count_money(slots.decision(1, 0), slots.model(1), 250'000);
+    rig.second.count_money(slots.decision(1, 0), slots.model(99), 1);
+    rig.second.count_money(kNoSlot, slots.model(0), 1);
+    const std::string text = rig.text();
+    CHECK(sample(text, R"(tidegate_usage_cost_total{policy="tokens"})") == "150");
+    CHECK(sample(text, R"(tidegate_usage_reserved_total{policy="tokens"})") == "800");
+    CHECK(sample(text, R"(tidegate_usage_cost_total{policy="budget"})") == "1500000");
+    const std::string dollars = R"(tidegate_usage_usd_total{policy="budget",model=")";
+    CHECK(sample(text, dollars + R"(claude*"})") == "1.75");
+    CHECK(sample(text, dollars + R"(other"})") == "1e-06");
+    CHECK(sample(text, dollars + R"(gpt-x*"})") == "absent");
+    CHECK(text.find(R"(usd_total{policy="tokens")") == std::string::npos);
 }
 
 TEST_CASE("metrics: without policies there is no series of decisions") {

@@ -105,12 +105,42 @@ TEST_CASE(
     CHECK(rates_of(config, cost, "gpt-x-mini") != nullptr);
     CHECK(rates_of(config, cost, "other") == nullptr);
     CHECK(rates_of(config, cost, "") == nullptr);
-    usage::Usage used{.tokens = {1'000, 0, 0, 100}, .units = 0, .model = "gpt-x-2026"};
+    const usage::Usage used{.tokens = {1'000, 0, 0, 100}, .units = 0, .model = {}};
     AnswerFacts answer{.end = End::whole, .status = 200, .usage = &used, .header = {}};
-    CHECK(settled_units(config, cost, 9, "gpt-x", answer) == 1'250 + 1'000);
-    used.model = "unpriced";
-    CHECK(settled_units(config, cost, 9, "gpt-x", answer) == 1'250 + 1'000);
-    CHECK_FALSE(settled_units(config, cost, 9, "other", answer));
+    const auto settled = [&](const std::string& model, const std::string& answer_model) {
+        Decision decision;
+        decision.model = model;
+        answer.price_row = settled_row(config, decision, answer_model);
+        return settled_units(config, cost, 9, model, answer);
+    };
+    CHECK(settled("gpt-x", "gpt-x-2026") == 1'250 + 1'000);
+    CHECK(settled("other", "gpt-x-2026") == 1'250 + 1'000);
+    CHECK(settled("gpt-x", "unpriced") == 1'250 + 1'000);
+    CHECK(settled("", "gpt-x") == 1'250 + 1'000);
+    CHECK_FALSE(settled("other", ""));
+}
+
+TEST_CASE("policy cost: the price of unknown models is for those that have a name") {
+    config::Config config;
+    usage::PriceList prices;
+    prices.set_unknown({1'000'000, 0, 0, 0});
+    config.prices = std::make_shared<const usage::PriceList>(std::move(prices));
+    PolicyCost cost = by_usage();
+    cost.in_money = true;
+    CHECK(rates_of(config, cost, "any") != nullptr);
+    CHECK(rates_of(config, cost, "") == nullptr);
+}
+
+TEST_CASE("policy cost: the row of the request's price is looked for once") {
+    const config::Config config = with_prices();
+    Decision decision;
+    decision.model = "gpt-x";
+    CHECK(settled_row(config, decision, "gpt-x") == 0);
+    decision.price_row = 7;  // as if found before
+    CHECK(settled_row(config, decision, "gpt-x") == 7);
+    CHECK(settled_row(config, decision, "unpriced") == 7);
+    CHECK(settled_row(config, decision, "gpt-x-2") == 0);
+    CHECK(settled_row(config::Config(), decision, "gpt-x") == usage::PriceList::kNoRow);
 }
 
 TEST_CASE(
@@ -125,13 +155,13 @@ TEST_CASE(
     CHECK(reserved_units(config, cost, facts, cost.weights) == 32'000);
     InspectedBody body;
     body.is_whole = true;
-    body.text = R"({"max_tokens":100})";
+    body.text = R"({"messages":[],"max_tokens":100})";
     body.bytes = body.text.size();
-    config.body_reader->read(body.text, body.json);
+    config.body_reader->read(body.text, "/v1/chat/completions", body.json);
     facts.body = &body;
-    CHECK(reserved_units(config, cost, facts, cost.weights) == 105);
+    CHECK(reserved_units(config, cost, facts, cost.weights) == 108);
     cost.weights.output = 4'000'000;
-    CHECK(reserved_units(config, cost, facts, cost.weights) == 405);
+    CHECK(reserved_units(config, cost, facts, cost.weights) == 408);
 }
 
 TEST_CASE("policy cost: the body names the model, but of a call whose path does") {
@@ -162,7 +192,9 @@ TEST_CASE("policy cost: the path of a call to Bedrock or Gemini names the model,
 TEST_CASE("policy cost: where a body does not say what it may take, the most is reserved") {
     config::Config config;
     config.body_reader = std::make_shared<const usage::RequestReader>(
-        std::vector<usage::EstimateRule>{{}}, std::vector<std::string>{});
+        std::vector<usage::EstimateRule>{
+            {.output_max = usage::output_max_of(usage::Provider::openai)}},
+        std::vector<std::string>{});
     PolicyCost cost = by_usage(usage::Provider::openai);
     cost.rule = 0;
     InspectedBody body;
@@ -171,7 +203,7 @@ TEST_CASE("policy cost: where a body does not say what it may take, the most is 
         body.reset();
         body.is_whole = true;
         body.bytes = text.size();
-        config.body_reader->read(text, body.json);
+        config.body_reader->read(text, "/v1/chat/completions", body.json);
         facts.body = &body;
         return reserved_units(config, cost, facts, cost.weights);
     };
@@ -186,6 +218,7 @@ TEST_CASE("policy cost: where a body does not say what it may take, the most is 
     cost.writes_cap = true;
     CHECK(reserved("{ } ") == 32'000);
     CHECK(reserved(R"({"max_tokens":96})") == 101);
+    CHECK(reserved(R"({"Max_Tokens":96})") == 32'000);
 }
 
 }  // namespace tidegate::ask::policy_cost_test

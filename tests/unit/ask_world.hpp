@@ -42,7 +42,7 @@ struct World {
         rules.slots = names.admit(names_of(*rules.config));
         metrics.grow(names.decisions.size());
     }
-    std::string figures() const { return test::text_of(metrics, names.decisions); }
+    std::string figures() const { return test::text_of(metrics, names); }
 
     Ruleset rules;
     telemetry::NameRegistry names;

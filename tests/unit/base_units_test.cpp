@@ -200,4 +200,15 @@ TEST_CASE("quote: a character is not cut in two") {
     CHECK(quote(text) == "`" + std::string(59, 'x') + "...`");
 }
 
+TEST_CASE("units: an amount of money has six places, and one of units none") {
+    CHECK(shown_amount(0) == "0");
+    CHECK(shown_amount(120) == "120");
+    CHECK(shown_amount({0, true}) == "0.000000");
+    CHECK(shown_amount({15, true}) == "0.000015");
+    CHECK(shown_amount({2'500'000, true}) == "2.500000");
+    CHECK(shown_amount({1'000'000'000'000'000, true}) == "1000000000.000000");
+    CHECK(shown_amount(INT64_MAX).size() <= kAmountBytesMax);
+    CHECK(shown_amount({INT64_MAX, true}) == "9223372036854.775807");
+}
+
 }  // namespace tidegate::base_units_test

@@ -101,6 +101,18 @@ TEST_CASE("explain body: without a maximum the default counts, and `max` caps bo
     CHECK(capped.policies.at(0).reserved->units == 100);
 }
 
+TEST_CASE("explain body: the member that counts is named, however it is written") {
+    const auto stated_by = [](const std::string& body) {
+        return explained(with_cost("{settle: auto}"), body).policies.at(0).reserved->stated_by;
+    };
+    CHECK(stated_by(R"({"messages": [], "max_tokens": 50})") == "/max_tokens");
+    CHECK(stated_by(R"({"messages": [], "max_tokens": 50, "Max_Tokens": 5000})") == "/max_tokens");
+    CHECK(stated_by(R"({"messages": [], "max_output_tokens": 5000})") == "/max_output_tokens");
+    // The default counts.
+    CHECK(stated_by(R"({"messages": [], "max_output_tokens": 50})").empty());
+    CHECK(stated_by(R"({"messages": [], "Max_Tokens": 50})").empty());
+}
+
 TEST_CASE("explain body: a longer body reserves the most, and a key refuses it") {
     const std::string body(2'000, ' ');
     const Explanation told = explained(with_cost("{}"), body);
@@ -144,7 +156,7 @@ TEST_CASE("explain body: money names the model and its price") {
     std::ofstream(folder + "/tidegate.yaml")
         << kBegin << "prices: prices.yaml\n"
         << "policies: {p: {key: [ip], limits: [{quota: 5, unit: usd, per: 1h}],"
-           " cost: {settle: auto, unit: usd}}}\nroutes: [{policies: [p]}]\n";
+           " cost: {settle: openai, unit: usd}}}\nroutes: [{policies: [p]}]\n";
     const auto config = config::load_file(folder + "/tidegate.yaml").config;
     std::filesystem::remove_all(folder);
     REQUIRE(config != nullptr);
@@ -156,10 +168,64 @@ TEST_CASE("explain body: money names the model and its price") {
     CHECK(has(doc.text(), "5 USD in 1h"));
     CHECK(has(doc.text(), "1000 tokens of output, by /max_tokens"));
     CHECK(has(doc.text(), "input 2, cached 2, cache_write 2, output 10"));
-    CHECK(doc.json["policies"][0]["reserved"]["units"] == "0.01002");
+    CHECK(doc.json["policies"][0]["reserved"]["units"] == 0.01002);
+    CHECK(doc.json["policies"][0]["reserved"]["rates"]["output"] == 10);
+    CHECK(doc.json["policies"][0]["limits"][0]["quota"] == 5);
+    CHECK(doc.json["policies"][0]["limits"][0]["unit"] == "usd");
     CHECK(doc.json["policies"][0]["reserved"]["model"] == "gpt-x-1");
     CHECK(explained(config, R"({"model": "other"})").refusal == 400);
     CHECK(explained(config, "{}").refusal == 400);
+}
+
+TEST_CASE("explain body: a request that no limit could ever admit is refused, and why") {
+    const auto config = [](const std::string& mode) {
+        return kBegin + "policies: {p: {key: [ip], limits: [500/s, 100000/day], mode: " + mode +
+               ", cost: {reserve: auto, settle: openai}}}\n"
+               "routes: [{policies: [p]}]\nresponse: {status: 503}\n";
+    };
+    const std::string body = R"({"max_tokens": 2000})";
+    const Explanation told = explained(config("enforce"), body);
+    CHECK(told.refusal == 503);
+    CHECK(told.refusal_reason ==
+          "This request would use 2005 tokens of a quota of 500 (limit `p-1s`): it never passes. "
+          "Ask for less.");
+    const Doc doc = doc_of(told);
+    CHECK(has(doc.text(), "this request never passes"));
+    CHECK(doc.json["policies"][0]["limits"][0]["never_passes"] == true);
+    CHECK_FALSE(doc.json["policies"][0]["limits"][1].contains("never_passes"));
+    CHECK(doc.json["result"]["status"] == 503);
+    CHECK(explained(config("enforce"), R"({"max_tokens": 200})").refusal == 0);
+    const Explanation soft = explained(config("soft"), body);
+    CHECK(soft.refusal == 0);
+    CHECK(soft.policies.at(0).limits.at(0).never_passes);
+}
+
+TEST_CASE("explain body: a body that has not what a key wants says what is wrong") {
+    const auto reason = [](const std::string& part, const std::string& body,
+                           const std::vector<std::string>& fields = {}) {
+        return explained(kBegin + "policies: {p: {key: [\"" + part +
+                             "\"], on_missing: reject, limits: [9/s]}}\n"
+                             "routes: [{policies: [p]}]\n",
+                         body, fields)
+            .refusal_reason;
+    };
+    const std::string behind = ", and a limit of this route counts by it.";
+    CHECK(reason("body:/model", R"({"model":"a","model":"b"})") ==
+          "The body has the member `/model` more than once, or in another case" + behind);
+    CHECK(reason("body:/model", "model=a") ==
+          "The body is not a JSON object, which should have the member `/model`" + behind);
+    CHECK(reason("body:/model", R"({"model":{}})") ==
+          "The body has no text, number, true or false at `/model`" + behind);
+    CHECK(reason("body:/model", "") ==
+          "The request has no body, which should have `/model`" + behind);
+    const std::vector<std::string> form{"Content-Type: application/x-www-form-urlencoded"};
+    CHECK(reason("form:name", "name=a&name=b", form) ==
+          "The form has the field `name` more than once" + behind);
+    CHECK(reason("form:name", "other=b", form) == "The form has no field `name`" + behind);
+    CHECK(reason("form:name", "name=a") ==
+          "The body is not a form (application/x-www-form-urlencoded), which should have the field "
+          "`name`" +
+              behind);
 }
 
 TEST_CASE("explain body: a soft policy says that it refuses nothing") {

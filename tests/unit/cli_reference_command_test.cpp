@@ -101,10 +101,10 @@ TEST_CASE("reference_fields: the fields of the access log are those of a line, i
     record.grpc_status = 0;
     record.limited_identifier = record.tier = "known";
     record.limit_count = record.limit_quota = record.cost = record.retry_after = 0;
-    record.usage_model = record.usage_answer_model = record.usage_usd = record.soft_over = "known";
+    record.usage_model = record.usage_answer_model = record.refusal = record.soft_over = "known";
     record.candidate_limited_by = "known";
     record.usage_input = record.usage_cached = record.usage_cache_write = record.usage_output = 0;
-    record.usage_reserved = record.usage_cost = 0;
+    record.usage_reserved = record.usage_cost = record.usage_usd = 0;
     telemetry::LogLineFormatter formatter;
     const auto line = nlohmann::ordered_json::parse(formatter.json(record));
     std::vector<std::string> names;

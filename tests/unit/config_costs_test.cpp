@@ -168,7 +168,7 @@ TEST_CASE(
     CHECK(config->policies.at(0)->cost->usage == config->policies.at(2)->cost->usage);
     REQUIRE(config->body_reader != nullptr);
     usage::RequestFacts facts;
-    config->body_reader->read(R"({"max_tokens": 450})", facts);
+    config->body_reader->read(R"({"max_tokens": 450})", "/", facts);
     CHECK(config->body_reader->estimate(0, facts, 0).output == 450);
     CHECK(config->body_reader->largest(1).output == 500);
     CHECK(config->routes.at(0).reads_body);

@@ -238,6 +238,10 @@ TEST_CASE("check answer: a refusal says when to come back, or that the time is u
     CHECK(refused.in_list() == "[{" + limits + R"(,"retry_after_ms":2,"status":429})");
     verdict.retry_after = limit::kNever;
     CHECK(refused.text() == limits + R"(,"retry_after_ms":null)");
+    refused.decision.charge.cost = 6;
+    CHECK(refused.text() ==
+          limits + R"(,"retry_after_ms":null,"detail":"This request would use 6 units of a quota )"
+                   R"(of 5 (limit `mails-1s`): it never passes. Ask for less.")");
 }
 
 TEST_CASE("check answer: what a remembered denial does not know is null") {
@@ -415,6 +419,7 @@ TEST_CASE("check answer: what counts money is shown in dollars") {
     std::string out;
     append_answer(listed.rules, decision, out);
     CHECK(out.find(R"("quota":4000,"left":3999.75,)") != std::string::npos);
+    CHECK(out.find(R"(,"unit":"usd","denied":false})") != std::string::npos);
 }
 
 namespace {

@@ -110,5 +110,18 @@ TEST_CASE("problem: anthropic's error has one type for all limits") {
           R"("message":"Rate limit reached: limit requests-1min. Please try again in 1m1s."}})");
 }
 
+TEST_CASE("problem: a request that never passes has no time, and no used up quota") {
+    const RateLimitError error{.limit = "tokens-1d",
+                               .counts_tokens = true,
+                               .is_quota = true,
+                               .never = "This request would use 9 tokens of a quota of 5."};
+    CHECK(openai(error) ==
+          R"({"error":{"message":"Request too large. This request would use 9 tokens of a quota )"
+          R"(of 5.","type":"tokens","param":null,"code":"rate_limit_exceeded"}})");
+    CHECK(anthropic(error) ==
+          R"({"type":"error","error":{"type":"rate_limit_error","message":"Request too large. )"
+          R"(This request would use 9 tokens of a quota of 5."}})");
+}
+
 }  // namespace
 }  // namespace tidegate::http::problem_test

@@ -124,7 +124,9 @@ TEST_CASE("period: so does such a thread where the count was full, as a soft pol
     const Limit limit = limit_of(Anchor::utc_day);
     PeriodCount count;
     const Charge charge{{}, limit.most_counted()};
-    const auto take = [&](const Asked& asked) { count.take(limit, asked, count.look(limit, asked)); };
+    const auto take = [&](const Asked& asked) {
+        count.take(limit, asked, count.look(limit, asked));
+    };
     take({charge, kNoon, 1});
     take({charge, kNoon - 7us, 1});
     count.give_back(limit, {charge, kNoon, 1}, kNoon - 7us);

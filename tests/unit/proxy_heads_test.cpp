@@ -441,6 +441,39 @@ TEST_CASE("heads: a schedule's denial names the earliest moment and no time to c
     CHECK(has(answer, R"("earliest":"1970-01-01T00:17:40.500000Z"})"));
 }
 
+TEST_CASE("heads: the answer to a request for more than a limit ever allows says so") {
+    const std::string reason =
+        "This request would use 9 units of a quota of 5 (limit `p-1day`): it never passes. Ask for "
+        "less.";
+    const auto refused = [&](const std::string& body) {
+        World world(
+            "upstreams: {u: {servers: [http://127.0.0.1:3000]}}\n"
+            "policies: {p: {key: [ip], limits: [5/day], cost: {reserve: 5, settle: {header: x}}}}\n"
+            "routes: [{match: {path: /**}, upstream: u, policies: [p]}]\n"
+            "response: {body: " +
+            body + "}\n");
+        Request request(world, get());
+        REQUIRE(request.decide() == Fault::none);
+        auto& decision = request.exchange.decision.charge;
+        decision.items[0].own_cost = 9;
+        decision.result = store::LimitDecision::Result::limited;
+        decision.verdict.admitted = false;
+        decision.verdict.retry_after = limit::kNever;
+        decision.verdict.limits = {{.remaining = 5, .next_unit = limit::Micros{0}, .denied = true}};
+        ask::apply_verdict(*world.generation, world.ask_metrics, request.exchange.decision);
+        return request.refused();
+    };
+    for (const std::string body : {"problem", "openai", "anthropic"}) {
+        const std::string answer = refused(body);
+        CAPTURE(answer);
+        CHECK(answer.starts_with("HTTP/1.1 429 "));
+        CHECK_FALSE(has(answer, "Retry-After"));
+        CHECK(has(answer, reason));
+        CHECK(has(answer, "x-should-retry: false\r\n") == (body != "problem"));
+        CHECK_FALSE(has(answer, "insufficient_quota"));
+    }
+}
+
 TEST_CASE("heads: POST, PUT and PATCH without a body have a length, as some servers insist on it") {
     World world(kUpstream);
     const auto length = [&](const std::string& method, const std::string& fields = "") {

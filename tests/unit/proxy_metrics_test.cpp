@@ -23,14 +23,13 @@ namespace {
 // Two threads, and the routes `search` and `login`.
 struct Rig {
     Rig() {
-        names.admit("search");
-        names.admit("login");
-        first.grow(names.size());
-        second.grow(names.size());
+        names.admit({.routes = {"search", "login"}, .policies = {}, .upstreams = {}});
+        first.grow(names.routes.size());
+        second.grow(names.routes.size());
     }
     std::string text() const { return test::text_of({&first, &second}, names); }
 
-    telemetry::NameList<std::string> names;
+    telemetry::NameRegistry names;
     Metrics first{100};
     Metrics second{100};
 };
@@ -69,6 +68,69 @@ TEST_CASE("metrics: no answer is code '-' and what is no status is code 'other'"
     const std::string text = rig.text();
     CHECK(requests(text, R"(route="search",code="-",outcome="aborted")") == "1");
     CHECK(requests(text, R"(route="search",code="other",outcome="aborted")") == "4");
+}
+
+telemetry::MetricSlots with_models(Rig& rig, std::vector<std::string> models) {
+    return rig.names.admit({.routes = {"search", "login"},
+                            .policies = {},
+                            .upstreams = {},
+                            .models = std::move(models)});
+}
+
+std::string tokens(const Rig& rig, const std::string& model, const std::string& kind = "output") {
+    return sample(rig.text(), R"(tidegate_usage_total{route="search",model=")" + model +
+                                  R"(",kind=")" + kind + R"("})");
+}
+
+TEST_CASE("metrics: tokens are counted by route, model and kind; most models are `other`") {
+    Rig rig;
+    const auto slots = with_models(rig, {"gpt-x-mini*", "gpt-x*"});
+    rig.first.count_usage(0, slots.model(1), {.input = 1, .cached = 2, .output = 3});
+    rig.second.count_usage(0, slots.model(1), {.output = 4});
+    rig.second.count_usage(0, slots.model(2), {.output = 5});
+    rig.second.count_usage(0, slots.model(usage::PriceList::kNoRow), {.output = 6});
+    rig.second.count_usage(kNoRoute, slots.model(0), {.output = 7});
+    CHECK(tokens(rig, "gpt-x*") == "7");
+    CHECK(tokens(rig, "gpt-x*", "cached") == "2");
+    CHECK(tokens(rig, "gpt-x*", "cache_write") == "absent");
+    CHECK(tokens(rig, "gpt-x-mini*") == "absent");
+    CHECK(tokens(rig, "other") == "11");
+    CHECK(sample(rig.text(),
+                 R"(tidegate_usage_total{route="-",model="gpt-x-mini*",kind="output"})") == "7");
+}
+
+TEST_CASE("metrics: another price list has other models, and mixes no counts") {
+    Rig rig;
+    const auto before = with_models(rig, {"a", "b"});
+    rig.first.count_usage(0, before.model(0), {.output = 1});
+    rig.first.count_usage(0, before.model(1), {.output = 2});
+    const auto after = with_models(rig, {"b", "c"});
+    rig.first.count_usage(0, after.model(0), {.output = 10});
+    rig.first.count_usage(0, after.model(1), {.output = 20});
+    // A request that began before ends after.
+    rig.first.count_usage(0, before.model(0), {.output = 100});
+    CHECK(tokens(rig, "a") == "101");
+    CHECK(tokens(rig, "b") == "12");
+    CHECK(tokens(rig, "c") == "20");
+}
+
+TEST_CASE("metrics: the names of models have a bound, of one list and since the start") {
+    Rig rig;
+    const auto many = [](const std::string& name) {
+        std::vector<std::string> models;
+        for (int i = 0; i < 100; ++i) models.push_back(name + std::to_string(i));
+        return models;
+    };
+    const auto first = with_models(rig, many("a"));
+    CHECK(first.model(63) == 64);
+    CHECK(first.model(64) == telemetry::kOtherModelsSlot);
+    for (const char* const name : {"b", "c", "d", "e"}) with_models(rig, many(name));
+    CHECK(rig.names.models.size() == telemetry::kModelSlotsMax);
+    // One that was there keeps its slot; a new one has none any more.
+    CHECK(with_models(rig, {"a63", "new"}).model(0) == 64);
+    CHECK(with_models(rig, {"a63", "new"}).model(1) == telemetry::kOtherModelsSlot);
+    rig.first.count_usage(0, telemetry::kModelSlotsMax - 1, {.output = 1});
+    CHECK(rig.text().find("tidegate_usage_total{") != std::string::npos);
 }
 
 TEST_CASE("metrics: an upstream that answers with every status there is loses no count") {
@@ -184,7 +246,7 @@ TEST_CASE("metrics: the dashboard's figures are those of /metrics, over all thre
     rig.first.count_request(kNoRoute, Face::proxy, 700, Outcome::forwarded, 1ms);
     telemetry::LiveTotals totals;
     const std::vector<const Metrics*> threads{&rig.first, &rig.second};
-    Metrics::add_to(totals, threads, rig.names);
+    Metrics::add_to(totals, threads, rig.names.routes);
     CHECK(totals.answers == std::array<std::uint64_t, 7>{0, 1, 0, 1, 1, 1, 1});
     CHECK(totals.requests() == 5);
     CHECK(totals.outcomes[static_cast<std::size_t>(Outcome::limited)] == 1);

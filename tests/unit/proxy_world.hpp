@@ -38,7 +38,7 @@ struct World {
         ask_metrics.grow(names.decisions.size());
         generation = made;
     }
-    std::string figures() const { return test::text_of(metrics, names.routes); }
+    std::string figures() const { return test::text_of(metrics, names); }
 
     asio::io_context io{1};
     Readiness readiness{io};

@@ -49,6 +49,9 @@ const std::vector<Rule>& rules() {
             {"ask",
              {"usage", "store", "config", "identity", "routing", "http", "limit", "net", "tls",
               "telemetry", "base"}},
+            {"simulate",
+             {"ask", "usage", "store", "config", "identity", "routing", "http", "limit", "net",
+              "tls", "telemetry", "base"}},
             {"client", {"config", "identity", "h2", "http", "net", "tls", "telemetry", "base"}},
             {"upstream", {"balance", "config", "h2", "http", "net", "tls", "telemetry", "base"}},
         };

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -127,6 +128,26 @@ TEST_CASE("live: names that a reload adds begin with 0") {
     series.add(std::move(more), {}, WallTime{1001s}, kBegan + 2s);
     CHECK(series.samples()[0].routes.size() == 2);
     CHECK(series.samples()[1].routes == std::vector<LivePair>{{0, 0}, {0, 0}, {4, 0}});
+}
+
+TEST_CASE("live: costs have the unit of their policy, and the rest has none") {
+    LivePolicies policies;
+    for (int i = 0; i < 70; ++i) policies.add({"p" + std::to_string(i), false});
+    policies.set_unit(3, CostUnit::tokens);
+    policies.set_unit(1, CostUnit::units);
+    policies.set_unit(1, CostUnit::usd);  // after a reload
+    policies.set_unit(69, CostUnit::usd);
+    using Units = std::vector<std::optional<CostUnit>>;
+    CHECK(policies.units() == Units{{}, CostUnit::usd, {}, CostUnit::tokens});
+    LiveSeries series = made();
+    for (const std::uint64_t settled : {10, 25}) {
+        LiveTotals totals;
+        totals.add_policies(policies);
+        REQUIRE(totals.costs.size() == 4);
+        totals.costs[3] = {settled, 2 * settled};
+        series.add(std::move(totals), {}, WallTime{1000s}, kBegan + 1s);
+    }
+    CHECK(series.samples()[1].costs == std::vector<LiveCost>{{}, {}, {}, {15, 30}});
 }
 
 Percentiles percentiles_of(const Fine& histogram) {

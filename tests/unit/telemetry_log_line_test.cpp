@@ -174,6 +174,27 @@ TEST_CASE("log_line: each form of a record of which all is known") {
           "upstream_us=2000 queue_us=1500 tries=2 face=check protocol=HTTP/2\n");
 }
 
+TEST_CASE("log_line: money is dollars with six places, and no string") {
+    RequestRecord record = full_record();
+    record.limit_count = {499'999'985, true};
+    record.limit_quota = {500'000'000, true};
+    record.cost = {20, true};
+    record.refusal = kTooLarge;
+    record.usage_reserved = {15, true};
+    record.usage_cost = {0, true};
+    record.usage_usd = {0, true};
+    const std::string line = json(record);
+    CHECK(line.find(R"("count":499.999985,"quota":500.000000,"cost":0.000020,)") !=
+          std::string::npos);
+    CHECK(line.find(R"("refusal":"too_large")") != std::string::npos);
+    CHECK(line.find(R"("usage_reserved":0.000015,"usage_cost":0.000000,"usage_usd":0.000000)") !=
+          std::string::npos);
+    CHECK(text(record).find(R"( quota="500.000000" cost="0.000020")") != std::string::npos);
+    CHECK(logfmt(record).find(" quota=500.000000 cost=0.000020 ") != std::string::npos);
+    record.usage_cost = {-1, true};
+    CHECK(json(record).find("usage_cost") == std::string::npos);
+}
+
 TEST_CASE("log_line: text and logfmt of a record of which nothing is known") {
     CHECK(text({}) ==
           R"(- - - [01/Jan/1970:00:00:00 +0000] "- - HTTP/1.1" 0 0 id="" host="" user_agent="" )"

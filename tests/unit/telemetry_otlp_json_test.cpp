@@ -265,6 +265,18 @@ TEST_CASE("otlp_json: all attributes of a request of which all is known") {
     CHECK(spans[1]["status"]["code"] == 2);
 }
 
+TEST_CASE("otlp_json: money is a decimal number of dollars") {
+    TraceRecord record = request();
+    record.request.limit_quota = {500'000'000, true};
+    record.request.cost = {20, true};
+    record.decide = TraceRecord::Decide{};
+    const std::string text = spans_of(record)[1].dump();
+    CHECK(text.find(R"({"key":"tidegate.quota","value":{"doubleValue":500.0}})") !=
+          std::string::npos);
+    CHECK(text.find(R"({"key":"tidegate.cost","value":{"doubleValue":2e-05}})") !=
+          std::string::npos);
+}
+
 TEST_CASE("otlp_json: a record keeps copies of the texts that spans show, and no other") {
     std::string text = "known";
     RequestRecord request;

@@ -94,6 +94,29 @@ TEST_CASE("usage: of events of openai with choices and usage the last counts") {
         {5, 0, 0, 2});
 }
 
+TEST_CASE("usage: groq's stream says it in `x_groq` of its last chunk, asked for or not") {
+    const std::string begin =
+        event(R"({"model":"m-1","choices":[{"delta":{"content":""}}],"x_groq":{"id":"req_1"}})");
+    const std::string groq =
+        R"("x_groq":{"id":"req_1","usage":{"queue_time":0.09,"prompt_tokens":38,"prompt_time":0.01,"completion_tokens":4,"total_tokens":42,"prompt_tokens_details":{"cached_tokens":8}}})";
+    const std::string last =
+        R"({"model":"m-1","choices":[{"delta":{},"finish_reason":"stop"}],)" + groq;
+    check_tokens(Provider::openai, Form::server_sent_events,
+                 begin + event(last + "}") + event("[DONE]"), {30, 8, 0, 4});
+    check_tokens(Provider::openai, Form::server_sent_events,
+                 begin + event(last + R"(,"usage":null})") + event("[DONE]"), {30, 8, 0, 4});
+    // What every client of OpenAI's API reads counts before it.
+    check_tokens(Provider::openai, Form::server_sent_events,
+                 begin + event(last + R"(,"usage":{"prompt_tokens":38,"completion_tokens":5}})"),
+                 {38, 0, 0, 5});
+    check_tokens(
+        Provider::openai, Form::server_sent_events,
+        begin + event(last + "}") +
+            event(
+                R"({"model":"m-1","choices":[],"usage":{"prompt_tokens":38,"completion_tokens":6}})"),
+        {38, 0, 0, 6});
+}
+
 TEST_CASE("usage: openai's Responses API, as an answer and as the event that ends it") {
     check_tokens(
         Provider::openai_responses, Form::json,
@@ -184,6 +207,7 @@ TEST_CASE("usage: what a client can make the upstream echo does not count") {
     const UsageSource source(Provider::automatic);
     for (const char* const body :
          {R"({"choices":[{"usage":{"prompt_tokens":1,"completion_tokens":1}}]})",
+          R"({"choices":[{"x_groq":{"usage":{"prompt_tokens":1,"completion_tokens":1}}}]})",
           R"({"content":{"usage":{"input_tokens":1,"output_tokens":1}}})",
           R"({"text":"{\"usage\":{\"prompt_tokens\":1}}"})", R"({"usage":"{\"prompt_tokens\":1}"})",
           R"({"usage":{"prompt_tokens":"1","completion_tokens":null,"total_tokens":-1}})",

@@ -37,6 +37,21 @@ TEST_CASE("prices: the first pattern that matches wins") {
     CHECK_FALSE(prices.names("other"));
 }
 
+TEST_CASE("prices: a row is the place of its pattern, and unknown models have none") {
+    PriceList prices;
+    prices.add("gpt-x-mini*", {1, 0, 0, 0});
+    prices.add("gpt-x*", {2, 0, 0, 0});
+    CHECK(prices.row_of("gpt-x-1") == 1);
+    CHECK(prices.pattern(1) == "gpt-x*");
+    CHECK(prices.rates_at(1)->input == 2);
+    CHECK(prices.row_of("other") == PriceList::kNoRow);
+    CHECK(prices.rates_at(PriceList::kNoRow) == nullptr);
+    prices.set_unknown({9, 0, 0, 0});
+    CHECK(prices.row_of("other") == PriceList::kNoRow);
+    CHECK(prices.rates_at(PriceList::kNoRow)->input == 9);
+    CHECK(prices.size() == 2);
+}
+
 TEST_CASE("prices: a pattern of many stars ends in time") {
     PriceList prices;
     std::string pattern;

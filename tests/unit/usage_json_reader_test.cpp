@@ -19,9 +19,10 @@ struct Read {
 };
 
 Read read(std::string_view text, std::vector<std::string> names, JsonReader::Options options = {},
-          std::size_t piece = std::string_view::npos) {
+          std::size_t piece = std::string_view::npos,
+          JsonPointers::Case letters = JsonPointers::Case::exact) {
     Read result;
-    const JsonPointers pointers(names);
+    const JsonPointers pointers(names, letters);
     JsonReader reader(pointers, options,
                       [&](const auto& members) { result.documents.push_back(members); });
     for (std::size_t at = 0; at < text.size(); at += std::min(piece, text.size() - at)) {
@@ -29,6 +30,11 @@ Read read(std::string_view text, std::vector<std::string> names, JsonReader::Opt
     }
     result.fault = reader.end();
     return result;
+}
+
+Read read_any_case(std::string_view text, std::vector<std::string> names,
+                   std::size_t piece = std::string_view::npos) {
+    return read(text, std::move(names), {}, piece, JsonPointers::Case::ignored);
 }
 
 }  // namespace
@@ -41,7 +47,7 @@ TEST_CASE("json_reader: a member is found at its pointer, and only there") {
         const Read found = read(text, {"/usage/n"}, {}, piece);
         REQUIRE(found.fault == JsonReader::Fault::none);
         CHECK(found.member().whole == 4);
-        CHECK_FALSE(found.member().repeated);
+        CHECK_FALSE(found.member().ambiguous);
     }
 }
 
@@ -91,7 +97,7 @@ TEST_CASE("json_reader: names and elements of a pointer are those of RFC 6901") 
 
 TEST_CASE("json_reader: a name that occurs twice has its last value, and is marked") {
     const auto found = read(R"({"n":9,"n":"x","n":4})", {"/n"});
-    CHECK(found.member().repeated);
+    CHECK(found.member().ambiguous);
     CHECK(found.member().whole == 4);
     CHECK(found.member().largest == 9);
 }
@@ -99,10 +105,106 @@ TEST_CASE("json_reader: a name that occurs twice has its last value, and is mark
 TEST_CASE("json_reader: what a repeated object had before is gone") {
     const auto found = read(R"({"u":{"a":1,"b":2},"u":{"b":3}})", {"/u/a", "/u/b"});
     CHECK(found.documents.at(0)[0].kind == Kind::null);
-    CHECK(found.documents.at(0)[0].repeated);
+    CHECK(found.documents.at(0)[0].ambiguous);
     CHECK_FALSE(found.documents.at(0)[0].whole);
     CHECK(found.documents.at(0)[1].whole == 3);
     CHECK_FALSE(read(R"({"u":{"a":1},"u":7})", {"/u/a"}).member().whole);
+}
+
+TEST_CASE("json_reader: a member of an object that occurs twice is ambiguous, whichever has it") {
+    for (const char* const text : {R"({"u":{},"u":{"a":1}})", R"({"u":{"a":1},"u":{}})",
+                                   R"({"u":7,"u":{"a":1}})", R"({"u":{"a":1},"u":7})"}) {
+        CAPTURE(text);
+        CHECK(read(text, {"/u/a"}).member().ambiguous);
+    }
+    CHECK_FALSE(read(R"({"u":{"a":1},"v":{"a":2}})", {"/u/a"}).member().ambiguous);
+}
+
+TEST_CASE("json_reader: a name in another case is no name, unless case is ignored") {
+    const char* const text = R"({"Model":"x","MODEL":7})";
+    CHECK(read(text, {"/model"}).member().kind == Kind::absent);
+    CHECK_FALSE(read(text, {"/model"}).member().ambiguous);
+    const auto found = read_any_case(text, {"/model"});
+    CHECK(found.member().kind == Kind::absent);
+    CHECK(found.member().ambiguous);
+    CHECK(found.member().largest == 7);
+}
+
+TEST_CASE("json_reader: beside a name in another case a member keeps its own value") {
+    for (const char* const text :
+         {R"({"n":4,"N":9,"m":1})", R"({"N":9,"n":4,"m":1})", R"({"N":9,"n":4,"N":"x","m":1})"}) {
+        for (const std::size_t piece : {std::size_t{1}, std::string_view::npos}) {
+            CAPTURE(text);
+            const auto found = read_any_case(text, {"/n", "/m"}, piece);
+            CHECK(found.member().whole == 4);
+            CHECK(found.member().text == "4");
+            CHECK(found.member().largest == 9);
+            CHECK(found.member().ambiguous);
+            CHECK_FALSE(found.member(1).ambiguous);
+        }
+    }
+}
+
+TEST_CASE("json_reader: objects and arrays in another case are followed for their numbers") {
+    const auto found = read_any_case(
+        R"({"u":{"list":[1]},"U":{"LIST":[5,6],"list":[3,8,9],"other":{"list":[99]}}})",
+        {"/u/list", "/u/list/0", "/u/list/1", "/u/list/2", "/x"});
+    CHECK(found.member(0).size == 1);
+    CHECK(found.member(0).kind == Kind::array);
+    CHECK(found.member(1).whole == 1);
+    CHECK(found.member(1).largest == 5);
+    CHECK(found.member(2).kind == Kind::absent);
+    CHECK(found.member(2).largest == 8);
+    CHECK(found.member(3).largest == 9);
+    for (std::size_t i = 0; i < 4; ++i) CHECK(found.member(i).ambiguous);
+    CHECK_FALSE(found.member(4).ambiguous);
+}
+
+TEST_CASE("json_reader: letters beyond ASCII that fold to a letter are that letter, as in Go") {
+    const auto is_known = [](std::string_view name, const std::string& pointer) {
+        const std::string text = "{\"" + std::string(name) + "\":7}";
+        for (const std::size_t piece : {std::size_t{1}, std::string_view::npos}) {
+            const auto found = read_any_case(text, {pointer}, piece);
+            CHECK(found.member().ambiguous == (found.member().largest == 7));
+            CHECK(found.member().kind == Kind::absent);
+        }
+        return read_any_case(text, {pointer}).member().ambiguous;
+    };
+    CHECK(is_known("max_to\u212Aen\u017F", "/max_tokens"));
+    CHECK(is_known("MAX_TO\\u212aEN\\u017F", "/max_tokens"));
+    CHECK(is_known("\u017F", "/s"));
+    CHECK(is_known("\u212A\u212A\u212A\u212A", "/kkkk"));
+    CHECK(is_known("GR\u00D6SSE", "/gr\u00F6sse"));
+    CHECK_FALSE(is_known("maxtokens", "/max_tokens"));
+    CHECK_FALSE(is_known("max_token", "/max_tokens"));
+    CHECK_FALSE(is_known("max_to\u212Aen\u00DF", "/max_tokens"));
+    CHECK_FALSE(is_known("{", "/["));  // as far apart as letters are
+}
+
+TEST_CASE("json_reader: of pointers that differ in case only each has its own value") {
+    const auto found = read_any_case(R"({"Max":1,"max":{"Name":2}})", {"/max/Name", "/Max"});
+    CHECK(found.member(0).whole == 2);
+    CHECK(found.member(1).whole == 1);
+    CHECK(found.member(0).ambiguous);
+    CHECK(found.member(1).ambiguous);
+    CHECK(read_any_case(R"({"Max":1})", {"/max", "/Max"}).member(0).ambiguous);
+    CHECK_FALSE(read_any_case(R"({"other":1})", {"/max", "/Max"}).member(0).ambiguous);
+}
+
+TEST_CASE("json_reader: the next document knows nothing of names of the one before") {
+    const JsonPointers pointers({"/n"}, JsonPointers::Case::ignored);
+    std::vector<JsonMember> members;
+    JsonReader reader(pointers, {}, [&](const auto& read) { members.push_back(read[0]); });
+    for (const char* const text : {R"({"N":7})", R"({"n":1})", "{}"}) {
+        reader.read(text);
+        CHECK(reader.end() == JsonReader::Fault::none);
+    }
+    REQUIRE(members.size() == 3);
+    CHECK(members[0].ambiguous);
+    CHECK_FALSE(members[1].ambiguous);
+    CHECK(members[1].largest == 1);
+    CHECK_FALSE(members[2].ambiguous);
+    CHECK_FALSE(members[2].largest);
 }
 
 TEST_CASE("json_reader: a text is kept up to the bound, in pieces as in one") {

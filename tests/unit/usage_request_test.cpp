@@ -10,15 +10,38 @@
 namespace tidegate::usage::request_test {
 namespace {
 
-RequestFacts facts_of(std::string_view body, EstimateRule rule = {}) {
+constexpr std::string_view kPath = "/v1/chat/completions";
+
+// By the names of all APIs but Anthropic's, each believed.
+EstimateRule of_all() {
+    EstimateRule rule;
+    for (const Provider provider :
+         {Provider::openai, Provider::openai_responses, Provider::gemini, Provider::bedrock}) {
+        for (std::string& pointer : output_max_of(provider)) {
+            rule.output_max.push_back(std::move(pointer));
+        }
+    }
+    return rule;
+}
+
+RequestFacts facts_of(std::string_view body, EstimateRule rule = of_all()) {
     RequestFacts facts;
-    RequestReader({std::move(rule)}, {}).read(body, facts);
+    RequestReader({std::move(rule)}, {}).read(body, kPath, facts);
     return facts;
 }
 
-std::optional<std::int64_t> output_max(std::string_view body, EstimateRule rule = {}) {
+std::optional<std::int64_t> output_max(std::string_view body, EstimateRule rule = of_all()) {
     const RequestFacts facts = facts_of(body, std::move(rule));
-    return facts.is_json ? facts.output_max[0] : std::nullopt;
+    return facts.is_json ? facts.output_max[0].stated : std::nullopt;
+}
+
+// The tokens of output that are reserved, of 1,000 where none are stated.
+std::int64_t output_of(std::string_view body, EstimateRule rule = {},
+                       std::string_view path = kPath) {
+    const RequestReader reader({std::move(rule)}, {});
+    RequestFacts facts;
+    reader.read(body, path, facts);
+    return reader.estimate(0, facts, 0).output;
 }
 
 std::string with_usage(std::string_view body) {
@@ -41,7 +64,6 @@ TEST_CASE("request: the maximum of output by each provider's name") {
 
 TEST_CASE("request: of several maxima the largest counts, and each is multiplied by the answers") {
     CHECK(output_max(R"({"max_completion_tokens":1,"max_tokens":100})") == 100);
-    CHECK(output_max(R"({"max_tokens":100,"max_tokens":1})") == 100);
     CHECK(output_max(R"({"max_tokens":100,"n":3})") == 300);
     CHECK(output_max(R"({"max_tokens":100,"n":2,"best_of":5})") == 500);
     CHECK(output_max(R"({"generationConfig":{"maxOutputTokens":10,"candidateCount":4}})") == 40);
@@ -60,7 +82,7 @@ TEST_CASE(
 
 TEST_CASE("request: Gemini's names count in both spellings") {
     const EstimateRule gemini{.output_max = output_max_of(Provider::gemini)};
-    for (const EstimateRule& rule : {gemini, EstimateRule{}}) {
+    for (const EstimateRule& rule : {gemini, of_all()}) {
         CHECK(output_max(R"({"generation_config":{"max_output_tokens":50,"candidate_count":2}})",
                          rule) == 100);
         CHECK(output_max(R"({"generationConfig":{"max_output_tokens":50,"candidate_count":2}})",
@@ -74,7 +96,7 @@ TEST_CASE("request: the default is multiplied by the answers, too") {
     const RequestReader reader({{}}, {});
     RequestFacts facts;
     const auto output = [&](std::string_view body) {
-        reader.read(body, facts);
+        reader.read(body, kPath, facts);
         return reader.estimate(0, facts, body.size()).output;
     };
     CHECK(output(R"({"n":5})") == 5'000);
@@ -89,8 +111,104 @@ TEST_CASE("request: each prompt of a list has its answer; a list of tokens is on
     CHECK(output_max(R"({"max_tokens":100,"prompt":[]})") == 100);
 }
 
+TEST_CASE("request: a maximum that is there twice reserves the largest, and at least the default") {
+    for (const EstimateRule& rule : {EstimateRule{}, of_all()}) {
+        CHECK(output_of(R"({"messages":[],"max_tokens":5000,"max_tokens":1})", rule) == 5'000);
+        CHECK(output_of(R"({"messages":[],"max_tokens":1,"max_tokens":5000})", rule) == 5'000);
+        CHECK(output_of(R"({"messages":[],"max_tokens":5,"max_tokens":null})", rule) == 1'000);
+        CHECK(output_of(R"({"messages":[],"max_tokens":5,"max_tokens":7})", rule) == 1'000);
+    }
+    CHECK(output_of(R"({"contents":[],"generationConfig":{"maxOutputTokens":5},
+                        "generationConfig":{}})") == 1'000);
+}
+
+TEST_CASE("request: a maximum in another case reserves the largest, and at least the default") {
+    for (const EstimateRule& rule : {EstimateRule{}, of_all()}) {
+        // A server that ignores case takes the last, others the one that is written as usual.
+        CHECK(output_of(R"({"messages":[],"max_tokens":5,"Max_Tokens":9000})", rule) == 9'000);
+        CHECK(output_of(R"({"messages":[],"Max_Tokens":9000,"max_tokens":5})", rule) == 9'000);
+        CHECK(output_of(R"({"messages":[],"max_tokens":9000,"MAX_TOKENS":5})", rule) == 9'000);
+        CHECK(output_of(R"({"messages":[],"max_tokens":5,"MAX_TOKENS":5})", rule) == 1'000);
+        CHECK(output_of(R"({"messages":[],"Max_Tokens":5})", rule) == 1'000);
+        CHECK(output_of("{\"messages\":[],\"max_tokens\":5,\"max_to\u212Aen\u017F\":9000}", rule) ==
+              9'000);
+        CHECK(output_of(R"({"contents":[],"generationConfig":{"maxOutputTokens":5},
+                            "GenerationConfig":{"maxOutputTokens":9000}})",
+                        rule) == 9'000);
+        CHECK(output_of(R"({"contents":[],"GenerationConfig":{"maxOutputTokens":5}})", rule) ==
+              1'000);
+    }
+    CHECK(output_of(R"({"messages":[],"max_tokens":100,"N":30})") == 3'000);
+    CHECK(output_of(R"({"messages":[],"max_tokens":100,"n":1,"N":30})") == 3'000);
+}
+
+TEST_CASE("request: prompts that are ambiguous may be as many as the cap allows") {
+    CHECK(output_of(R"({"max_tokens":100,"prompt":["a","b"],"prompt":"c"})") == 32'000);
+    CHECK(output_of(R"({"max_tokens":100,"prompt":"c","Prompt":["a","b"]})") == 32'000);
+}
+
+TEST_CASE("request: of any API, a maximum of another API never reserves less than the default") {
+    CHECK(output_of(R"({"messages":[],"max_tokens":50})") == 50);
+    CHECK(output_of(R"({"messages":[],"max_completion_tokens":50})") == 50);
+    CHECK(output_of(R"({"prompt":"x","max_tokens":50})") == 50);
+    CHECK(output_of(R"({"input":"x","max_output_tokens":50})") == 50);
+    CHECK(output_of(R"({"prompt":{"id":"p"},"max_output_tokens":50})") == 50);
+    CHECK(output_of(R"({"contents":[],"generationConfig":{"maxOutputTokens":50}})") == 50);
+    for (const char* const foreign :
+         {R"("max_output_tokens":1)", R"("generationConfig":{"maxOutputTokens":1})",
+          R"("inferenceConfig":{"maxTokens":1})"}) {
+        CAPTURE(foreign);
+        CHECK(output_of(std::string(R"({"messages":[],)") + foreign + "}") == 1'000);
+        CHECK(output_of(std::string(R"({"prompt":"x",)") + foreign + "}") == 1'000);
+        CHECK(output_of(std::string(R"({"messages":[],"max_tokens":50,)") + foreign + "}") == 50);
+    }
+    for (const char* const required : {"input", "contents"}) {
+        CAPTURE(required);
+        const std::string begin = std::string("{\"") + required + "\":[],";
+        CHECK(output_of(begin + R"("max_tokens":1})") == 1'000);
+        CHECK(output_of(begin + R"("messages":[],"max_tokens":1})") == 1'000);
+    }
+    CHECK(output_of(R"({"Messages":[],"input":"x","max_output_tokens":1})") == 1'000);
+    // What no API requires: any server may take it.
+    CHECK(output_of(R"({"question":"x","max_tokens":1})") == 1'000);
+}
+
+TEST_CASE("request: of any API, a larger maximum of another API reserves more") {
+    CHECK(output_of(R"({"messages":[],"max_output_tokens":9000})") == 9'000);
+    CHECK(output_of(R"({"messages":[],"max_tokens":50,"max_output_tokens":9000})") == 9'000);
+    CHECK(output_of(R"({"question":"x","max_tokens":9000})") == 9'000);
+}
+
+TEST_CASE("request: of any API, the path tells a call of Converse from a chat") {
+    const char* const own = R"({"messages":[],"inferenceConfig":{"maxTokens":50}})";
+    const char* const foreign = R"({"messages":[],"max_tokens":1})";
+    for (const char* const path : {"/model/m/converse", "/model/m/converse-stream"}) {
+        CAPTURE(path);
+        CHECK(output_of(own, {}, path) == 50);
+        CHECK(output_of(foreign, {}, path) == 1'000);
+    }
+    // The server may read a path differently.
+    for (const char* const path :
+         {"/model/m/converse/", "/aws/model/m/converse", "/%6dodel/m/converse"}) {
+        CAPTURE(path);
+        CHECK(output_of(own, {}, path) == 1'000);
+        CHECK(output_of(foreign, {}, path) == 1'000);
+    }
+    CHECK(output_of(own) == 1'000);
+}
+
+TEST_CASE("request: embeddings reserve the default, as their body may be one of a response") {
+    CHECK(output_of(R"({"model":"m","input":"x"})") == 1'000);
+    CHECK(output_of(R"({"model":"m","input":"x"})", {}, "/v1/embeddings") == 1'000);
+    CHECK(output_of(R"({"model":"m","input":"x"})", {.output_max = output_max_of(Provider::openai)},
+                    "/v1/embeddings") == 1'000);
+}
+
 TEST_CASE("request: a model named twice, or by a text that is no name, is none") {
     CHECK(facts_of(R"({"model":"gpt-x"})").model == "gpt-x");
+    CHECK(facts_of(R"({"model":"cheap","Model":"dear"})").model.empty());
+    CHECK(facts_of(R"({"MODEL":"dear","model":"cheap"})").model.empty());
+    CHECK(facts_of(R"({"Model":"dear"})").model.empty());
     CHECK(facts_of(R"({"model":"dear","model":"cheap"})").model.empty());
     CHECK(facts_of(R"({"model":")" + std::string(kModelBytesMax, 'x') + R"("})").model.size() ==
           kModelBytesMax);
@@ -124,7 +242,7 @@ TEST_CASE("request: the estimate is input by the body's length, and output, up t
     const auto asking = [](std::int64_t max) {
         RequestFacts facts;
         facts.is_json = true;
-        facts.output_max = {max};
+        facts.output_max = {{.stated = max}};
         return facts;
     };
     CHECK(cost({}, 400) == 1100);
@@ -151,19 +269,19 @@ TEST_CASE("request: members of a rule take the place of the providers' own") {
 
 TEST_CASE(
     "request: each rule has its own maximum, and the caller's members are found beside them") {
-    const RequestReader reader({{}, {.output_max = {"/limits/tokens"}}},
+    const RequestReader reader({of_all(), {.output_max = {"/limits/tokens"}}},
                                {"/params/name", "/absent", "/max_tokens"});
     RequestFacts facts;
     const std::string name(5'000, 'x');
     reader.read(R"({"limits":{"tokens":7},"max_tokens":9,"params":{"name":")" + name + R"("}})",
-                facts);
-    CHECK(facts.output_max[0] == 9);
-    CHECK(facts.output_max[1] == 7);
+                kPath, facts);
+    CHECK(facts.output_max[0].stated == 9);
+    CHECK(facts.output_max[1].stated == 7);
     CHECK(facts.members[0].text == name);
     CHECK_FALSE(facts.members[0].too_long);
     CHECK(facts.members[1].kind == JsonMember::Kind::absent);
     CHECK(facts.members[2].whole == 9);
-    reader.read("[]", facts);
+    reader.read("[]", kPath, facts);
     CHECK_FALSE(facts.is_json);
     CHECK(facts.members.empty());
 }
@@ -191,6 +309,7 @@ TEST_CASE("request: calls of Bedrock and Gemini take the model from the path") {
 TEST_CASE("request: a list of messages is a chat") {
     CHECK(facts_of(R"({"messages":[]})").is_chat);
     CHECK(facts_of(R"({"messages":[{"role":"user","content":"x"}]})").is_chat);
+    CHECK(facts_of(R"({"Messages":[]})").is_chat);
     CHECK_FALSE(facts_of(R"({"messages":"x"})").is_chat);
     CHECK_FALSE(facts_of(R"({"input":[{"messages":[]}]})").is_chat);
     CHECK_FALSE(facts_of("[]").is_chat);
@@ -210,6 +329,8 @@ TEST_CASE("request: usage is asked for where the client streams and has left it 
     CHECK_FALSE(asked(R"({"stream":true,"stream_options":{"include_usage":true}})"));
     CHECK_FALSE(asked(R"({"stream":true,"stream_options":7})"));
     CHECK_FALSE(asked(R"({"stream":true,"stream_options":{},"stream_options":{}})"));
+    CHECK_FALSE(asked(R"({"stream":true,"Stream_Options":{}})"));
+    CHECK_FALSE(asked(R"({"stream":true,"stream_options":{"Include_Usage":false}})"));
 }
 
 TEST_CASE("request: a member is added, and every other byte stays") {

@@ -1,4 +1,4 @@
-#include "routing/case_folding.hpp"
+#include "base/case_folding.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 
-namespace tidegate::routing {
+namespace tidegate {
 
 namespace {
 
@@ -208,4 +208,4 @@ std::string fold_beyond_ascii(std::string_view text) {
     return fold(text, false);
 }
 
-}  // namespace tidegate::routing
+}  // namespace tidegate

@@ -1,0 +1,216 @@
+// `tidegate simulate`.
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "base/doc.hpp"
+#include "base/result.hpp"
+#include "base/utf8.hpp"
+#include "cli/commands.hpp"
+#include "cli/config_file.hpp"
+#include "config/files.hpp"
+#include "simulate/compare.hpp"
+#include "simulate/log.hpp"
+#include "simulate/replay.hpp"
+#include "simulate/report.hpp"
+#include "simulate/simulation.hpp"
+
+namespace tidegate::cli {
+
+namespace {
+
+struct SimulateArguments {
+    std::string config{};
+    std::string candidate{};
+    std::vector<std::string> logs{};
+    std::string format{};
+    std::vector<std::string> map{};
+    std::string zone{};
+    std::string host{};
+    std::string suggest{};
+    std::string svg{};
+    bool as_json = false;
+};
+
+constexpr const char* kSimulateFooter =
+    R"(Replays access logs against a configuration, at the times of the logs, and says
+who would have been limited, when and by which limit. Nothing is sent anywhere.
+
+  tidegate simulate -c tidegate.yaml access.log
+  tidegate simulate -c tidegate.yaml --suggest 0.1% access.log.1 access.log
+  tidegate simulate -c tidegate.yaml --candidate next.yaml --svg limits.svg access.log
+  zcat access.log.*.gz | tidegate simulate -c tidegate.yaml -
+  tidegate simulate -c tidegate.yaml --map time=ts --map path=req.url app.json
+
+Formats: common and combined (nginx, Apache, Traefik, Tidegate's text), HAProxy,
+AWS ALB, JSON of Caddy, Traefik and Tidegate, logfmt. Of other JSON, --map says
+where the facts are: docs/simulate.md.
+
+The exit code is 1 if the configuration has a fault, if the log's format is not
+known, and if more than 1% of the lines could not be read.)";
+
+std::vector<std::string> format_names() {
+    std::vector<std::string> names;
+    names.reserve(kEnumerators<simulate::LogFormat>.size());
+    for (const auto format : kEnumerators<simulate::LogFormat>) {
+        names.emplace_back(to_string(format));
+    }
+    return names;
+}
+
+std::optional<simulate::LogFormat> format_of(const std::string& name) {
+    for (const auto format : kEnumerators<simulate::LogFormat>) {
+        if (to_string(format) == name) return format;
+    }
+    return std::nullopt;
+}
+
+std::shared_ptr<const config::Config> load_or_complain(const std::string& path) {
+    const config::Loaded loaded = load_config(path);
+    if (!loaded.config) fmt::print(stderr, "{}{}\n", report(loaded), summary(loaded));
+    return loaded.config;
+}
+
+bool write_picture(const std::string& path, const std::string& picture) {
+    std::FILE* const file = std::fopen(path.c_str(), "w");
+    if (file == nullptr) return false;
+    const bool is_written = std::fwrite(picture.data(), 1, picture.size(), file) == picture.size();
+    return std::fclose(file) == 0 && is_written;
+}
+
+std::string objection_to_mapping(const std::string& text) {
+    const auto mapping = simulate::parse_mapping(text);
+    return mapping ? std::string() : mapping.error();
+}
+
+std::string objection_to_share(const std::string& text) {
+    const auto share = simulate::parse_share(text);
+    return share ? std::string() : share.error();
+}
+
+// Replays the logs against one configuration, or against two of them side by side.
+int simulate_logs(const SimulateArguments& arguments,
+                  const std::shared_ptr<const config::Config>& live,
+                  const std::shared_ptr<const config::Config>& next) {
+    simulate::LogLayout layout;
+    simulate::add_wanted(*live, layout.wanted);
+    if (next) simulate::add_wanted(*next, layout.wanted);
+    for (const std::string& text : arguments.map) {
+        layout.map.push_back(*simulate::parse_mapping(text));
+    }
+    if (!arguments.zone.empty()) {
+        const char* const folder = std::getenv("TZDIR");
+        auto zone = config::load_time_zone(arguments.zone, folder != nullptr ? folder : "");
+        if (!zone) {
+            return complain(exit_code::kWrongUse, "tidegate: simulate: --zone: " + zone.error());
+        }
+        layout.zone = std::move(*zone);
+    }
+    layout.host = arguments.host;
+    auto opened = simulate::Replay::open(arguments.logs, layout, format_of(arguments.format));
+    if (!opened) return complain(exit_code::kRefused, "tidegate: simulate: " + opened.error());
+    simulate::Replay& replay = **opened;
+    simulate::Simulation simulation(live, replay.facts(), layout.wanted);
+    std::unique_ptr<simulate::Simulation> candidate;
+    std::optional<simulate::Comparison> comparison;
+    if (next) {
+        candidate = std::make_unique<simulate::Simulation>(next, replay.facts(), layout.wanted);
+        comparison.emplace(config::MemoryStoreSettings{}.max_keys);
+    }
+    replay.run([&](const simulate::LoggedRequest& request) {
+        const auto verdict = simulation.decide(request);
+        if (candidate) {
+            comparison->add(simulation, verdict, *candidate, candidate->decide(request));
+        }
+    });
+    simulate::ReportOptions options;
+    if (!arguments.suggest.empty()) {
+        options.suggest_share = *simulate::parse_share(arguments.suggest);
+    }
+    const Doc doc = simulate::report(replay, simulation, candidate.get(),
+                                     comparison ? &*comparison : nullptr, options);
+    const int code = print(doc, arguments.as_json);
+    if (arguments.svg.empty() || write_picture(arguments.svg, simulate::picture(simulation))) {
+        return code;
+    }
+    const std::string why = std::generic_category().message(errno);
+    return complain(exit_code::kRefused,
+                    "tidegate: simulate: cannot write " + quote(arguments.svg) + ": " + why);
+}
+
+int run_simulate(const SimulateArguments& arguments) {
+    const auto file = find_config_file({arguments.config, {}}, "simulate");
+    if (!file) return complain(exit_code::kWrongUse, "tidegate: " + file.error());
+    if (std::count(arguments.logs.begin(), arguments.logs.end(), "-") +
+            (file->path == "-" ? 1 : 0) >
+        1) {
+        return complain(exit_code::kWrongUse, "tidegate: simulate: only one file can be `-`");
+    }
+    const auto live = load_or_complain(file->path);
+    if (!live) return exit_code::kRefused;
+    if (arguments.candidate.empty()) return simulate_logs(arguments, live, nullptr);
+    const auto next = load_or_complain(arguments.candidate);
+    return next ? simulate_logs(arguments, live, next) : exit_code::kRefused;
+}
+
+}  // namespace
+
+Command simulate_command(CLI::App& app) {
+    const auto arguments = std::make_shared<SimulateArguments>();
+    CLI::App* const simulate = app.add_subcommand(
+        "simulate", "Replay access logs: who would have been limited, when, by which limit");
+    simulate->add_option("-c,--config", arguments->config, "The configuration (tidegate.yaml)")
+        ->option_text("FILE");
+    simulate->add_option("LOG", arguments->logs, "Access logs; `-` is standard input")
+        ->option_text("FILE")
+        ->required();
+    simulate
+        ->add_option(
+            "--candidate", arguments->candidate,
+            "Compare with this configuration: which clients only one of the two would limit")
+        ->option_text("FILE");
+    simulate
+        ->add_option("--suggest", arguments->suggest,
+                     "For each limit, the smallest quota that limits at most this share of the "
+                     "clients, such as 0.1%")
+        ->option_text("SHARE")
+        ->check(objection_to_share);
+    simulate
+        ->add_option("--format", arguments->format,
+                     "The format of the logs; else their first 100 lines tell it")
+        ->option_text("NAME")
+        ->check(CLI::IsMember(format_names()));
+    simulate
+        ->add_option("--map", arguments->map,
+                     "Where lines have a fact, such as path=request.uri or header:x-tenant=12")
+        ->option_text("NAME=FIELD")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->check(objection_to_mapping);
+    simulate
+        ->add_option("--zone", arguments->zone,
+                     "The time zone of times without an offset, such as Europe/Berlin")
+        ->option_text("ZONE");
+    simulate
+        ->add_option("--host", arguments->host,
+                     "The host of requests whose lines name none, such as api.example.com")
+        ->option_text("NAME");
+    simulate->add_option("--svg", arguments->svg, "Draw what was found into this file")
+        ->option_text("FILE");
+    simulate->add_flag("--json", arguments->as_json, "Print an object for programs");
+    simulate->footer(kSimulateFooter);
+    return {simulate, [arguments] { return run_simulate(*arguments); }};
+}
+
+}  // namespace tidegate::cli

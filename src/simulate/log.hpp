@@ -1,0 +1,189 @@
+// Access logs as lists of requests: the formats of other proxies and our own, told by their first
+// lines, and members of JSON that the command line names.
+//
+// Lines are what clients made of them: each is bounded, and a line that is not understood is
+// refused with a reason. Pure; one thread for each reader.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/described_enum.hpp"
+#include "base/result.hpp"
+#include "limit/limit.hpp"
+#include "limit/time_zone.hpp"
+
+namespace tidegate::simulate {
+
+using limit::Micros;
+
+// `combined` is `common` with Referer and User-Agent, and what the log has behind them: nginx,
+// Apache, Traefik, and our own `text`. `tidegate` is our own JSON. `json` has only what --map
+// names.
+BOOST_DEFINE_FIXED_ENUM_CLASS(LogFormat, std::uint8_t, common, combined, haproxy, alb, caddy,
+                              traefik, tidegate, logfmt, json)
+
+// What a line says of a request, as the engine needs it.
+BOOST_DEFINE_FIXED_ENUM_CLASS(LogText, std::uint8_t, client,
+                              forwarded_for,  // the field X-Forwarded-For
+                              method,
+                              target,  // the path, with the query if the log has it
+                              host, user, tier, model)
+BOOST_DEFINE_FIXED_ENUM_CLASS(LogNumber, std::uint8_t, status, duration_us, usage_input,
+                              usage_cached, usage_cache_write, usage_output, usage_cost)
+inline constexpr std::size_t kLogTexts = kEnumerators<LogText>.size();
+inline constexpr std::size_t kLogNumbers = kEnumerators<LogNumber>.size();
+
+// A line that is longer is not read. Tidegate's own are below 8 KiB.
+inline constexpr std::size_t kLineBytesMax = 65'535;
+
+// Texts go into the line or into the reader, until it reads the next line.
+struct LoggedRequest {
+    static constexpr std::int64_t kUnknown = -1;
+
+    Micros time{0};
+    bool is_whole_second = false;  // the log has no fraction of a second
+    bool is_end = false;           // `time` is when the request ended; else when it began
+    std::array<std::int64_t, kLogNumbers> numbers{};
+    std::array<std::string_view, kLogTexts> texts{};
+    std::vector<std::string_view> values;  // of LogLayout::wanted
+
+    std::string_view& text(LogText which) { return texts[static_cast<std::size_t>(which)]; }
+    std::string_view text(LogText which) const { return texts[static_cast<std::size_t>(which)]; }
+    std::int64_t& number(LogNumber which) { return numbers[static_cast<std::size_t>(which)]; }
+    std::int64_t number(LogNumber which) const { return numbers[static_cast<std::size_t>(which)]; }
+    void reset(std::size_t value_count);
+};
+
+// A moment as logs write it.
+struct LogTime {
+    Micros at{0};
+    bool is_whole_second = false;
+    std::string_view fault{};  // not empty: it is none
+};
+
+// RFC 3339, also with a space for `T` and `+0100` for `+01:00`; `29/Nov/2026:10:00:00.123 +0100`;
+// Unix time in seconds, milliseconds, microseconds or nanoseconds. A time without an offset is read
+// by `zone`; null: it is refused.
+LogTime read_log_time(std::string_view text, const limit::TimeZone* zone);
+
+// `0.012` in seconds, `12ms`, `1.5s`, `800us`, `800µs`, `300ns`. Nothing for anything else.
+std::optional<std::int64_t> read_log_duration(std::string_view text);
+
+// Resolves `\"`, `\\`, `\n`, `\xHH` and `\uHHHH`. The view goes into `text`, or into `room`.
+std::string_view unescaped(std::string_view text, std::string& room);
+
+// What `--map OURS=THEIRS` says: where the log has a fact.
+struct LogMapping {
+    std::string ours;    // `time`, `client`, `header:x-tenant`
+    std::string theirs;  // `request.uri` or `/request/uri`; of lines of text the number of a word
+};
+
+// The error says what is wrong.
+Result<LogMapping, std::string> parse_mapping(std::string_view text);
+// The names that `ours` may be, for messages.
+std::vector<std::string_view> mapped_names();
+
+// What a simulation wants of a log.
+struct LogLayout {
+    std::vector<std::string> wanted;  // `header:x-tenant`, `cookie:session`, `claim:plan`
+    std::vector<LogMapping> map;
+    std::shared_ptr<const limit::TimeZone> zone;  // of times without an offset; null: none
+    std::string host;  // of requests whose line names none; empty: it is not known
+};
+
+// Reads the lines of one log.
+class LogReader {
+  public:
+    LogReader(LogFormat format, const LogLayout& layout);
+    ~LogReader();
+    LogReader(LogReader&&) noexcept;
+    LogReader& operator=(LogReader&&) noexcept;
+
+    LogFormat format() const;
+    // Reads a line without its line end. Empty: it is read; else why not. A line about a
+    // connection without a request has an empty method.
+    std::string_view read(std::string_view line, LoggedRequest& out);
+
+    // Whether lines of this format say that at all.
+    bool gives(LogText text) const;
+    bool gives(LogNumber number) const;
+    bool gives_value(std::size_t wanted) const;
+    // Whether targets have their queries.
+    bool gives_query() const;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+// How many lines tell the format.
+inline constexpr std::size_t kTellingLines = 100;
+
+// The format of which most of `lines` are, or why it cannot be told. A layout with `time` mapped
+// makes lines of JSON `json`.
+Result<LogFormat, std::string> tell_format(std::span<const std::string> lines,
+                                           const LogLayout& layout);
+
+// Puts the requests of a log in the order of their times: log_order.cpp.
+//
+// Proxies write a line when a request ends, several of them write to one log, and many logs have
+// no fractions of a second. A window of a minute holds the requests until none can come before
+// them; what comes later than that is counted and left out.
+inline constexpr std::int64_t kOrderSeconds = 60;
+
+// One thread. Requests are copied; those that are handed out are valid during the call.
+class LogOrder {
+  public:
+    using Release = std::function<void(const LoggedRequest&)>;
+
+    // Bytes that wait at most, about. A second with more is handed out in portions.
+    static constexpr std::size_t kBytesMax = 512U << 20;
+
+    explicit LogOrder(Release release, std::size_t bytes_max = kBytesMax)
+        : release_(std::move(release)), bytes_max_(bytes_max) {}
+
+    // Adds a request. False: it is more than kOrderSeconds before one that was added, and is left
+    // out. Times of whole seconds are spread over their second, in the order in which they came.
+    bool add(const LoggedRequest& request);
+    // Hands out all that wait.
+    void finish();
+
+  private:
+    struct Place {
+        std::int64_t time;
+        std::size_t offset;
+    };
+    struct Second {
+        std::vector<char> bytes;
+        std::vector<Place> places;
+        std::size_t whole = 0;  // how many have no fraction
+    };
+    static constexpr std::size_t kSeconds = 64;
+    static_assert(kSeconds > kOrderSeconds + 1);
+
+    Second& second_at(std::int64_t second) {
+        return seconds_[static_cast<std::size_t>(second) % kSeconds];
+    }
+    void hand_out(std::int64_t second);
+    void hand_out_before(std::int64_t second);
+
+    Release release_;
+    std::size_t bytes_max_;
+    std::array<Second, kSeconds> seconds_;
+    std::int64_t oldest_ = 0;   // seconds before it are empty
+    std::int64_t newest_ = -1;  // negative: nothing was added
+    std::size_t bytes_ = 0;
+    LoggedRequest request_;
+};
+
+}  // namespace tidegate::simulate

@@ -1,0 +1,514 @@
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/ip.hpp"
+#include "base/text.hpp"
+#include "simulate/log_fields.hpp"
+#include "usage/json_reader.hpp"
+
+namespace tidegate::simulate {
+
+namespace {
+
+constexpr std::string_view kNotCommon =
+    "the line is not in the common log format: `client - user [time] \"request\" status bytes`";
+constexpr std::string_view kNotHaproxy =
+    "the line is not in HAProxy's HTTP format: `client:port [time] frontend backend/server timers "
+    "status ... \"request\"`";
+constexpr std::string_view kNotAlb = "the line is not one of an AWS application load balancer";
+constexpr std::string_view kNotJson = "the line is not a JSON object";
+constexpr std::string_view kNotLogfmt = "the line is not `name=value` with spaces between";
+constexpr std::string_view kNoTimeField = "the line does not say when the request came";
+constexpr std::string_view kTooLong = "the line has more than 65,535 bytes";
+
+// Where the quoted text ends that begins at `open`; npos: nowhere. A backslash escapes.
+std::size_t end_of_quoted(std::string_view line, std::size_t open) {
+    for (std::size_t at = open + 1;;) {
+        const std::size_t quote = line.find('"', at);
+        if (quote == line.npos) return quote;
+        std::size_t slashes = 0;
+        while (quote - slashes > at && line[quote - slashes - 1] == '\\') ++slashes;
+        if (slashes % 2 == 0) return quote;
+        at = quote + 1;
+    }
+}
+
+// Cuts the next word off `line`. What is in quotes or brackets is one word, without these.
+std::string_view take_word(std::string_view& line) {
+    while (line.starts_with(' ')) line.remove_prefix(1);
+    if (line.empty()) return {};
+    const char first = line.front();
+    std::size_t begin = 0;
+    std::size_t end = line.npos;
+    if (first == '"') end = end_of_quoted(line, 0);
+    if (first == '[') end = line.find(']');
+    if (first == '{') end = line.find('}');
+    const bool is_whole = end != line.npos && (end + 1 == line.size() || line[end + 1] == ' ');
+    if (is_whole) {
+        begin = 1;
+    } else {
+        end = std::min(line.find(' '), line.size());
+    }
+    const std::string_view word = line.substr(begin, end - begin);
+    line.remove_prefix(std::min(end + (is_whole ? 1 : 0), line.size()));
+    return word;
+}
+
+// `12` or, of what HAProxy captured, `12.2`: a word, and a part of it between `|`.
+struct WordPlace {
+    std::size_t word = 0;  // from 1 on; 0: it is no number
+    std::size_t part = 0;  // from 1 on; 0: the whole word
+};
+
+WordPlace place_of(std::string_view text) {
+    const std::size_t dot = std::min(text.find('.'), text.size());
+    WordPlace place;
+    place.word = parse_number<std::size_t>(text.substr(0, dot)).value_or(0);
+    if (dot < text.size()) place.part = parse_number<std::size_t>(text.substr(dot + 1)).value_or(0);
+    return place;
+}
+
+std::string_view part_of(std::string_view word, std::size_t part) {
+    for (; part > 1; --part) {
+        const std::size_t bar = word.find('|');
+        if (bar == word.npos) return {};
+        word.remove_prefix(bar + 1);
+    }
+    return part == 0 ? word : word.substr(0, word.find('|'));
+}
+
+bool is_status(std::string_view text) {
+    return text == "-" ||
+           (text.size() == 3 && is_digit(text[0]) && is_digit(text[1]) && is_digit(text[2]));
+}
+
+void take_status(std::string_view text, LoggedRequest& out) {
+    if (const auto status = parse_number<std::int64_t>(text)) {
+        out.number(LogNumber::status) = *status;
+    }
+}
+
+// `0.012`, as nginx writes $request_time.
+bool is_request_time(std::string_view text) {
+    return text.size() >= 5 && text[text.size() - 4] == '.' &&
+           std::all_of(text.begin(), text.end(), [](char c) { return is_digit(c) || c == '.'; });
+}
+
+// `203.0.113.7` or `203.0.113.7, 10.0.0.1`: no text of another field.
+bool is_address_list(std::string_view text) {
+    const std::string_view first = text.substr(0, text.find(','));
+    return !text.empty() && parse_ip(trimmed(first)).has_value();
+}
+
+}  // namespace
+
+struct LogReader::Impl {
+    Impl(LogFormat of, const LogLayout& layout)
+        : format(of), fields(of, layout), host(layout.host) {
+        value_count = layout.wanted.size();
+        if (is_json()) {
+            prepare_json();
+            return;
+        }
+        for (const LogField& field : fields.all()) places.push_back(place_of(field.theirs));
+        has_words = std::any_of(places.begin(), places.end(),
+                                [](const WordPlace& place) { return place.word > 0; });
+    }
+
+    bool is_json() const {
+        return format == LogFormat::caddy || format == LogFormat::traefik ||
+               format == LogFormat::tidegate || format == LogFormat::json;
+    }
+
+    void prepare_json() {
+        std::vector<std::string> distinct;
+        for (const LogField& field : fields.all()) {
+            auto found = std::find(distinct.begin(), distinct.end(), field.theirs);
+            if (found == distinct.end()) found = distinct.insert(distinct.end(), field.theirs);
+            members.push_back(static_cast<std::size_t>(found - distinct.begin()));
+        }
+        rooms.resize(distinct.size());
+        pointers = std::make_unique<usage::JsonPointers>(distinct);
+        // An absent member leaves its room empty.
+        const auto keep = [this](const usage::JsonReader::Members& found) {
+            for (std::size_t i = 0; i < found.size(); ++i) {
+                if (found[i].is_scalar() && !found[i].too_long) rooms[i].assign(found[i].text);
+            }
+        };
+        constexpr std::size_t kTextMax = 16'384;
+        json = std::make_unique<usage::JsonReader>(
+            *pointers, usage::JsonReader::Options{.text_max = kTextMax}, keep);
+    }
+
+    std::string_view read(std::string_view line, LoggedRequest& out) {
+        if (line.size() > kLineBytesMax) return kTooLong;
+        out.reset(value_count);
+        if (has_words) {
+            if (const auto fault = read_words(line, out); !fault.empty()) return fault;
+        }
+        switch (format) {
+            case LogFormat::common:
+            case LogFormat::combined:
+                return read_common(line, out);
+            case LogFormat::haproxy:
+                return read_haproxy(line, out);
+            case LogFormat::alb:
+                return read_alb(line, out);
+            case LogFormat::logfmt:
+                return read_pairs(line, out) && out.time.count() > 0 ? fault : not_pairs();
+            case LogFormat::caddy:
+            case LogFormat::traefik:
+            case LogFormat::tidegate:
+            case LogFormat::json:
+                return read_json(line, out);
+        }
+        return {};
+    }
+
+    std::string_view not_pairs() const { return fault.empty() ? kNotLogfmt : fault; }
+
+    // What --map says of words by their number.
+    std::string_view read_words(std::string_view line, LoggedRequest& out) {
+        for (std::size_t number = 1; !line.empty(); ++number) {
+            const std::string_view word = take_word(line);
+            for (std::size_t i = 0; i < places.size(); ++i) {
+                if (places[i].word != number) continue;
+                const auto why = fields.take(fields.all()[i], part_of(word, places[i].part), out);
+                if (!why.empty()) return why;
+            }
+        }
+        return {};
+    }
+
+    std::string_view read_common(std::string_view line, LoggedRequest& out) {
+        const std::size_t quote = line.find('"');
+        if (quote == line.npos || quote < 6) return kNotCommon;
+        const std::size_t bracket = line.rfind('[', quote);
+        if (bracket == line.npos || bracket < 5 || line[bracket - 1] != ' ' ||
+            line[quote - 1] != ' ' || line[quote - 2] != ']') {
+            return kNotCommon;
+        }
+        if (out.time.count() == 0) {
+            const auto why = fields.take_time(line.substr(bracket + 1, quote - 3 - bracket), out);
+            if (!why.empty()) return why;
+        }
+        if (!take_names(line.substr(0, bracket - 1), out)) return kNotCommon;
+        const std::size_t end = end_of_quoted(line, quote);
+        if (end == line.npos) return kNotCommon;
+        fields.take_request(line.substr(quote + 1, end - quote - 1), out);
+        std::string_view rest = line.substr(end + 1);
+        const std::string_view status = take_word(rest);
+        if (!is_status(status)) return kNotCommon;
+        take_status(status, out);
+        (void)take_word(rest);
+        return take_extras(rest, out);
+    }
+
+    // `client ident user`, and with the name of the server before it where Apache logs that.
+    static bool take_names(std::string_view names, LoggedRequest& out) {
+        const std::size_t first = names.find(' ');
+        if (first == names.npos) return false;
+        std::string_view client = names.substr(0, first);
+        std::string_view rest = names.substr(first + 1);
+        const std::size_t second = std::min(rest.find(' '), rest.size());
+        std::string_view user = rest.substr(std::min(second + 1, rest.size()));
+        if (user.find(' ') != user.npos && parse_ip(rest.substr(0, second)) && !parse_ip(client)) {
+            if (out.text(LogText::host).empty()) out.text(LogText::host) = client;
+            client = rest.substr(0, second);
+            user = user.substr(user.find(' ') + 1);
+        }
+        if (out.text(LogText::client).empty()) out.text(LogText::client) = client;
+        if (out.text(LogText::user).empty() && user != "-" && user != "\"\"") {
+            out.text(LogText::user) = user;
+        }
+        return true;
+    }
+
+    // Behind the bytes: Referer and User-Agent, then what the operator has added, or the pairs of
+    // our own text form.
+    std::string_view take_extras(std::string_view rest, LoggedRequest& out) {
+        if (rest.size() < 2) return {};
+        // Without anything behind the user agent in the first lines, only a line that does not end
+        // with a quote has something there.
+        if (lines > kTellingLines && !has_extras && rest.back() == '"') return {};
+        ++lines;
+        if (rest.starts_with(" id=\"")) {
+            has_extras = true;
+            format_has_pairs = true;
+            return read_pairs(rest, out) ? fault : std::string_view(kNotCommon);
+        }
+        for (std::size_t number = 1; !rest.empty(); ++number) {
+            const bool is_quoted = rest.starts_with(" \"");
+            std::string_view word = take_word(rest);
+            if (number <= 2 && is_quoted) continue;
+            has_extras = true;
+            for (const std::string_view name : {"rt=", "request_time="}) {
+                if (word.starts_with(name)) word.remove_prefix(name.size());
+            }
+            const auto took = is_request_time(word) ? read_log_duration(word) : std::nullopt;
+            if (took && !knows_duration(out)) {
+                out.number(LogNumber::duration_us) = *took;
+                out.is_end = true;
+            } else if (is_quoted && number == 3 && is_address_list(word)) {
+                out.text(LogText::forwarded_for) = word;
+            }
+        }
+        return {};
+    }
+
+    static bool knows_duration(const LoggedRequest& out) {
+        return out.number(LogNumber::duration_us) != LoggedRequest::kUnknown;
+    }
+
+    // `name=value name="value"`. False: it is not.
+    bool read_pairs(std::string_view rest, LoggedRequest& out) {
+        fault = {};
+        std::size_t count = 0;
+        while (!rest.empty()) {
+            while (rest.starts_with(' ')) rest.remove_prefix(1);
+            if (rest.empty()) break;
+            const std::size_t equals = rest.find('=');
+            if (equals == rest.npos || rest.substr(0, equals).find_first_of(" \"") != rest.npos) {
+                return false;
+            }
+            const std::string_view name = rest.substr(0, equals);
+            rest.remove_prefix(equals + 1);
+            std::string_view value;
+            if (rest.starts_with('"')) {
+                const std::size_t end = end_of_quoted(rest, 0);
+                if (end == rest.npos) return false;
+                if (rooms.size() <= count) rooms.resize(count + 1);
+                value = unescaped(rest.substr(1, end - 1), rooms[count]);
+                rest.remove_prefix(end + 1);
+            } else {
+                value = rest.substr(0, rest.find(' '));
+                rest.remove_prefix(value.size());
+            }
+            constexpr std::size_t kPairsMax = 256;
+            if (++count > kPairsMax) return false;
+            fault = take_pair(name, value, out);
+            if (!fault.empty()) return true;
+        }
+        return count > 0;
+    }
+
+    std::string_view take_pair(std::string_view name, std::string_view value, LoggedRequest& out) {
+        if (format == LogFormat::logfmt) return fields.take_named(name, value, out);
+        // Our text form has the names of logfmt, and no times among its pairs.
+        if (name == "identifiers") return fields.take(identifiers, value, out);
+        if (name == "host" && out.text(LogText::host).empty()) out.text(LogText::host) = value;
+        if (name == "tier" && out.text(LogText::tier).empty()) out.text(LogText::tier) = value;
+        if (name == "usage_model") out.text(LogText::model) = value;
+        const auto number = [&](LogNumber which) {
+            const auto read = parse_number<std::int64_t>(value);
+            if (read && *read >= 0) out.number(which) = *read;
+        };
+        for (const LogNumber which : kEnumerators<LogNumber>) {
+            if (which != LogNumber::status && name == to_string(which)) number(which);
+        }
+        return {};
+    }
+
+    std::string_view read_haproxy(std::string_view line, LoggedRequest& out) {
+        std::size_t bracket = line.find(" [");
+        // `haproxy[123]:` of syslog has no space before its bracket.
+        while (bracket != line.npos &&
+               !(bracket + 4 < line.size() && is_digit(line[bracket + 2]) &&
+                 (line[bracket + 4] == '/' || is_digit(line[bracket + 4])))) {
+            bracket = line.find(" [", bracket + 1);
+        }
+        if (bracket == line.npos) return kNotHaproxy;
+        const std::size_t close = line.find(']', bracket);
+        if (close == line.npos) return kNotHaproxy;
+        if (out.time.count() == 0) {
+            const auto why = fields.take_time(line.substr(bracket + 2, close - bracket - 2), out);
+            if (!why.empty()) return why;
+        }
+        const std::size_t before = line.rfind(' ', bracket - (bracket > 0 ? 1 : 0));
+        const std::size_t begin = before == line.npos ? 0 : before + 1;
+        if (out.text(LogText::client).empty()) {
+            out.text(LogText::client) = line.substr(begin, bracket - begin);
+        }
+        return take_haproxy_rest(line.substr(close + 1), out);
+    }
+
+    std::string_view take_haproxy_rest(std::string_view rest, LoggedRequest& out) {
+        const std::size_t quote = rest.find('"');
+        if (quote == rest.npos) return kNotHaproxy;
+        std::string_view words = rest.substr(0, quote);
+        std::array<std::string_view, 4> first;  // frontend, backend/server, timers, status
+        for (std::string_view& word : first) word = take_word(words);
+        if (!is_status(first[3]) && first[3] != "-1") return kNotHaproxy;
+        take_status(first[3] == "-1" ? "-" : first[3], out);
+        const std::string_view total = first[2].substr(first[2].rfind('/') + 1);
+        const auto millis =
+            parse_number<std::int64_t>(total.starts_with('+') ? total.substr(1) : total);
+        if (millis && *millis >= 0 && *millis < INT32_MAX && !knows_duration(out)) {
+            out.number(LogNumber::duration_us) = *millis * 1'000;
+        }
+        // A long request is cut, and has no quote at its end then.
+        const std::size_t end = end_of_quoted(rest, quote);
+        fields.take_request(rest.substr(quote + 1, end == rest.npos ? end : end - quote - 1), out);
+        return {};
+    }
+
+    std::string_view read_alb(std::string_view line, LoggedRequest& out) {
+        constexpr std::size_t kWords = 22;
+        std::array<std::string_view, kWords> words;
+        std::size_t count = 0;
+        while (count < kWords && !line.empty()) words[count++] = take_word(line);
+        constexpr std::array<std::string_view, 6> kTypes{"http",  "https", "h2",
+                                                         "grpcs", "ws",    "wss"};
+        if (count < 13 || std::find(kTypes.begin(), kTypes.end(), words[0]) == kTypes.end()) {
+            return kNotAlb;
+        }
+        std::int64_t took = 0;  // word 1 is when the answer was made, word 21 when the request came
+        for (std::size_t i = 5; i < 8; ++i) took += read_log_duration(words[i]).value_or(0);
+        if (out.time.count() == 0) {
+            const bool has_begin = !words[21].empty() && words[21] != "-";
+            const auto why = fields.take_time(has_begin ? words[21] : words[1], out);
+            if (!why.empty()) return why;
+            out.is_end = !has_begin;
+        }
+        if (!knows_duration(out)) out.number(LogNumber::duration_us) = took;
+        if (!is_status(words[8])) return kNotAlb;
+        take_status(words[8], out);
+        if (out.text(LogText::client).empty()) out.text(LogText::client) = words[3];
+        // `- http://...- -` is a request that could not be read.
+        if (!words[12].starts_with("- ")) fields.take_request(words[12], out);
+        return {};
+    }
+
+    std::string_view read_json(std::string_view line, LoggedRequest& out) {
+        if (!line.starts_with('{')) return kNotJson;
+        for (std::string& room : rooms) room.clear();
+        json->read(line);
+        if (json->end() != usage::JsonReader::Fault::none) return kNotJson;
+        for (std::size_t i = 0; i < members.size(); ++i) {
+            const std::string& text = rooms[members[i]];
+            if (text.empty()) continue;
+            const auto why = fields.take(fields.all()[i], text, out);
+            if (!why.empty()) return why;
+        }
+        return out.time.count() > 0 ? std::string_view() : kNoTimeField;
+    }
+
+    LogFormat format;
+    LogFields fields;
+    std::string host;  // of requests whose line names none
+    const LogField identifiers{LogField::Kind::identifiers, 0, {}};
+    std::size_t value_count = 0;
+    bool has_words = false;
+    std::size_t lines = 0;             // of the common format, until there are enough
+    bool has_extras = false;           // behind the user agent
+    bool format_has_pairs = false;     // our own text form
+    std::vector<WordPlace> places;     // of the fields, in lines of text
+    std::vector<std::size_t> members;  // of the fields, in lines of JSON
+    std::deque<std::string> rooms;     // of members, or of quoted values; they stay where they are
+    std::string_view fault;
+    std::unique_ptr<usage::JsonPointers> pointers;
+    std::unique_ptr<usage::JsonReader> json;
+};
+
+LogReader::LogReader(LogFormat format, const LogLayout& layout)
+    : impl_(std::make_unique<Impl>(format, layout)) {}
+LogReader::~LogReader() = default;
+LogReader::LogReader(LogReader&&) noexcept = default;
+LogReader& LogReader::operator=(LogReader&&) noexcept = default;
+
+LogFormat LogReader::format() const {
+    return impl_->format;
+}
+
+std::string_view LogReader::read(std::string_view line, LoggedRequest& out) {
+    const std::string_view fault = impl_->read(line, out);
+    if (out.text(LogText::host).empty()) out.text(LogText::host) = impl_->host;
+    return fault;
+}
+
+bool LogReader::gives(LogText text) const {
+    if (text == LogText::host && !impl_->host.empty()) return true;
+    if (impl_->fields.gives(LogField::Kind::text, static_cast<std::size_t>(text))) return true;
+    if (impl_->format_has_pairs && text != LogText::forwarded_for) return true;
+    switch (impl_->format) {
+        case LogFormat::common:
+        case LogFormat::combined:
+            return text == LogText::client || text == LogText::method || text == LogText::target ||
+                   text == LogText::user;
+        case LogFormat::haproxy:
+        case LogFormat::alb:
+            return text == LogText::client || text == LogText::method || text == LogText::target;
+        case LogFormat::tidegate:
+        case LogFormat::logfmt:
+            return text == LogText::user;
+        default:
+            return impl_->fields.gives(LogField::Kind::request, 0) &&
+                   (text == LogText::method || text == LogText::target);
+    }
+}
+
+bool LogReader::gives(LogNumber number) const {
+    if (impl_->fields.gives(LogField::Kind::number, static_cast<std::size_t>(number))) return true;
+    if (number == LogNumber::duration_us && impl_->fields.gives_duration()) return true;
+    if (impl_->format_has_pairs) return true;
+    const bool is_text = !impl_->is_json() && impl_->format != LogFormat::logfmt;
+    if (number == LogNumber::status) return is_text;
+    return number == LogNumber::duration_us &&
+           (impl_->format == LogFormat::haproxy || impl_->format == LogFormat::alb);
+}
+
+bool LogReader::gives_value(std::size_t wanted) const {
+    if (impl_->fields.gives(LogField::Kind::value, wanted)) return true;
+    return impl_->format == LogFormat::tidegate || impl_->format == LogFormat::logfmt ||
+           impl_->format_has_pairs;
+}
+
+bool LogReader::gives_query() const {
+    return impl_->format != LogFormat::tidegate && impl_->format != LogFormat::logfmt &&
+           !impl_->format_has_pairs;
+}
+
+Result<LogFormat, std::string> tell_format(std::span<const std::string> lines,
+                                           const LogLayout& layout) {
+    const bool maps_time =
+        std::any_of(layout.map.begin(), layout.map.end(),
+                    [](const LogMapping& one) { return one.ours == "time" || one.ours == "end"; });
+    LogFormat best = LogFormat::json;
+    std::size_t most = 0;
+    std::string why;
+    LoggedRequest request;
+    for (const LogFormat format : kEnumerators<LogFormat>) {
+        if (format == LogFormat::common) continue;  // read as `combined`
+        const bool has_own_time = format == LogFormat::caddy || format == LogFormat::traefik ||
+                                  format == LogFormat::tidegate;
+        if ((format == LogFormat::json && !maps_time) || (has_own_time && maps_time)) continue;
+        LogReader reader(format, layout);
+        std::size_t count = 0;
+        for (const std::string& line : lines) {
+            const std::string_view fault = reader.read(line, request);
+            const bool has_request = !request.text(LogText::target).empty();
+            if (fault.empty() &&
+                (has_request || format == LogFormat::haproxy || format == LogFormat::combined)) {
+                ++count;
+            } else if (why.empty() && fault.find("--zone") != fault.npos) {
+                why = fault;
+            }
+        }
+        if (count <= most) continue;
+        most = count;
+        best = format;
+    }
+    if (most > 0) return best;
+    if (!why.empty()) return ErrorMessage{why};
+    return ErrorMessage{
+        "no line has a format that Tidegate knows: name it by --format, or say by --map where "
+        "lines of JSON have `time`, `client`, `method` and `path`"};
+}
+
+}  // namespace tidegate::simulate

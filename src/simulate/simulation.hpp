@@ -1,0 +1,127 @@
+// Replays the requests of a log against a configuration: the router, the identities, the policies
+// and the in-process store of the proxy, at the times of the log.
+//
+// A Simulation owns its store and what it has counted. One thread; requests come in the order of
+// their times.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ask/decision.hpp"
+#include "ask/ruleset.hpp"
+#include "config/config.hpp"
+#include "simulate/log.hpp"
+#include "simulate/tally.hpp"
+#include "store/memory_store.hpp"
+
+namespace tidegate::simulate {
+
+// What all logs of a simulation say of each request.
+struct LogFacts {
+    std::array<bool, kLogTexts> texts{};
+    std::array<bool, kLogNumbers> numbers{};
+    std::vector<bool> values{};  // of LogLayout::wanted
+    bool query = false;
+
+    bool has(LogText text) const { return texts[static_cast<std::size_t>(text)]; }
+    bool has(LogNumber number) const { return numbers[static_cast<std::size_t>(number)]; }
+};
+
+// What policies and routes of a configuration want of a request beside its line: each once.
+void add_wanted(const config::Config& config, std::vector<std::string>& wanted);
+
+// How a policy is simulated.
+struct PolicyPlan {
+    const config::PolicySettings* policy = nullptr;
+    bool is_simulated = true;
+    // What its keys, limits or costs need and the log does not have: `header:x-tenant`. Of a policy
+    // that is simulated, the keys that are left out.
+    std::vector<std::string> lacks;
+    bool can_map = true;  // false: no --map would do
+};
+
+class Simulation {
+  public:
+    // `wanted`: the names of LoggedRequest::values.
+    Simulation(std::shared_ptr<const config::Config> config, const LogFacts& facts,
+               std::vector<std::string> wanted);
+    ~Simulation();
+    Simulation(const Simulation&) = delete;
+    Simulation& operator=(const Simulation&) = delete;
+
+    enum class Verdict : std::uint8_t {
+        none,  // the line is about no request
+        admitted,
+        limited,
+        refused,      // before a limit was asked: no route, a `deny`, a key that is missing
+        unavailable,  // `on_full: deny`, and the store is full
+    };
+    // Decides a request and counts the result. Its time must not be before that of the last one.
+    Verdict decide(const LoggedRequest& request);
+    // The identifier that was over the limit in the last request that was limited.
+    std::string_view limited_identifier() const { return limited_identifier_; }
+
+    const config::Config& config() const { return *rules_.config; }
+    const ask::PolicyTexts& texts() const { return rules_.policy_texts; }
+    const std::vector<PolicyPlan>& plans() const { return plans_; }
+    // What routes or their costs depend on and the log does not have: `host`, `header:x-beta`.
+    const std::vector<std::string>& routes_lack() const { return routes_lack_; }
+    const Tally& tally() const { return tally_; }
+    std::uint64_t count_of(Verdict verdict) const {
+        return verdicts_[static_cast<std::size_t>(verdict)];
+    }
+    std::uint64_t count_of(ask::Fault fault) const {
+        return faults_[static_cast<std::size_t>(fault)];
+    }
+    std::uint64_t unknown_costs() const { return unknown_costs_; }
+    std::uint64_t evictions() const { return store_.evictions(); }
+    // Of the requests; 0 while there is none.
+    Micros first() const { return first_; }
+    Micros last() const { return last_; }
+
+  private:
+    class Planner;
+
+    Verdict judge(const LoggedRequest& request);
+    bool read_facts(const LoggedRequest& request);
+    bool read_target(const LoggedRequest& request);
+    void add_fields(const LoggedRequest& request);
+    void identify(const LoggedRequest& request);
+    void set_costs(const LoggedRequest& request);
+    std::optional<std::int64_t> cost_of(const config::PolicyCost& cost,
+                                        const LoggedRequest& request);
+    Verdict charge(const LoggedRequest& request);
+    void settle(const LoggedRequest& request);
+
+    ask::Ruleset rules_;
+    std::vector<std::string> wanted_;
+    std::vector<PolicyPlan> plans_;
+    std::vector<std::string> routes_lack_;
+    std::vector<std::unique_ptr<const config::PolicySettings>> policies_;  // without lacking keys
+    std::vector<config::Route> routes_;  // with the policies that are simulated
+    store::MemoryStore store_;
+    Tally tally_;
+    ask::Facts facts_;
+    ask::Decision decision_;
+    std::string client_text_;
+    std::optional<IpAddress> client_;
+    std::string host_room_;
+    std::string cookie_room_;
+    std::vector<std::string> claim_values_;
+    std::string limited_identifier_;
+    std::array<std::uint64_t, 5> verdicts_{};
+    std::array<std::uint64_t, ask::kFaults> faults_{};
+    std::uint64_t unknown_costs_ = 0;
+    std::uint64_t leases_ = 0;
+    Micros first_{0};
+    Micros last_{0};
+};
+
+}  // namespace tidegate::simulate

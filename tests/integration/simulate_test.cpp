@@ -1,0 +1,287 @@
+// `tidegate simulate`: it limits the requests of a log that the running proxy limited, and reads
+// the logs that other proxies really write.
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "free_port.hpp"
+#include "integration/client.hpp"
+#include "integration/process.hpp"
+#include "integration/tidegate.hpp"
+#include "integration/transport.hpp"
+#include "integration/upstream.hpp"
+
+namespace tidegate::test::simulate_test {
+
+using nlohmann::json;
+
+namespace {
+
+json simulated(const std::vector<std::string>& arguments) {
+    std::vector<std::string> all = {"simulate", "--json"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const auto finished = run_tidegate(all);
+    REQUIRE_MESSAGE(finished.code == 0, (finished.errors + finished.output));
+    return json::parse(finished.output);
+}
+
+const std::string kLimits = "upstream: http://127.0.0.1:1\nlimits: [3/h]\n";
+
+// A server of another product, which writes its log into `folder`.
+class Server {
+  public:
+    Server(const std::vector<std::string>& command, std::uint16_t port,
+           const TemporaryFolder& folder)
+        : port_(port), process_(command, folder.path()) {
+        for (int i = 0; i < 200 && !answers(); ++i) ::usleep(25'000);
+    }
+
+    // Seven requests of two clients, the last of which is the first's alone.
+    void ask() const {
+        for (int i = 0; i < 5; ++i) {
+            http_get(port_, "/a?b=" + std::to_string(i), "X-Tenant: acme\r\n", "127.0.0.2");
+        }
+        for (int i = 0; i < 2; ++i) http_get(port_, "/b", "", "127.0.0.3");
+    }
+    void stop() {
+        process_.signal(15);
+        process_.wait(kPatience);
+    }
+    Process& process() { return process_; }
+
+  private:
+    bool answers() const {
+        try {
+            return http_get(port_, "/ready", "", "127.0.0.9").status() != 0;
+        } catch (const std::exception&) {
+            return false;
+        }
+    }
+
+    std::uint16_t port_;
+    Process process_;
+};
+
+// What a simulation of Server::ask() must find, whatever the format.
+void check_asked(const json& told, const std::string& format) {
+    CAPTURE(told.dump(1));
+    CHECK(told["logs"][0]["format"] == format);
+    CHECK(told["unread"] == 0);
+    CHECK(told["late"] == 0);
+    CHECK(told["limited"] == 2);
+    const json& limit = told["policies"][0]["limits"][0];
+    CHECK(limit["clients"] == 1);
+    CHECK(limit["top"][0]["identifier"] == "ip:127.0.0.2");
+    CHECK(limit["peaks"]["max"] == 5);
+}
+
+bool is_installed(const char* program) {
+    return std::filesystem::exists(program);
+}
+
+}  // namespace
+
+TEST_CASE("simulate: it limits the requests of a log that the running proxy has limited") {
+    const Upstream upstream(ok());
+    const std::string yaml =
+        "identity:\n"
+        "  client_ip: {trusted_proxies: [127.0.0.1]}\n"
+        "  user: [{header: {name: x-user-id, from: trusted_proxies}}]\n"
+        "upstreams: {api: {servers: [" +
+        upstream.url() +
+        "]}}\n"
+        "policies:\n"
+        "  clients: {key: [ip, user], limits: [12/h, {quota: 60, per: 1h, algorithm: gcra, "
+        "burst: 8}]}\n"
+        "  tenants: {key: ['header:x-tenant'], on_missing: skip, limits: [9/h]}\n"
+        "  login: {key: [ip], limits: [{quota: 2, per: 1h, count: [404]}]}\n"
+        "routes:\n"
+        "  - {name: login, match: {path: /login}, policies: [login]}\n"
+        "  - {name: dear, match: {path: '/dear/**'}, cost: 3, policies: [clients]}\n"
+        "  - {name: rest, match: {path: '/**'}, policies: [clients, tenants]}\n";
+    const TemporaryFolder folder;
+    const Tidegate tidegate(yaml);
+    std::size_t asked = 0;
+    std::map<std::string, std::size_t> limited;
+    for (int i = 0; i < 120; ++i) {
+        const std::string path = i % 7 == 0 ? "/dear/a" : i % 5 == 0 ? "/login" : "/x";
+        std::string fields = "X-Forwarded-For: 203.0.113." + std::to_string(i % 9) + "\r\n";
+        if (i % 3 == 0) fields += "X-User-Id: user" + std::to_string(i % 4) + "\r\n";
+        if (i % 4 == 0) fields += "X-Tenant: acme\r\n";
+        const Message answer = tidegate.get(path, fields);
+        ++asked;
+        const json line = tidegate.access_log(asked).back();
+        if (answer.status() != 429) continue;
+        ++limited[line.at("limited_by").get<std::string>()];
+    }
+    std::string log;
+    std::size_t refusals = 0;
+    for (const json& line : tidegate.access_log(asked)) {
+        log += line.dump() + "\n";
+        if (line.at("status") == 429) ++refusals;
+    }
+    const json told = simulated({"-c", tidegate.file(), folder.write("access.log", log)});
+    CAPTURE(told.dump(1));
+    CHECK(told["logs"][0]["format"] == "tidegate");
+    CHECK(told["requests"] == asked);
+    CHECK(told["limited"] == refusals);
+    CHECK(refusals > 10);
+    // The log names the first limit that refused; a simulation tells each.
+    for (const json& policy : told["policies"]) {
+        for (const json& limit : policy.value("limits", json::array())) {
+            CHECK(limit["limited"] >= limited[limit["limit"].get<std::string>()]);
+        }
+    }
+}
+
+TEST_CASE("simulate: the log of a real nginx, in its own form and with the time that it took") {
+    if (!is_installed("/usr/sbin/nginx") || over_http2()) return;
+    for (const bool with_time : {false, true}) {
+        const TemporaryFolder folder;
+        const std::uint16_t port = free_port();
+        const std::string at = folder.path().string();
+        const std::string format =
+            with_time ? "log_format timed '$remote_addr - $remote_user [$time_local] \"$request\" "
+                        "$status $body_bytes_sent \"$http_referer\" \"$http_user_agent\" "
+                        "$request_time';\naccess_log " +
+                            at + "/access.log timed;\n"
+                      : "access_log " + at + "/access.log combined;\n";
+        const std::string file = folder.write(
+            "nginx.conf", "daemon off; master_process off; pid " + at + "/pid; error_log " + at +
+                              "/error.log;\nevents {}\nhttp {\n" + format +
+                              "client_body_temp_path " + at + ";\nproxy_temp_path " + at +
+                              ";\nfastcgi_temp_path " + at + ";\nuwsgi_temp_path " + at +
+                              ";\nscgi_temp_path " + at + ";\nserver { listen 127.0.0.1:" +
+                              std::to_string(port) + "; location / { return 200 ok; } }\n}\n");
+        {
+            Server server({"/usr/sbin/nginx", "-c", file, "-e", at + "/error.log"}, port, folder);
+            server.ask();
+            server.stop();
+        }
+        check_asked(simulated({"-c", folder.write("t.yaml", kLimits), at + "/access.log"}),
+                    "combined");
+    }
+}
+
+TEST_CASE("simulate: the log of a real Apache") {
+    if (!is_installed("/usr/sbin/apache2") || over_http2()) return;
+    const TemporaryFolder folder;
+    const std::uint16_t port = free_port();
+    const std::string at = folder.path().string();
+    const std::string modules = "/usr/lib/apache2/modules/";
+    const std::string file = folder.write(
+        "apache.conf", "ServerRoot " + at + "\nServerName localhost\nPidFile " + at +
+                           "/pid\nErrorLog " + at +
+                           "/error.log\nListen 127.0.0.1:" + std::to_string(port) +
+                           "\nUser www-data\nGroup www-data\nLoadModule mpm_event_module " +
+                           modules + "mod_mpm_event.so\n" + "LoadModule authz_core_module " +
+                           modules + "mod_authz_core.so\n" +
+                           "LogFormat \"%h %l %u %t \\\"%r\\\" %>s %O \\\"%{Referer}i\\\" "
+                           "\\\"%{User-Agent}i\\\"\" combined\nCustomLog " +
+                           at + "/access.log combined\nDocumentRoot " + at + "\n");
+    {
+        Server server({"/usr/sbin/apache2", "-f", file, "-DFOREGROUND"}, port, folder);
+        server.ask();
+        server.stop();
+    }
+    check_asked(simulated({"-c", folder.write("t.yaml", kLimits), at + "/access.log"}), "combined");
+}
+
+TEST_CASE("simulate: the log of a real HAProxy") {
+    if (!is_installed("/usr/sbin/haproxy") || over_http2()) return;
+    const TemporaryFolder folder;
+    const std::uint16_t port = free_port();
+    const std::string file = folder.write(
+        "haproxy.cfg",
+        "global\n  log stdout format raw local0\ndefaults\n  mode http\n  timeout client 5s\n"
+        "  timeout server 5s\n  timeout connect 5s\nfrontend web\n  log global\n  option httplog\n"
+        "  capture request header X-Tenant len 32\n  bind 127.0.0.1:" +
+            std::to_string(port) +
+            "\n  http-request return status 200 content-type text/plain "
+            "string ok\n");
+    std::string log;
+    {
+        Server server({"/usr/sbin/haproxy", "-db", "-f", file}, port, folder);
+        server.ask();
+        server.stop();
+        log = server.process().output();
+    }
+    const std::string saved = folder.write("haproxy.log", log);
+    const std::string config = folder.write("t.yaml", kLimits);
+    // Its times are local and say no zone.
+    const auto refused = run_tidegate({"simulate", "-c", config, saved});
+    CHECK(refused.code == 1);
+    CHECK(refused.errors.find("--zone") != std::string::npos);
+    check_asked(simulated({"-c", config, "--zone", "UTC", saved}), "haproxy");
+    const std::string tenants = folder.write(
+        "tenants.yaml",
+        "upstreams: {api: {servers: ['http://127.0.0.1:1']}}\n"
+        "policies: {tenants: {key: ['header:x-tenant'], on_missing: skip, limits: [1/h]}}\n"
+        "routes: [{name: all, policies: [tenants]}]\n");
+    const json told =
+        simulated({"-c", tenants, "--zone", "UTC", "--map", "header:x-tenant=13", saved});
+    CHECK(told["limited"] == 4);
+}
+
+TEST_CASE("simulate: the log of a real Caddy") {
+    if (!is_installed("/usr/bin/caddy") || over_http2()) return;
+    const TemporaryFolder folder;
+    const std::uint16_t port = free_port();
+    const std::string at = folder.path().string();
+    const std::string file = folder.write(
+        "Caddyfile", "{\n  admin off\n  auto_https off\n}\nhttp://:" + std::to_string(port) +
+                         " {\n  bind 127.0.0.1\n  log {\n"
+                         "    output file " +
+                         at +
+                         "/access.log\n  }\n"
+                         "  respond ok 200\n}\n");
+    {
+        Server server({"/usr/bin/env", "HOME=" + at, "XDG_DATA_HOME=" + at, "XDG_CONFIG_HOME=" + at,
+                       "/usr/bin/caddy", "run", "--config", file, "--adapter", "caddyfile"},
+                      port, folder);
+        server.ask();
+        server.stop();
+    }
+    const std::string config = folder.write("t.yaml", kLimits);
+    check_asked(simulated({"-c", config, at + "/access.log"}), "caddy");
+    const std::string tenants = folder.write(
+        "tenants.yaml",
+        "upstreams: {api: {servers: ['http://127.0.0.1:1']}}\n"
+        "policies: {tenants: {key: ['header:x-tenant'], on_missing: skip, limits: [1/h]}}\n"
+        "routes: [{name: all, policies: [tenants]}]\n");
+    CHECK(simulated({"-c", tenants, at + "/access.log"})["limited"] == 4);
+}
+
+TEST_CASE("simulate: a wrong command line says what is wrong") {
+    const TemporaryFolder folder;
+    const std::string config = folder.write("t.yaml", kLimits);
+    const std::string log = folder.write(
+        "access.log", "127.0.0.1 - - [29/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n");
+    const auto said = [&](const std::vector<std::string>& more, int code) {
+        std::vector<std::string> all = {"simulate", "-c", config, log};
+        all.insert(all.end(), more.begin(), more.end());
+        const auto finished = run_tidegate(all);
+        CHECK(finished.code == code);
+        return finished.errors;
+    };
+    CHECK(said({"--map", "paht=x"}, 2).find("no name that can be mapped") != std::string::npos);
+    CHECK(said({"--suggest", "5"}, 2).find("0.1%") != std::string::npos);
+    CHECK(said({"--zone", "Mars/Olympus"}, 2).find("Mars/Olympus") != std::string::npos);
+    CHECK(said({"--zone", "Europe/Berln"}, 2).find("did you mean `Europe/Berlin`") !=
+          std::string::npos);
+    CHECK(said({"--format", "iis"}, 2).find("iis") != std::string::npos);
+    CHECK(said({"--svg", "/nowhere/at/all.svg"}, 1).find("cannot write") != std::string::npos);
+    CHECK(said({"/nowhere/at.all"}, 1).find("No such file") != std::string::npos);
+    CHECK(said({"-", "-"}, 2).find("only one file") != std::string::npos);
+}
+
+}  // namespace tidegate::test::simulate_test
