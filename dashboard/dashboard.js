@@ -13,20 +13,26 @@ const ROWS_MAX = 100;
 const WAIT_MAX_S = 30;
 const ANSWER_MS = 10000;
 
-const buttons = (name) => [...document.querySelectorAll(`button[name=${name}]`)];
+const nodes = (selector) => document.querySelectorAll(selector);
+const buttons = (name) => nodes(`button[name=${name}]`);
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 const pointing = matchMedia("(hover: hover)");
 
-for (const node of document.querySelectorAll(".scroll")) {
+for (const node of nodes(".scroll")) {
   giveAll(node, { tabindex: 0, role: "group", "aria-labelledby": node.closest("section").getAttribute("aria-labelledby") });
 }
 
 const figures = new Map();
-for (const node of document.querySelectorAll("[data-figure]")) figures.set(node.dataset.figure, node);
+for (const node of nodes("[data-figure]")) figures.set(node.dataset.figure, node);
 function figure(name, text, number) {
   const node = figures.get(name);
   put(node, text);
   if (number !== undefined) give(node, "value", isKnown(number) ? number : "");
+}
+
+function putNumber(node, number, text = numberText(number)) {
+  put(node, text);
+  give(node, "value", number);
 }
 
 function rowsOf(table, count, build) {
@@ -179,9 +185,9 @@ function drawTrend(parts, column) {
 // A candidate says how many requests would change sides, were it live.
 function modeText(column) {
   const { mode } = live.policies[column];
-  if (mode !== "candidate") return mode === "shadow" ? "shadow" : "";
   const [denied, admitted] = live.totals.candidates?.[column] ?? [0, 0];
-  return `live, it would deny ${numberText(denied)} more and admit ${numberText(admitted)} more`;
+  return mode === "candidate" ? `live, it would deny ${numberText(denied)} more and admit ${numberText(admitted)} more`
+    : mode === "shadow" ? mode : "";
 }
 
 function showPolicies() {
@@ -210,10 +216,8 @@ function showPolicies() {
     drawTrend(parts, column);
     put(parts.yes, rateText(yes));
     put(parts.no, rateText(no));
-    put(parts.allYes, numberText(admitted));
-    put(parts.allNo, numberText(denied));
-    give(parts.allYes, "value", admitted);
-    give(parts.allNo, "value", denied);
+    putNumber(parts.allYes, admitted);
+    putNumber(parts.allNo, denied);
     rows[i].classList.toggle("quiet", admitted + denied === 0);
   });
   emptyText(table, order.length ? "" : "The configuration has no policy.");
@@ -236,10 +240,7 @@ function showCosts() {
     const minute = history.mean(`cost ${column}`, 60) * (history.size - history.first(60)) || 0;
     putText(name, policy);
     put(unitCell, unit);
-    [minute, sums[1], sums[2]].forEach((number, k) => {
-      put(numbers[k], numberText(number));
-      give(numbers[k], "value", number);
-    });
+    [minute, sums[1], sums[2]].forEach((number, k) => putNumber(numbers[k], number));
   });
 }
 
@@ -254,15 +255,15 @@ function showUpstreams(answer) {
     lines.push({ upstream: one });
     for (const server of one.servers) lines.push({ server });
   }
-  const rows = rowsOf(table, Math.min(lines.length, ROWS_MAX), (row) => {
+  const seen = lines.slice(0, ROWS_MAX);
+  const rows = rowsOf(table, seen.length, (row) => {
     const head = cell(row, "", "th");
     const parts = { head, name: make("bdi", "name", head), detail: make("span", "tag", head), state: cell(row) };
     parts.sign = make("span", "sign", parts.state);
     for (const name of ["active", "requests", "failures"]) parts[name] = cell(row, "n");
     return parts;
   });
-  for (let i = 0; i < Math.min(lines.length, ROWS_MAX); ++i) {
-    const { upstream, server } = lines[i];
+  seen.forEach(({ upstream, server }, i) => {
     const { parts } = rows[i];
     rows[i].classList.toggle("group", !!upstream);
     parts.head.scope = upstream ? "rowgroup" : "row";
@@ -275,7 +276,7 @@ function showUpstreams(answer) {
       put(parts.detail, `${upstream.servers.length ? "" : "no servers; "}${numberText(upstream.connections)} of ${numberText(upstream.connections_max)} connections, ` +
         `${numberText(upstream.queued)} queued` + (upstream.unresolved.length ? "; names that do not resolve: " +
         shown(upstream.unresolved.join(", "), 80) : ""));
-      continue;
+      return;
     }
     putText(parts.name, server.server);
     give(parts.detail, "data-sign", "");
@@ -285,26 +286,26 @@ function showUpstreams(answer) {
     put(parts.active, numberText(server.active));
     put(parts.requests, numberText(server.requests));
     put(parts.failures, numberText(server.failures));
-  }
+  });
   emptyText(table, !lines.length ? "The configuration has no upstream."
     : lines.length > ROWS_MAX ? `${whole.format(lines.length - ROWS_MAX)} further lines are not shown.` : "");
 }
 
-// Denials are those of limits that are enforced, or those of policies in shadow alone.
-const inShadow = { top: false, denials: false };
+// Denials are those of limits that are enforced, or those of policies in shadow or of candidates alone.
+const only = { top: "", denials: "" };
 
 function showModes() {
-  const any = live.policies.some((one) => one.mode === "shadow" || one.rest !== undefined);
-  for (const modes of document.querySelectorAll(".mode")) {
+  const any = live.policies.some((one) => one.mode !== "enforce");
+  for (const modes of nodes(".mode")) {
     hide(modes, !any);
-    if (any || !inShadow[modes.dataset.list]) continue;
-    modes.querySelector("[value=enforced]").checked = true;
-    inShadow[modes.dataset.list] = false;
+    if (any || !only[modes.dataset.list]) continue;
+    modes.querySelector("input").checked = true;
+    only[modes.dataset.list] = "";
   }
 }
 
 function showTop(kind, answer) {
-  if (kind === "denials" && (answer.by === "shadow") !== inShadow.top) return;  // chosen meanwhile
+  if (kind === "denials" && answer.by !== (only.top || kind)) return;  // chosen meanwhile
   const table = byId(`top-${kind}`);
   figure(`top_seconds_${kind}`, answer.enabled ? `of the last ${spanText(answer.seconds)}` : "");
   if (isHeld(table)) return;
@@ -316,8 +317,7 @@ function showTop(kind, answer) {
   all.forEach(({ identifier, count }, i) => {
     const { parts } = rows[i];
     putName(parts.name, identifier);
-    put(parts.count, numberText(count));
-    give(parts.count, "value", count);
+    putNumber(parts.count, count);
     const width = `${Math.round((100 * count) / Math.max(1, all[0].count))}%`;
     if (parts.bar.style.width !== width) parts.bar.style.width = width;
   });
@@ -326,7 +326,8 @@ function showTop(kind, answer) {
 }
 
 function showDenials(answer) {
-  if (Boolean(answer.shadow) !== inShadow.denials) return;
+  const of = answer.shadow ? "shadow" : answer.candidate ? "candidate" : "";
+  if (of !== only.denials) return;
   const table = byId("denials");
   figure("denials_left_out", answer.left_out > 0 ? `${whole.format(answer.left_out)} more were not kept` : "");
   if (isHeld(table)) return;
@@ -354,28 +355,24 @@ function showDenials(answer) {
     putText(parts.id, denial.request_id);
   });
   emptyText(table, answer.enabled === false ? OFF
-    : all.length ? "" : answer.shadow ? "No policy in shadow would have refused a request." : "No request was denied.");
+    : all.length ? "" : of ? `No ${of === "shadow" ? "policy in shadow" : of} would have refused a request.` : "No request was denied.");
 }
 
 // Asking.
 
 let token = "";
 
-class Refusal extends Error {
-  constructor(status, detail) {
-    super(detail);
-    this.status = status;
-  }
-}
-
+// Throws an error with a status where the answer is a refusal.
 async function call(path, method = "GET") {
   const response = await fetch(path, { method, cache: "no-store", credentials: "omit", redirect: "error",
     mode: "same-origin", signal: AbortSignal.timeout(ANSWER_MS),
     headers: token ? { Authorization: `Bearer ${token}` } : {} });
   if (response.ok) return response.json();
   const problem = await response.json().catch(() => ({}));
-  throw new Refusal(response.status, shown(problem.detail || problem.title || `status ${response.status}`, 400));
+  const { status } = response;
+  throw Object.assign(new Error(shown(problem.detail || problem.title || `status ${status}`, 400)), { status });
 }
+const namesOf = (answer) => answer.identifiers.map((one) => shown(one.identifier, 80)).join(", ");
 const withIdentifier = (path, identifier) => `${path}?identifier=${encodeURIComponent(identifier)}`;
 
 let state = "starting";
@@ -431,17 +428,17 @@ async function updateList(path, show) {
   try {
     show(await call(path));
   } catch (error) {
-    if (!(error instanceof Refusal) || error.status === 401 || error.status === 403) throw error;
+    if (!error.status || error.status === 401 || error.status === 403) throw error;
   }
 }
 
 async function update() {
   await updateLive();
   const wanted = [];
-  if (turn % 2 === 0) wanted.push(updateList(inShadow.denials ? "api/denials?shadow=on" : "api/denials", showDenials));
+  if (turn % 2 === 0) wanted.push(updateList(`api/denials${only.denials && `?${only.denials}=on`}`, showDenials));
   if (turn % 3 === 0) {
     wanted.push(updateList("api/top?by=requests", (answer) => showTop("requests", answer)));
-    wanted.push(updateList(`api/top?by=${inShadow.top ? "shadow" : "denials"}`, (answer) => showTop("denials", answer)));
+    wanted.push(updateList(`api/top?by=${only.top || "denials"}`, (answer) => showTop("denials", answer)));
     wanted.push(updateList("api/upstreams", showUpstreams));
   }
   ++turn;
@@ -491,12 +488,12 @@ async function tick() {
 
 function fail(error) {
   turn = 0;
-  if (error instanceof Refusal && error.status === 401) {
+  if (error.status === 401) {
     changeState("token");
     askForToken();
     return;
   }
-  if (error instanceof Refusal && error.status === 403) {
+  if (error.status === 403) {
     put(byId("refused-why"), error.message);
     changeState("refused");
     return;
@@ -504,7 +501,7 @@ function fail(error) {
   ++failures;
   nextTry = Date.now() + 1000 * Math.min(WAIT_MAX_S, 2 ** failures);
   const heard = history.size ? ` What is shown is of ${clockText(history.end())}.` : "";
-  put(byId("answer-why"), (error instanceof Refusal ? `It said: ${error.message}` : "") + heard);
+  put(byId("answer-why"), (error.status ? `It said: ${error.message}` : "") + heard);
   changeState("silent");
   sayNextTry();
   schedule(500);
@@ -551,11 +548,11 @@ function say(text, isFault = false) {
   byId("inspect-result").classList.toggle("fault", isFault);
 }
 function sayFault(error) {
-  if (error instanceof Refusal && error.status === 401) {
+  if (error.status === 401) {
     changeState("token");
     askForToken();
   }
-  say(error instanceof Refusal ? error.message : "Tidegate does not answer.", true);
+  say(error.status ? error.message : "Tidegate does not answer.", true);
 }
 function limitState(limit) {
   if (limit.never_passes) return ["never passes", "bad"];
@@ -571,7 +568,8 @@ function showInspected(answer) {
     }
   }
   const table = inspected.querySelector("table");
-  const rows = rowsOf(table, Math.min(lines.length, ROWS_MAX), (row) => {
+  const seen = lines.slice(0, ROWS_MAX);
+  const rows = rowsOf(table, seen.length, (row) => {
     const head = cell(row, "", "th");
     const parts = { name: make("bdi", "name", head), detail: make("bdi", "tag", head) };
     const counted = cell(row, "counted");
@@ -580,22 +578,20 @@ function showInspected(answer) {
     parts.sign = make("span", "sign", cell(row, "n"));
     return parts;
   });
-  for (let i = 0; i < Math.min(lines.length, ROWS_MAX); ++i) {
-    const { one, policy, limit } = lines[i];
+  seen.forEach(({ one, policy, limit }, i) => {
     const { parts } = rows[i];
     putText(parts.name, limit.name);
-    const words = [policy.tier && `tier ${policy.tier}`, policy.mode === "shadow" && "shadow",
+    const words = [policy.tier && `tier ${policy.tier}`, policy.mode !== "enforce" && policy.mode,
       answer.identifiers.length > 1 && one.identifier].filter(Boolean);
     put(parts.detail, shown(words.join(", ")));
-    put(parts.count, `${numberText(limit.counted)} of ${numberText(limit.quota)}`);
-    give(parts.count, "value", limit.counted);
+    putNumber(parts.count, limit.counted, `${numberText(limit.counted)} of ${numberText(limit.quota)}`);
     parts.meter.style.width = `${Math.min(100, Math.round((100 * limit.counted) / Math.max(1, limit.quota)))}%`;
     const [text, sign] = limitState(limit);
     put(parts.sign, text);
     give(parts.sign, "data-sign", sign);
-  }
+  });
   inspected.hidden = lines.length === 0;
-  const names = answer.identifiers.map((one) => shown(one.identifier, 80)).join(", ");
+  const names = namesOf(answer);
   say(!lines.length ? `No policy of the configuration counts ${names}.`
     : answer.counted ? names : `Nothing is counted of ${names}.`);
 }
@@ -615,7 +611,7 @@ async function reset(identifier) {
   try {
     const answer = await call(withIdentifier("api/reset", identifier), "POST");
     await inspect(identifier);
-    const names = answer.identifiers.map((one) => shown(one.identifier, 80)).join(", ");
+    const names = namesOf(answer);
     say(answer.counted ? `Tidegate has forgotten the counts of ${names}.` : `Nothing was counted of ${names}.`);
   } catch (error) {
     sayFault(error);
@@ -641,15 +637,15 @@ byId("reset-dialog").addEventListener("close", (event) => {
 
 // Controls.
 
-for (const choice of document.querySelectorAll("input[name=range]")) {
+for (const choice of nodes("input[name=range]")) {
   choice.addEventListener("change", () => {
     setRange(Number(choice.value));
     redraw();
   });
 }
-for (const choice of document.querySelectorAll(".mode input")) {
+for (const choice of nodes(".mode input")) {
   choice.addEventListener("change", () => {
-    inShadow[choice.closest("fieldset").dataset.list] = choice.value === "shadow";
+    only[choice.closest("fieldset").dataset.list] = choice.value;
     turn = busy ? -1 : 0;  // the next update asks for all lists
     tryNow();
   });

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "admin/inspect_answer.hpp"
+#include "ask/charge_list.hpp"
 #include "ask/identifiers.hpp"
 #include "base/ip.hpp"
 #include "base/text.hpp"
@@ -340,14 +341,19 @@ Identifiers identifiers_meant(std::string_view text, const config::Config& confi
 std::vector<limit::ChargeItem> items_of(std::string_view identifier, const config::Config& config) {
     std::vector<limit::ChargeItem> items;
     for (const auto& policy : config.policies) {
-        if (policy->twin_of != nullptr) continue;  // it has the state of that policy
+        // It has the state of that policy, which says below which of the two counts the identifier.
+        if (policy->twin_of != nullptr) continue;
         const bool counts =
             std::any_of(policy->key.begin(), policy->key.end(),
                         [&](const limit::Key& key) { return makes(key, identifier); });
         if (!counts) continue;
-        items.push_back({policy.get(), identifier});
-        for (const limit::Tier& tier : policy->tiers) {
-            if (!tier.limits.empty()) items.push_back({policy.get(), identifier, &tier});
+        const config::PolicySettings* counting = policy.get();
+        if (policy->unenforced != nullptr && !ask::is_in_share(*policy, identifier)) {
+            counting = policy->unenforced;
+        }
+        items.push_back({counting, identifier});
+        for (const limit::Tier& tier : counting->tiers) {
+            if (!tier.limits.empty()) items.push_back({counting, identifier, &tier});
         }
     }
     return items;

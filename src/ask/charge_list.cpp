@@ -187,18 +187,6 @@ Counting counting_of(const config::Config& config, const config::PolicySettings&
     return counting;
 }
 
-// Whether the identifier is in the share of `enforce`: the same in all processes, and still so when
-// the share is raised.
-bool is_in_share(const config::PolicySettings& policy, std::string_view identifier) {
-    std::string text;
-    text.reserve(policy.name.size() + 1 + identifier.size());
-    text.append(policy.name).append(1, '\0').append(identifier);
-    const identity::Sha256 digest = identity::sha256(text);
-    std::uint64_t number = 0;
-    for (std::size_t i = 0; i < sizeof number; ++i) number = number << 8 | digest[i];
-    return number < policy.enforced_below;
-}
-
 limit::ChargeItem make_item(const Counting& counting, std::string_view identifier, bool of_client) {
     const config::PolicySettings* const unenforced = counting.policy.unenforced;
     if (unenforced == nullptr || is_in_share(counting.policy, identifier)) {
@@ -380,9 +368,9 @@ bool counts_the_address(const limit::Key& key) {
 // request is for.
 bool holds_for_the_address(const config::Config& config, const config::PolicySettings& policy,
                            const Decision& decision) {
-    return !policy.shadow && policy.tiers.empty() && policy.claimed_quotas.empty() &&
-           !policy.exempt.by_user && !policy.exempt.includes(decision.client) &&
-           !config.limit_lists[policy.index].schedules;
+    return !policy.shadow && policy.candidate == nullptr && policy.tiers.empty() &&
+           policy.claimed_quotas.empty() && !policy.exempt.by_user &&
+           !policy.exempt.includes(decision.client) && !config.limit_lists[policy.index].schedules;
 }
 
 // Drops the items from `first` on of policies that refuse no request.
@@ -494,6 +482,16 @@ void apply_cost(const Facts& facts, Decision& decision, ChargeNotes* notes) {
 }
 
 }  // namespace
+
+bool is_in_share(const config::PolicySettings& policy, std::string_view identifier) {
+    std::string text;
+    text.reserve(policy.name.size() + 1 + identifier.size());
+    text.append(policy.name).append(1, '\0').append(identifier);
+    const identity::Sha256 digest = identity::sha256(text);
+    std::uint64_t number = 0;
+    for (std::size_t i = 0; i < sizeof number; ++i) number = number << 8 | digest[i];
+    return number < policy.enforced_below;
+}
 
 bool lacks_address(const config::PolicySettings& policy, const Decision& decision) {
     const auto is_address = [](const limit::KeyPart& part) {

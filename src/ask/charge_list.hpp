@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "ask/decision.hpp"
@@ -54,6 +55,10 @@ struct ChargeNotes {
     std::vector<Policy> policies;  // as far as they were looked at
     bool cost_stated = false;      // by the request, where the route lets it
 };
+
+// Whether a policy with `enforce` refuses requests of this identifier: the same in all processes,
+// and still so when the share is raised.
+bool is_in_share(const config::PolicySettings& policy, std::string_view identifier);
 
 // Lists what the route's policies count; of a preflight, only the limit of preflights. Refuses a
 // client that a policy's `deny` lists, a request without the user that its route or a policy needs,

@@ -213,21 +213,32 @@ std::string maps_text(const PolicyPlan& plan) {
 }
 
 std::string mode_of(const config::PolicySettings& policy) {
+    if (policy.is_candidate()) return "candidate";
     return policy.shadow ? "shadow" : policy.soft ? "soft" : "enforce";
 }
 
-// Policies of routes: others, such as the one for guesses, have nothing in a log.
+std::string mode_text(const config::PolicySettings& policy) {
+    if (policy.twin_of != nullptr) return " (mode: shadow, for what `enforce` leaves out)";
+    if (policy.unenforced != nullptr) return " (for the share of `enforce`)";
+    return policy.is_enforced() ? "" : " (mode: " + mode_of(policy) + ")";
+}
+
+// Policies of routes, with their candidates: others, such as the one for guesses, have nothing in a
+// log.
 bool is_on_route(const config::Config& config, const config::PolicySettings& policy) {
+    const limit::Policy* live = &policy;
+    if (policy.is_candidate()) live = policy.candidate_of;
+    if (policy.twin_of != nullptr) live = policy.twin_of;
     return std::any_of(config.routes.begin(), config.routes.end(), [&](const auto& route) {
-        return std::find(route.policies.begin(), route.policies.end(), &policy) !=
+        return std::find(route.policies.begin(), route.policies.end(), live) !=
                    route.policies.end() ||
-               (route.cors != nullptr && route.cors->preflight == &policy);
+               (route.cors != nullptr && route.cors->preflight == live);
     });
 }
 
 void add_plan_text(const PolicyPlan& plan, Doc& doc) {
     const config::PolicySettings& policy = *plan.policy;
-    const std::string mode = policy.is_enforced() ? "" : " (mode: " + mode_of(policy) + ")";
+    const std::string mode = mode_text(policy);
     if (plan.is_simulated) {
         doc.line(fmt::format("policy {}{}", escaped_text(policy.name), mode));
         if (!plan.lacks.empty()) {
@@ -254,6 +265,13 @@ Json plan_json(const PolicyPlan& plan) {
     return one;
 }
 
+void add_changes(const CandidateChanges& changes, Json& json, Doc& doc) {
+    json["only_live"] = changes.only_live;
+    json["only_candidate"] = changes.only_candidate;
+    doc.line(fmt::format("  live, it would limit {} more and admit {} more",
+                         counted(changes.only_candidate, "request"), changes.only_live));
+}
+
 void add_routes(const Simulation& simulation, Json& json, Doc& doc) {
     if (simulation.routes_lack().empty()) return;
     json["routes_lack"] = simulation.routes_lack();
@@ -272,6 +290,9 @@ void add_policies(const Simulation& simulation, const ReportOptions& options, Js
         if (!is_on_route(config, *plan.policy)) continue;
         add_plan_text(plan, doc);
         Json one = plan_json(plan);
+        if (plan.is_simulated && plan.policy->is_candidate()) {
+            add_changes(simulation.changes_of(*plan.policy), one, doc);
+        }
         if (plan.is_simulated) {
             one["clients"] = simulation.tally().lists()[plan.policy->index].clients.size();
             one["limits"] = Json::array();

@@ -11,6 +11,7 @@
 #include "ask/policy_cost.hpp"
 #include "ask/request_checks.hpp"
 #include "ask/route.hpp"
+#include "ask/verdict.hpp"
 #include "base/text.hpp"
 #include "http/head.hpp"
 #include "identity/client_ip.hpp"
@@ -102,10 +103,11 @@ class Simulation::Planner {
         : facts_(facts), wanted_(wanted) {}
 
     // Appends what the policy becomes: itself, or a copy without keys that the log does not have.
-    // Null: it cannot be simulated.
+    // A policy with a twin or a candidate, and these, are copied always. Null: it cannot be
+    // simulated.
     const config::PolicySettings* plan(
         const config::PolicySettings& policy, PolicyPlan& plan,
-        std::vector<std::unique_ptr<const config::PolicySettings>>& made) const {
+        std::vector<std::unique_ptr<config::PolicySettings>>& made) const {
         plan.policy = &policy;
         std::vector<limit::Key> keys;
         for (const limit::Key& key : policy.key) add_key(key, keys, plan);
@@ -113,7 +115,9 @@ class Simulation::Planner {
         check_limits(policy, plan);
         if (policy.cost != nullptr) check_cost(*policy.cost, plan);
         if (!plan.is_simulated) return nullptr;
-        if (keys == policy.key) return &policy;
+        const bool is_linked =
+            policy.is_derived() || policy.unenforced != nullptr || policy.candidate != nullptr;
+        if (keys == policy.key && !is_linked) return &policy;
         auto copy = std::make_unique<config::PolicySettings>(policy);
         copy->key = std::move(keys);
         made.push_back(std::move(copy));
@@ -242,15 +246,22 @@ Simulation::Simulation(std::shared_ptr<const config::Config> config, const LogFa
     for (const auto& policy : with.policies) {
         kept.push_back(planner.plan(*policy, plans_.emplace_back(), policies_));
     }
+    const auto kept_of = [&](const limit::Policy* policy) -> const config::PolicySettings* {
+        const auto same = [&](const auto& one) { return one.get() == policy; };
+        const auto at = std::find_if(with.policies.begin(), with.policies.end(), same);
+        if (policy == nullptr || at == with.policies.end()) return nullptr;
+        return kept[static_cast<std::size_t>(at - with.policies.begin())];
+    };
+    for (const auto& copy : policies_) {
+        copy->unenforced = kept_of(copy->unenforced);
+        copy->candidate = kept_of(copy->candidate);
+        copy->twin_of = kept_of(copy->twin_of);
+        copy->candidate_of = kept_of(copy->candidate_of);
+    }
+    changes_.resize(with.limit_lists.size());
     routes_ = with.routes;
     for (config::Route& route : routes_) {
-        for (const config::PolicySettings*& policy : route.policies) {
-            const auto same = [&](const auto& one) { return one.get() == policy; };
-            const auto at = std::find_if(with.policies.begin(), with.policies.end(), same);
-            policy = at != with.policies.end()
-                         ? kept[static_cast<std::size_t>(at - with.policies.begin())]
-                         : nullptr;
-        }
+        for (const config::PolicySettings*& policy : route.policies) policy = kept_of(policy);
         std::erase(route.policies, nullptr);
         if (!facts.has(LogText::user)) route.needs_user = false;
     }
@@ -438,14 +449,17 @@ Simulation::Verdict Simulation::charge(const LoggedRequest& request) {
         static_cast<int>(std::max<std::int64_t>(0, request.number(LogNumber::status)));
     const bool is_decided = outcome == store::MemoryStore::Outcome::decided;
     const limit::Charge charged = asked.charge();
+    asked.result = asked.verdict.admitted ? store::LimitDecision::Result::admitted
+                                          : store::LimitDecision::Result::limited;
+    if (is_decided) count_changes();
     std::size_t first = 0;
     bool is_named = false;
-    for (const limit::ChargeItem& item : asked.items) {
+    for (std::size_t i = 0; i < asked.items.size(); ++i) {
+        const limit::ChargeItem& item = asked.items[i];
         const std::size_t count = item.limits().size();
         const auto verdicts = std::span(asked.verdict.limits).subspan(first, count);
         first += count;
-        const bool took = is_decided && asked.verdict.admitted &&
-                          (asked.verdict.shadow_admitted || !item.policy->shadow);
+        const bool took = is_decided && takes(asked.verdict, *item.policy, i);
         tally_.add({charged, last_, status, took, store_}, item, verdicts);
         if (asked.verdict.admitted || is_named || !item.policy->is_enforced()) continue;
         is_named = std::any_of(verdicts.begin(), verdicts.end(),
@@ -456,6 +470,26 @@ Simulation::Verdict Simulation::charge(const LoggedRequest& request) {
     if (!asked.verdict.admitted) return Verdict::limited;
     if (asked.needs_settling) settle(request);
     return Verdict::admitted;
+}
+
+// Whether the item at that position of the charge takes what it costs.
+bool Simulation::takes(const limit::Verdict& verdict, const limit::Policy& policy,
+                       std::size_t item) {
+    if (policy.is_candidate()) return verdict.receipt.generations[item] != 0;
+    return verdict.admitted && (verdict.shadow_admitted || !policy.shadow);
+}
+
+void Simulation::count_changes() {
+    const store::LimitDecision& asked = decision_.charge;
+    const limit::Policy* last = nullptr;
+    for (const limit::ChargeItem& item : asked.items) {
+        if (!item.policy->is_candidate() || item.policy == last) continue;
+        last = item.policy;
+        const bool is_admitted = ask::admits_as_live(asked, *last);
+        CandidateChanges& changes = changes_[last->index];
+        if (is_admitted && !asked.verdict.admitted) ++changes.only_live;
+        if (!is_admitted && asked.verdict.admitted) ++changes.only_candidate;
+    }
 }
 
 // What the end of the request gives back. Units that count by status go back at once, as most

@@ -47,6 +47,12 @@ struct PolicyPlan {
     bool can_map = true;  // false: no --map would do
 };
 
+// Requests that only the live limits refuse, and that only the candidate would, were it live.
+struct CandidateChanges {
+    std::uint64_t only_live = 0;
+    std::uint64_t only_candidate = 0;
+};
+
 class Simulation {
   public:
     // `wanted`: the names of LoggedRequest::values.
@@ -80,6 +86,9 @@ class Simulation {
     std::uint64_t count_of(ask::Fault fault) const {
         return faults_[static_cast<std::size_t>(fault)];
     }
+    const CandidateChanges& changes_of(const limit::Policy& candidate) const {
+        return changes_[candidate.index];
+    }
     std::uint64_t unknown_costs() const { return unknown_costs_; }
     std::uint64_t evictions() const { return store_.evictions(); }
     // Of the requests; 0 while there is none.
@@ -98,13 +107,15 @@ class Simulation {
     std::optional<std::int64_t> cost_of(const config::PolicyCost& cost,
                                         const LoggedRequest& request);
     Verdict charge(const LoggedRequest& request);
+    static bool takes(const limit::Verdict& verdict, const limit::Policy& policy, std::size_t item);
+    void count_changes();
     void settle(const LoggedRequest& request);
 
     ask::Ruleset rules_;
     std::vector<std::string> wanted_;
     std::vector<PolicyPlan> plans_;
     std::vector<std::string> routes_lack_;
-    std::vector<std::unique_ptr<const config::PolicySettings>> policies_;  // without lacking keys
+    std::vector<std::unique_ptr<config::PolicySettings>> policies_;  // without lacking keys
     std::vector<config::Route> routes_;  // with the policies that are simulated
     store::MemoryStore store_;
     Tally tally_;
@@ -116,6 +127,7 @@ class Simulation {
     std::string cookie_room_;
     std::vector<std::string> claim_values_;
     std::string limited_identifier_;
+    std::vector<CandidateChanges> changes_;  // by Policy::index
     std::array<std::uint64_t, 5> verdicts_{};
     std::array<std::uint64_t, ask::kFaults> faults_{};
     std::uint64_t unknown_costs_ = 0;

@@ -328,9 +328,29 @@ async function shadow(visit) {
     () => document.querySelectorAll("#denials tbody tr:not([hidden])").length === 2);
   const last = await page.evaluate(rows, "denials");
   need(last.every((row) => row.includes("trial-1h") && row.includes("3 of 3")), "last denials in shadow", last);
-  await page.click("[data-list=denials] [value=enforced]");
+  await page.click('[data-list=denials] [value=""]');
   await visit.until("they are gone", () => !document.querySelector("#denials tbody tr:not([hidden])"));
   return "2 denials of a policy in shadow, by client and one by one";
+}
+
+// Two requests of five are beyond the candidate, which refuses none.
+async function candidate(visit) {
+  const { place, page } = visit;
+  await visit.open();
+  await visit.live();
+  const seen = await spend(place, "acme", 5);
+  need(seen.every((status) => status === 200), "something is refused", seen);
+  await visit.until("the policy says what it would change", () =>
+    [...document.querySelectorAll("#policies tbody th")].some((one) => one.innerText.includes("tried@candidate") &&
+      one.innerText.includes("live, it would deny 2 more and admit 0 more")));
+  await page.click("[data-list=denials] [value=candidate]");
+  await visit.until("both denials are there",
+    () => document.querySelectorAll("#denials tbody tr:not([hidden])").length === 2);
+  const last = await page.$eval("#denials tbody", (node) => node.innerText);
+  need(last.includes("tried@candidate-1h") && last.includes("3 of 3"), "last denials by candidates", last);
+  await page.click('[data-list=denials] [value=""]');
+  await visit.until("they are gone", () => !document.querySelector("#denials tbody tr:not([hidden])"));
+  return "2 requests would change sides, and the list names them";
 }
 
 // Each answer has six bytes, and says no price.
@@ -352,7 +372,7 @@ async function costs(visit) {
 }
 
 async function main() {
-  const parts = { figures, names, keyboard, axe, silence, memory, token, store, shadow, costs };
+  const parts = { figures, names, keyboard, axe, silence, memory, token, store, shadow, candidate, costs };
   const [part, place] = process.argv.slice(2);
   const visit = await Visit.begin(JSON.parse(place));
   let found;

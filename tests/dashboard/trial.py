@@ -47,12 +47,15 @@ routes:
 """
 # For the part `shadow`.
 IN_SHADOW = ', trial: {key: ["header:x-tenant"], limits: [3/h], mode: shadow}'
+# For the part `candidate`.
+WITH_CANDIDATE = ', tried: {key: ["header:x-tenant"], limits: [99/h], candidate: {limits: [3/h]}}'
 # For the part `costs`.
 WITH_COSTS = (', bytes: {key: ["header:x-tenant"], limits: [1000/h], cost: {reserve: 50, settle: {bytes_out: 1}}}'
               ', budget: {key: ["header:x-tenant"], limits: [{quota: 5, unit: usd, per: 1h}],'
               ' cost: {reserve: 0.25, settle: {header: x-cost}, unit: usd}}')
 # Policies beside `per-tenant`, by part, and their names.
-MORE = {"shadow": (IN_SHADOW, ["trial"]), "costs": (WITH_COSTS, ["bytes", "budget"])}
+MORE = {"shadow": (IN_SHADOW, ["trial"]), "candidate": (WITH_CANDIDATE, ["tried"]),
+        "costs": (WITH_COSTS, ["bytes", "budget"])}
 # Name of the part: whether the admin listener has a token, and what becomes of Redis (none: the store
 # is in memory).
 PARTS = {
@@ -65,6 +68,7 @@ PARTS = {
     "token": (True, None),
     "store": (False, "killed"),
     "shadow": (False, None),
+    "candidate": (False, None),
     "costs": (False, None),
 }
 

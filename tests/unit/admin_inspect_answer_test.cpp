@@ -257,6 +257,21 @@ TEST_CASE("identifier_query: guesses at credentials are counted by address") {
     CHECK(items[0].policy->name == "failed_credentials");
 }
 
+// By SHA-256 .776 of all identifiers are below the first, .050 below the second.
+TEST_CASE("identifier_query: of a policy with `enforce`, the twin that counts the identifier") {
+    const auto config =
+        loaded("  p: {key: [ip], limits: [5/s], enforce: 25%, candidate: {limits: [9/s]}}\n");
+    const auto modes_of = [&](const std::string& identifier) {
+        std::string modes;
+        for (const limit::ChargeItem& item : items_of(identifier, *config)) {
+            modes += item.policy->name + (item.policy->is_enforced() ? ": live " : ": shadow ");
+        }
+        return modes;
+    };
+    CHECK(modes_of("ip:203.0.113.5") == "p: shadow p@candidate: shadow ");
+    CHECK(modes_of("ip:203.0.113.9") == "p: live p@candidate: shadow ");
+}
+
 namespace {
 
 // What is counted for `user:a` of tier pro by a policy `p` with the tiers pro and free.

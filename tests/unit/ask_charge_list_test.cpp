@@ -406,6 +406,9 @@ TEST_CASE("charge_list: the address limits are those that hold for every user") 
     CHECK(of("{key: [ip], limits: [10/s], exempt: [203.0.113.0/24]}") == "");
     CHECK(of("{key: [ip], limits: [10/s], exempt: [198.51.100.0/24]}") == "p=ip:203.0.113.7 ");
     CHECK(of("{key: [ip], limits: [10/s], mode: shadow}") == "");
+    CHECK(of("{key: [ip], limits: [10/s], enforce: 0.001%}") == "");
+    // A candidate counts what its policy denies, which it would never see.
+    CHECK(of("{key: [ip], limits: [10/s], candidate: {limits: [20/s]}}") == "");
     CHECK(
         of("{key: [ip], limits: [{quota: 1, per: 1min, algorithm: schedule, at: {query: at}}]}") ==
         "");

@@ -364,6 +364,58 @@ TEST_CASE("simulation: a candidate is compared request by request") {
     CHECK(ran.says("only by the candidate"));
 }
 
+TEST_CASE("simulation: `enforce` limits its share of the identifiers, and the rest in shadow") {
+    std::string log;
+    for (int client = 1; client <= 12; ++client) {
+        for (int i = 0; i < 3; ++i)
+            log += line_of(client * 3 + i, fmt::format("203.0.113.{}", client));
+    }
+    const auto policies = [](const std::string& share) {
+        return config_of("  p: {key: [ip], limits: [2/h], enforce: " + share + "}\n", "p");
+    };
+    const Ran ran(policies("25%"), {log}, {.candidate = policies("60%")});
+    // The same as the proxy takes: see the tests of charge_list.
+    CHECK(ran.doc.json["limited"] == 5);
+    CHECK(ran.doc.json["candidate"]["limited"] == 8);
+    CHECK(ran.doc.json["only_candidate"] == 3);
+    CHECK(ran.doc.json["policies"][0]["mode"] == "enforce");
+    CHECK(ran.limit(0)["limited"] == 5);
+    CHECK(ran.doc.json["policies"][1]["policy"] == "p");
+    CHECK(ran.doc.json["policies"][1]["mode"] == "shadow");
+    CHECK(ran.limit(1)["limited"] == 7);
+    CHECK(ran.says("policy p (for the share of `enforce`)"));
+    CHECK(ran.says("policy p (mode: shadow, for what `enforce` leaves out)"));
+}
+
+TEST_CASE("simulation: a candidate of the configuration says who would change sides") {
+    std::string log;
+    for (int i = 0; i < 6; ++i) log += combined(i, "10.0.0.1");
+    // The log has no field x-tenant: the policy, its twin and its candidate do without that key.
+    for (const std::string more : {"", ", \"header:x-tenant\""}) {
+        CAPTURE(more);
+        const auto ran_with = [&](const std::string& live, const std::string& candidate) {
+            return Ran(
+                config_of("  p: {key: [ip" + more + "], limits: [" + live +
+                              "], enforce: 99.999%, candidate: {limits: [" + candidate + "]}}\n",
+                          "p"),
+                {log});
+        };
+        const Ran laxer = ran_with("2/h", "5/h");
+        CHECK(laxer.doc.json["limited"] == 4);
+        const auto& tried = laxer.doc.json["policies"][2];
+        CHECK(tried["policy"] == "p@candidate");
+        CHECK(tried["mode"] == "candidate");
+        CHECK(tried["only_live"] == 3);
+        CHECK(tried["only_candidate"] == 0);
+        CHECK(tried["limits"][0]["limited"] == 1);
+        CHECK(tried["limits"][0]["peaks"]["max"] == 6);
+        CHECK(laxer.says("  live, it would limit 0 requests more and admit 3 more"));
+        const Ran stricter = ran_with("5/h", "2/h");
+        CHECK(stricter.doc.json["limited"] == 1);
+        CHECK(stricter.doc.json["policies"][2]["only_candidate"] == 3);
+    }
+}
+
 TEST_CASE("simulation: statuses, slots and tokens of the log count") {
     const std::string guesses =
         "  one: {key: [ip], limits: [{quota: 1, per: 1min, count: [401]}]}\n";
