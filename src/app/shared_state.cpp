@@ -357,7 +357,7 @@ telemetry::MetricNames metric_names(const config::Config& config) {
         if (is_rule && ++rules > kRuleNamesMax) entry.policy = kOtherRules;
         entry.shadow = list.policy->shadow;
         entry.soft = list.policy->soft;
-        entry.cost_unit = cost_unit_of(list.policy->cost.get());
+        if (!list.policy->is_candidate()) entry.cost_unit = cost_unit_of(list.policy->cost.get());
         for (const limit::Limit& limit : list.limits()) entry.limits.push_back(limit.name);
     }
     const std::size_t models = config.prices ? config.prices->size() : 0;

@@ -421,6 +421,22 @@ Fault reserve(const config::Config& config, const config::PolicyCost& cost, cons
     return Fault::none;
 }
 
+// Whether a policy that cannot count the request refuses it: one in shadow does not, and one with
+// `enforce` does so by its share. `first`: where its items begin.
+bool refuses_uncounted(const config::PolicySettings& policy, std::size_t first,
+                       const Decision& decision) {
+    if (policy.shadow) return false;
+    const auto listed = std::span(decision.charge.items).subspan(first);
+    if (!listed.empty()) {
+        return std::any_of(listed.begin(), listed.end(),
+                           [](const limit::ChargeItem& item) { return !item.policy->shadow; });
+    }
+    if (policy.unenforced == nullptr) return true;
+    std::string address = "ip:";
+    if (decision.client) decision.client->append_to(address);
+    return is_in_share(policy, address);
+}
+
 // Lists the items of the route's policies. False: a policy refuses the request.
 bool list_policies(const config::Config& config, const Facts& facts, IdentifierMaker& maker,
                    Decision& decision, ChargeNotes* notes) {
@@ -434,9 +450,9 @@ bool list_policies(const config::Config& config, const Facts& facts, IdentifierM
             fault = reserve(config, *policy->cost, facts, before, decision);
         }
         if (fault == Fault::none) continue;
-        // A policy in shadow refuses no request, not even one that it cannot count.
-        drop_items(decision, policy->shadow ? before : 0);
-        if (policy->shadow) continue;
+        const bool refuses = refuses_uncounted(*policy, before, decision);
+        drop_items(decision, refuses ? 0 : before);
+        if (!refuses) continue;
         if (fault == Fault::no_price) {
             refuse_without_price(facts, decision);
             return false;

@@ -251,6 +251,8 @@ void add_gradual(const ExplainedRequest& request, const config::PolicySettings& 
                                   .tier = first->tier != nullptr ? first->tier->name : "",
                                   .candidate_of = policy.name};
     candidate.keys = live.keys;
+    candidate.in_money = live.in_money;
+    candidate.reserved = live.reserved;
     for (std::size_t i = 0; i < first->limits().size(); ++i) {
         candidate.limits.push_back(
             {request.rules.policy_texts.of(*first, i).name, first->limits()[i]});

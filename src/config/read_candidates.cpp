@@ -102,7 +102,8 @@ void read_enforce(Section& section, Gradual& gradual, const PolicySettings& poli
     gradual.enforced_below = threshold_of(*share);
 }
 
-void read_candidate(Section& section, Gradual& gradual, PolicySettings& policy, Config& config) {
+void read_candidate(Section& section, Gradual& gradual, PolicySettings& policy, Config& config,
+                    const Declared& declared) {
     const auto value = section.find("candidate");
     if (!value) return;
     Section below(*value, candidate_keys());
@@ -110,11 +111,6 @@ void read_candidate(Section& section, Gradual& gradual, PolicySettings& policy, 
     const auto tiers = below.find("tiers");
     below.refuse_others();
     if (!fits_mode(*value, "candidate", policy)) return;
-    if (policy.cost != nullptr) {
-        return value->fault(
-            "a policy with `cost` has no candidate: what a request costs is known only once it "
-            "was forwarded. Remove `candidate` or `cost`");
-    }
     PolicySettings candidate = made_candidate(policy);
     if (list) read_own_limits(*list, candidate, config);
     if (tiers) {
@@ -131,6 +127,7 @@ void read_candidate(Section& section, Gradual& gradual, PolicySettings& policy, 
             "refuse would have lasted is not known. Move that limit, or the tier that has it, to "
             "a policy of its own");
     }
+    if (candidate.cost != nullptr) check_fit(*value, *value, *candidate.cost, candidate, declared);
     gradual.candidate = std::move(candidate);
 }
 

@@ -222,16 +222,12 @@ void warn_if_never_refuses(const std::optional<Value>& value, const PolicySettin
                 (policy.soft ? "soft" : "shadow") + "` refuses no request");
 }
 
-void refuse_money(const Value& limits) {
-    limits.fault(
-        "a limit with `unit: usd` needs a policy that counts dollars: add `cost: {unit: usd}`");
-}
-
 // One amount of 5 must not mean dollars here and millionths of a dollar there.
 void check_units(const Value& limits, const Units& units, const PolicySettings& policy) {
     const bool in_money = policy.cost != nullptr && policy.cost->in_money;
     if (!in_money && units.in_money > 0) {
-        refuse_money(limits);
+        limits.fault(
+            "a limit with `unit: usd` needs a policy that counts dollars: add `cost: {unit: usd}`");
     } else if (in_money && units.in_money < units.limits) {
         limits.fault(
             "this policy counts dollars: write each of its limits, and of its tiers, as a map with "
@@ -326,7 +322,7 @@ const Rows& policy_keys() {
             .key("candidate", kind::map(candidate_keys()),
                  {"limits that are tried out beside these: "
                   "[candidates](limits.md#candidates)",
-                  "none", "not beside `shadow`, `soft` and `cost`"})
+                  "none", "not beside `shadow` and `soft`"})
             .key("on_store_failure", kind::type("on_store_failure"),
                  {"`local`, `allow` or `deny`", "the global one"})
             .key("status", kind::integer({400, 599}),
@@ -346,13 +342,13 @@ KeyKind tiers_kind() {
 void read_own_limits(const Value& list, PolicySettings& policy, Config& config) {
     Units units;
     read_own_limits(list, policy, units, config);
-    if (units.in_money > 0) refuse_money(list);
+    check_units(list, units, policy);
 }
 
 void read_tiers(const Value& value, PolicySettings& policy, Config& config) {
     Units units;
     read_tiers(value, policy, units, config);
-    if (units.in_money > 0) refuse_money(value);
+    check_units(value, units, policy);
 }
 
 PolicySettings& append_policy(PolicySettings&& policy, Config& config) {
@@ -389,7 +385,7 @@ std::optional<std::size_t> read_policy(const Value& value, const std::string& na
     read_refusal(section, policy);
     Gradual gradual;
     read_enforce(section, gradual, policy);
-    read_candidate(section, gradual, policy, config);
+    read_candidate(section, gradual, policy, config, declared);
     section.refuse_others();
 
     if (!value.is_map() || value.context().faults.size() != faults_before) return std::nullopt;

@@ -421,7 +421,8 @@ void warn_about_largest(const Value& value, const PolicyCost& cost, const limit:
     }
 }
 
-// `reserve`: where what is reserved is written, else `value`.
+}  // namespace
+
 void check_fit(const Value& value, const Value& reserve, const PolicyCost& cost,
                const limit::Policy& policy, const Declared& declared) {
     std::vector<const std::vector<limit::Limit>*> lists{&policy.limits};
@@ -433,8 +434,6 @@ void check_fit(const Value& value, const Value& reserve, const PolicyCost& cost,
     }
     warn_about_largest(reserve, cost, policy, policy.limits, declared);
 }
-
-}  // namespace
 
 const Rows& policy_cost_keys() {
     static const auto keys =

@@ -284,7 +284,7 @@ std::size_t add_policy(PolicySettings&& policy, Config& config);
 // The same; returns the policy, which stays where it is.
 PolicySettings& append_policy(PolicySettings&& policy, Config& config);
 
-// The values of `limits` and of `tiers` of a policy without a cost of its own.
+// The values of `limits` and of `tiers` of a policy whose cost has been read.
 void read_own_limits(const Value& list, PolicySettings& policy, Config& config);
 void read_tiers(const Value& value, PolicySettings& policy, Config& config);
 
@@ -296,7 +296,8 @@ struct Gradual {
 std::string_view enforce_schema();
 void read_enforce(Section& section, Gradual& gradual, const PolicySettings& policy);
 // Requires that all else of `policy` has been read.
-void read_candidate(Section& section, Gradual& gradual, PolicySettings& policy, Config& config);
+void read_candidate(Section& section, Gradual& gradual, PolicySettings& policy, Config& config,
+                    const Declared& declared);
 // Adds the policy, its twin and its candidate. Returns the position of the first.
 std::size_t add_gradual(PolicySettings&& policy, Gradual&& gradual, Config& config);
 // `default_policies`, at the top or of a route: names, each once.
@@ -344,6 +345,10 @@ bool check_cost_of(const Value& value, std::int64_t cost, const limit::Policy& p
 // `cost` of a policy, whose limits have been read. Null: it is broken.
 std::shared_ptr<const PolicyCost> read_policy_cost(const Value& value, const limit::Policy& policy,
                                                    bool limits_in_money, Declared& declared);
+// Reports limits of the policy that such a cost cannot have, or never passes. `reserve`: where what
+// is reserved is written, else `value`.
+void check_fit(const Value& value, const Value& reserve, const PolicyCost& cost,
+               const limit::Policy& policy, const Declared& declared);
 // Whether the policy needs the bodies of requests, for its key or its cost.
 bool needs_body(const PolicySettings& policy);
 inline constexpr IntegerRange kInspectedBody{1, 67'108'864};

@@ -330,9 +330,9 @@ namespace {
 // The units that the items of `policy` reserve; 0 if it counts none.
 std::int64_t units_reserved(const config::PolicySettings& policy,
                             const store::LimitDecision& charge) {
-    const auto found =
-        std::find_if(charge.items.begin(), charge.items.end(),
-                     [&](const limit::ChargeItem& one) { return one.policy == &policy; });
+    const auto found = std::find_if(
+        charge.items.begin(), charge.items.end(),
+        [&](const limit::ChargeItem& one) { return &one.policy->written() == &policy; });
     return found != charge.items.end() ? charge.charge().cost_of(*found) : 0;
 }
 
@@ -350,7 +350,7 @@ void add_request_costs(const ask::Decision& listed, ReservedCosts& whole) {
     for (const config::PolicySettings* policy : policies) {
         if (policy->cost == nullptr) continue;
         for (std::size_t i = 0; i < charge.items.size(); ++i) {
-            if (charge.items[i].policy != policy) continue;
+            if (&charge.items[i].policy->written() != policy) continue;
             const std::size_t first = whole.cost_of_item.size() - charge.items.size();
             whole.cost_of_item[first + i] = static_cast<std::uint32_t>(whole.costs.size());
         }

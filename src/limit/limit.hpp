@@ -307,9 +307,13 @@ struct Policy {
     // Whether it refuses requests.
     bool is_enforced() const { return !shadow && !soft; }
     bool is_candidate() const { return candidate_of != nullptr; }
+    // The policy of the configuration: of a twin and of a candidate, the one that has it.
+    const Policy& written() const {
+        return twin_of != nullptr ? *twin_of : candidate_of != nullptr ? *candidate_of : *this;
+    }
     // Whether `candidate` would be live in place of this policy.
     bool is_replaced_by(const Policy& candidate) const {
-        return has_candidate && candidate.candidate_of == (twin_of != nullptr ? twin_of : this);
+        return has_candidate && candidate.candidate_of == &written();
     }
 };
 

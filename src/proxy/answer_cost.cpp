@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +31,16 @@ void for_each_settled(const Exchange& x, Visit visit) {
         const auto& policy = *x.config().limit_lists[ask::list_of(items[i])].policy;
         if (policy.cost != nullptr && policy.cost->settles()) visit(*policy.cost, i);
     }
+}
+
+// A policy may count a request under several identifiers, some of them in shadow, and has spent the
+// cost once.
+bool is_counted_before(std::span<const limit::ChargeItem> items, std::size_t position) {
+    const limit::Policy& policy = items[position].policy->written();
+    return std::any_of(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(position),
+                       [&](const limit::ChargeItem& one) {
+                           return !one.policy->is_candidate() && &one.policy->written() == &policy;
+                       });
 }
 
 // A number of a field, 0 or more; nothing: it is absent, twice there, or something else.
@@ -170,7 +182,6 @@ void AnswerCost::settle(WorkerContext& worker, Exchange& x) {
     if (decision.charge.result != store::LimitDecision::Result::admitted) return;
     std::vector<std::int64_t> used(decision.charge.items.size(), kStays);
     const limit::Charge charge = decision.charge.charge();
-    const limit::Policy* counted = nullptr;
     ask::AnswerFacts facts = facts_of(x);
     for (const auto& reading : readings_) {
         if (const usage::Usage* const one = reading->usage()) {
@@ -190,13 +201,14 @@ void AnswerCost::settle(WorkerContext& worker, Exchange& x) {
         const std::int64_t reserved = charge.cost_of(item);
         used[i] =
             ask::settled_units(x.config(), cost, reserved, decision.model, facts).value_or(kStays);
+        // A candidate spends nothing in truth.
+        if (item.policy->is_candidate()) return;
         if (reserved_.units < 0) {
             reserved_ = {reserved, cost.in_money};
             cost_ = {used[i], cost.in_money};
         }
         if (cost.in_money && usd_.units < 0) usd_ = {used[i], true};
-        // A policy may count a request under several identifiers, and has spent the cost once.
-        if (std::exchange(counted, item.policy) == item.policy) return;
+        if (is_counted_before(decision.charge.items, i)) return;
         const std::int64_t taken = used[i] >= 0 ? used[i] : reserved;
         const std::size_t slot = x.generation->slots.decision(ask::list_of(item), 0);
         worker.engine.count_cost(slot, taken, reserved);

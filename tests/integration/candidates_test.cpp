@@ -157,6 +157,59 @@ TEST_CASE("candidate: promoted, it decides what it said, and begins with counts 
     CHECK(admitted_of(9, tidegate, "127.0.0.2") == said);
 }
 
+TEST_CASE("candidate: of a cost that is known afterwards, it settles what it took") {
+    const CountedIn counted = either_store();
+    // The path says what the request costs.
+    const Upstream upstream(Upstream::answering([](const Message& request) {
+        return ok("", "X-Cost: " + request.target().substr(1) + "\r\n");
+    }));
+    const Tidegate tidegate(
+        "threads: 1\n" + counted.yaml() +
+        routed(upstream,
+               "  p: {key: [ip, \"constant:all\"], limits: [100/h], cost: {reserve: 20, settle: "
+               "{header: x-cost}}, candidate: {limits: [50/h]}}\n"));
+    const auto counts = [&](std::size_t policy) {
+        const json all = answer_of(tidegate, {"inspect", "ip:127.0.0.1"});
+        return all.at("identifiers")
+            .at(0)
+            .at("policies")
+            .at(policy)
+            .at("limits")
+            .at(0)
+            .at("counted");
+    };
+    CHECK(tidegate.get("/5").status() == 200);
+    CHECK_SOON(counts(0) == 5);
+    CHECK_SOON(counts(1) == 5);
+    CHECK(tidegate.get("/45").status() == 200);
+    CHECK_SOON(counts(0) == 50);
+    CHECK_SOON(counts(1) == 50);
+    // The candidate has no room for these, and they cost it nothing.
+    for (int i = 0; i < 2; ++i) CHECK(tidegate.get("/22").status() == 200);
+    CHECK_SOON(counts(0) == 94);
+    CHECK(counts(1) == 50);
+    CHECK(tidegate.get("/1").status() == 429);
+    CHECK_SOON(candidates(tidegate, "admitted", "denied") == 2);
+    CHECK_SOON(candidates(tidegate, "denied", "denied") == 1);
+    // What was spent in truth, once for both identifiers.
+    CHECK_SOON(tidegate.metric("tidegate_usage_cost_total{policy=\"p\"}") == 94);
+    CHECK(tidegate.metric("tidegate_usage_cost_total{policy=\"p@candidate\"}") == 0);
+}
+
+TEST_CASE("enforce: a cost counts once for identifiers on both sides of the share") {
+    const CountedIn counted = either_store();
+    const Upstream upstream(ok("", "X-Cost: 7\r\n"));
+    const Tidegate tidegate(
+        counted.yaml() +
+        routed(upstream,
+               "  p: {key: [\"query:a\", \"query:b\", \"query:c\", \"query:d\"], limits: [900/h], "
+               "cost: {reserve: 20, settle: {header: x-cost}}, enforce: 50%}\n"));
+    CHECK(tidegate.get("/?a=1&b=2&c=3&d=4").status() == 200);
+    CHECK_SOON(tidegate.metric_sum("tidegate_usage_cost_total") == 7);
+    CHECK_SOON(decisions(tidegate, "admitted") > 0);
+    CHECK_SOON(decisions(tidegate, "shadow_admitted") > 0);
+}
+
 TEST_CASE("candidate: `explain` says what it counts, and whom `enforce` leaves in shadow") {
     const Upstream upstream(ok());
     const TemporaryFolder folder;

@@ -97,6 +97,24 @@ TEST_CASE("address: over its limits it gets 429 before its credential is checked
     CHECK(tidegate.get("/", bearer(token_for("bob")), "127.0.0.2").status() == 200);
 }
 
+TEST_CASE("address: a candidate sees requests with credentials of an address over its limits") {
+    const World world;
+    const Tidegate tidegate(world.with("key: [ip], limits: [2/h], candidate: {limits: [4/h]}",
+                                       ", failed_credentials: 1000/h"));
+    for (int i = 0; i < 6; ++i) {
+        const std::string fields = bearer(token_for("user-" + std::to_string(i)));
+        CHECK(tidegate.get("/", fields).status() == (i < 2 ? 200 : 429));
+    }
+    CHECK(tidegate.get("/", forged()).status() == 401);
+    const auto requests = [&](const std::string& live, const std::string& candidate) {
+        return tidegate.metric("tidegate_candidate_total{policy=\"p\",live=\"" + live +
+                               "\",candidate=\"" + candidate + "\"}");
+    };
+    CHECK_SOON(requests("admitted", "admitted") == 2);
+    CHECK_SOON(requests("denied", "admitted") == 2);
+    CHECK_SOON(requests("denied", "denied") == 2);
+}
+
 TEST_CASE("address: checking its limits takes nothing, and the whole quota passes") {
     const CountedIn counted = either_store();
     const World world;

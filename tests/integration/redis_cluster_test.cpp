@@ -245,6 +245,37 @@ TEST_CASE("redis cluster: a request in several slots is counted in all or in non
     }
 }
 
+TEST_CASE("redis cluster: a candidate in another slot than what it depends on counts the same") {
+    const ClusterWorld world({.masters = 3});
+    const Upstream upstream(ok());
+    const Tidegate tidegate(
+        on(world, kPatient) +
+        api(upstream,
+            "policies: {addresses: {key: [ip], limits: [60/h], candidate: {limits: [6/h]}}, users: "
+            "{key: [user], limits: [4/h], candidate: {limits: [8/h]}}}\n"
+            "routes: [{name: all, upstream: api, policies: [addresses, users]}]\n"));
+    const auto requests = [&](const std::string& policy, const std::string& live,
+                              const std::string& candidate) {
+        return tidegate.metric("tidegate_candidate_total{policy=\"" + policy + "\",live=\"" + live +
+                               "\",candidate=\"" + candidate + "\"}");
+    };
+    REQUIRE(world.slot_of("{user:alice}") != world.slot_of("{ip:192.0.2.1}"));
+    for (int i = 0; i < 10; ++i) {
+        CHECK(tidegate.get("/", fields("alice", "192.0.2.1")).status() == (i < 4 ? 200 : 429));
+    }
+    // Users deny the rest, so the candidate of addresses gives it back.
+    CHECK_SOON(requests("addresses", "admitted", "admitted") == 4);
+    CHECK_SOON(requests("addresses", "denied", "denied") == 6);
+    CHECK_SOON(requests("users", "admitted", "admitted") == 4);
+    CHECK_SOON(requests("users", "denied", "admitted") == 4);
+    CHECK_SOON(requests("users", "denied", "denied") == 2);
+    for (int i = 0; i < 3; ++i) {
+        CHECK(tidegate.get("/", fields("bob", "192.0.2.1")).status() == 200);
+    }
+    CHECK_SOON(requests("addresses", "admitted", "admitted") == 6);
+    CHECK_SOON(requests("addresses", "admitted", "denied") == 1);
+}
+
 TEST_CASE("redis cluster: a client over its own limit leaves a shared one to the others") {
     const ClusterWorld world({.masters = 3});
     const Upstream upstream(ok());

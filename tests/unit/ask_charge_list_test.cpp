@@ -134,6 +134,18 @@ TEST_CASE("charge_list: `enforce` takes the same share of the identifiers each t
     CHECK(enforced("100%") == "1 2 3 4 5 6 7 8 9 10 11 12 ");
 }
 
+// By SHA-256 of `p`, NUL and `ip:ADDRESS` the first is .419 of all, the second .553.
+TEST_CASE("charge_list: `enforce` refuses what has no identifier by the share of its address") {
+    World world(with_key("\"header:x-tenant\"", ", enforce: 50%"));
+    CHECK(counted(world, request_for("/7"), false, "203.0.113.3") == kNobody);
+    CHECK(counted(world, request_for("/7"), false, "203.0.113.4") == "");
+    World with_more(
+        with("  p: {key: [\"header:x-tenant\"], limits: [10/s], enforce: 50%}\n"
+             "  o: {key: [ip], limits: [10/s]}\n",
+             "}, {name: both, match: {path: \"/a/b\"}, policies: [p, o]"));
+    CHECK(counted(with_more, request_for("/a/b"), false, "203.0.113.4") == "o=ip:203.0.113.4 ");
+}
+
 TEST_CASE("charge_list: an identifier outside of the share has the limits of its tier in shadow") {
     World world(
         "upstream: http://127.0.0.1:3000\npolicies:\n"
@@ -587,7 +599,8 @@ const std::string kPlans =
 
 // The limits that hold for a token with this claim.
 struct Planned {
-    explicit Planned(World& world, const std::string& rpm, std::string_view tier = {})
+    explicit Planned(World& world, const std::string& rpm, std::string_view tier = {},
+                     std::size_t items = 1)
         : request(world, get()) {
         Decision& decision = request.decision;
         match_route(*world.rules.config, request.facts, decision);
@@ -598,7 +611,7 @@ struct Planned {
         decision.authentication->method = 0;
         decision.authentication->claims = identity::pack_claims(names, values, "idp");
         list_charges(*world.rules.config, request.facts, decision);
-        REQUIRE(decision.charge.items.size() == 1);
+        REQUIRE(decision.charge.items.size() == items);
     }
     const limit::ChargeItem& item() const { return request.decision.charge.items.front(); }
     const limit::Limit& last() const { return item().limits().back(); }
@@ -643,6 +656,30 @@ TEST_CASE("charge_list: a tier has quotas of tokens, too") {
     CHECK(pro.item().tier->name == "pro");
     CHECK(list_of(pro.item()) ==
           world.rules.config->routes.front().policies.front()->tiers.front().index);
+}
+
+TEST_CASE("charge_list: a candidate, and what `enforce` leaves in shadow, have quotas of tokens") {
+    const auto with_limits = [](const std::string& live, const std::string& candidate) {
+        std::string yaml = kPlans;
+        const std::size_t begin = yaml.find("    limits:");
+        yaml.replace(begin, yaml.find("routes:") - begin,
+                     "    limits: [" + live + "]\n    enforce: 0.001%\n    candidate: {limits: [" +
+                         candidate + "]}\n");
+        return yaml;
+    };
+    const std::string stated = "{quota: {claim: rpm, default: 60, max: 1000}, per: 1min}";
+    World tried(with_limits("9/min", stated));
+    const auto limits_of = [](const Planned& planned, std::size_t item) {
+        const auto& items = planned.request.decision.charge.items;
+        CHECK(items.at(0).policy->twin_of != nullptr);
+        return items.at(item).limits().back().quota;
+    };
+    CHECK(limits_of(Planned(tried, "600", {}, 2), 0) == 9);
+    CHECK(limits_of(Planned(tried, "600", {}, 2), 1) == 600);
+    CHECK(limits_of(Planned(tried, "", {}, 2), 1) == 60);
+    World fixed(with_limits(stated, "5/min"));
+    CHECK(limits_of(Planned(fixed, "600", {}, 2), 0) == 600);
+    CHECK(limits_of(Planned(fixed, "600", {}, 2), 1) == 5);
 }
 
 TEST_CASE("charge_list: a claim of another method's namespace states no quota") {
