@@ -292,8 +292,11 @@ const std::string kCostly =
     "  budget: {key: [ip], limits: [{quota: 4000, per: 1h, unit: usd}],\n"
     "    cost: {reserve: 0.25, settle: {header: x-usd}, unit: usd}}\n"
     "  estimated: {key: [\"body:/model\"], limits: [100000/h], cost: {}}\n"
+    "  tried: {key: [ip], limits: [900/h], cost: {reserve: 30, settle: {header: x-cost}}, enforce: "
+    "0.001%, candidate: {limits: [500/h]}}\n"
     "routes:\n"
     "  - {name: chat, match: {path: /chat}, policies: [calls, tokens, budget]}\n"
+    "  - {name: tried, match: {path: /tried}, policies: [calls, tried]}\n"
     "  - {name: free, match: {path: /free}, policies: [tokens]}\n"
     "  - {name: none, match: {path: /none}, policies: []}\n";
 
@@ -409,6 +412,17 @@ TEST_CASE("check question: a request has a cost of its route and one of each pol
     CHECK(after.charged() == Units{2, 1, 20, 250'000, 20});
     CHECK(after.costs() == Units{2, 1, 20, 250'000, 20, 1});
     CHECK(after.reserved.cost_of_item == Positions{0, 1, 2, 3, 4});
+}
+
+TEST_CASE("check question: a policy with `enforce` and its candidate have one cost") {
+    const Listing one(R"({"request":{"path":"/tried","from":"192.0.2.1"}})");
+    CHECK(one.fault.empty());
+    REQUIRE(one.whole.items.size() == 3);
+    CHECK(one.whole.items[1].policy->twin_of != nullptr);
+    CHECK(one.whole.items[2].policy->is_candidate());
+    CHECK(one.charged() == Units{1, 30, 30});
+    CHECK(one.costs() == Units{1, 30});
+    CHECK(one.reserved.cost_of_item == Positions{0, 1, 1});
 }
 
 TEST_CASE("check answer: what counts money is shown in dollars") {
