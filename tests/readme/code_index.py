@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Holds docs/code-index.md, which says in which file each behaviour is decided, to what is there: code_index.py
 
-- Each row names one or two files of src or lua, and they are there.
-- Each file of src and lua has a row. `x.cpp` stands for `x.hpp` as well.
+- Each row names one or two files of src, lua or dashboard, and they are there.
+- Each source of src and lua has a row. `x.cpp` stands for `x.hpp` as well.
 - Each page of docs, and each heading of a page, is linked in the column of sections, unless WITHOUT_CODE
   says why no file decides what it is about.
 - The rows of a section are in alphabetic order, and none is there twice.
@@ -74,7 +74,7 @@ def rows():
 
 
 def path_of(name):
-    return name if name.startswith("lua/") else f"src/{name}"
+    return name if name.startswith(("lua/", "dashboard/")) else f"src/{name}"
 
 
 def order_of(what):
