@@ -331,6 +331,7 @@ def some(report, beside=None):
          counted="^ok  ",
          settings=sanitized)
     step(report, "links", "python3", "tests/readme/links.py")
+    step(report, "code-index", "python3", "tests/readme/code_index.py")
     step(report, "reference", "python3", "tests/readme/reference.py", settings=sanitized)
     step(report, "stored-keys", "python3", "tests/readme/stored_keys.py", settings=sanitized)
     step(report, "costs", "scripts/bench", "--costs", "--check", "docs/performance/sizing.json")

@@ -263,6 +263,13 @@ bool has_value(std::string_view event, std::string_view mark) {
     return false;
 }
 
+// `lower` has no capitals.
+bool folds_to_type(std::string_view text, std::string_view lower) {
+    if (text == lower) return true;
+    return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
+                      [](char a, char b) { return to_lower(a) == b; });
+}
+
 // OpenAI's last event is no JSON; Anthropic's is as short as its type.
 bool is_last_event(std::string_view event) {
     constexpr std::size_t kBytesMax = 64;
@@ -279,12 +286,15 @@ UsageSource::UsageSource(const std::vector<Member>& members)
     : weights_(weights_of(members)), pointers_(pointers_of(members)), marks_(marks_of(members)) {}
 
 std::optional<AnswerReader::Form> AnswerReader::form_of(std::string_view content_type) {
-    const std::string type =
-        to_lower(std::string(trimmed(content_type.substr(0, content_type.find(';')))));
-    if (type == "text/event-stream") return Form::server_sent_events;
-    if (type == "application/vnd.amazon.eventstream") return Form::amazon_events;
-    if (type == "application/x-ndjson") return Form::json_lines;
-    if (type == "application/json" || type.ends_with("+json")) return Form::json;
+    const std::string_view type = trimmed(content_type.substr(0, content_type.find(';')));
+    constexpr std::string_view kSuffix = "+json";
+    const auto is = [type](std::string_view name) { return folds_to_type(type, name); };
+    if (is("application/json")) return Form::json;
+    if (is("text/event-stream")) return Form::server_sent_events;
+    if (is("application/vnd.amazon.eventstream")) return Form::amazon_events;
+    if (is("application/x-ndjson")) return Form::json_lines;
+    const std::size_t stem = type.size() - std::min(type.size(), kSuffix.size());
+    if (folds_to_type(type.substr(stem), kSuffix)) return Form::json;
     return std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include <boost/json/basic_parser_impl.hpp>
@@ -20,8 +21,25 @@ namespace {
 constexpr double kExactMax = 9007199254740992.0;
 
 bool is_ascii(std::string_view text) {
+    constexpr std::uint64_t kHighBits = 0x8080808080808080;
+    std::uint64_t eight = 0;
+    for (; text.size() >= sizeof eight; text.remove_prefix(sizeof eight)) {
+        std::memcpy(&eight, text.data(), sizeof eight);
+        if ((eight & kHighBits) != 0) return false;
+    }
     return std::none_of(text.begin(), text.end(),
                         [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+}
+
+// The same for a name of ASCII in each case. Most names of a document have another mark than all
+// that are looked for.
+constexpr std::size_t kMarks = 64;
+std::size_t name_mark(std::string_view name) {
+    if (name.empty()) return 0;
+    constexpr unsigned kCase = 0x20;
+    const unsigned first = static_cast<unsigned char>(name.front()) | kCase;
+    const unsigned last = static_cast<unsigned char>(name.back()) | kCase;
+    return (name.size() + 5 * first + 11 * last) % kMarks;
 }
 
 // Compares texts of ASCII, of which `folded` has no capitals.
@@ -101,9 +119,15 @@ JsonPointers::JsonPointers(const std::vector<std::string>& pointers, Case letter
             int child = child_of(at, name);
             if (child == kNone) {
                 child = static_cast<int>(nodes_.size());
-                nodes_.push_back(
-                    {std::move(name), std::move(folded), kNone, kNone, node(at).first_child});
-                node(at).first_child = child;
+                const std::size_t mark = name_mark(letters == Case::ignored ? folded : name);
+                node(at).child_of_mark.resize(kMarks, kNone);
+                nodes_.push_back({.name = std::move(name),
+                                  .folded = std::move(folded),
+                                  .pointer = kNone,
+                                  .first_child = kNone,
+                                  .sibling = std::exchange(node(at).first_child, child),
+                                  .like_named = std::exchange(node(at).child_of_mark[mark], child),
+                                  .child_of_mark = {}});
             }
             at = child;
         }
@@ -118,16 +142,30 @@ int JsonPointers::child_of(int parent, std::string_view name) const {
 }
 
 template <class Visit>
-void JsonPointers::for_each_other_case(int parent, std::string_view name, Visit visit) const {
-    std::string room;
-    const bool is_plain = is_ascii(name);
-    if (!is_plain) name = room = fold_case(name);
-    for (int child = node(parent).first_child; child != kNone; child = node(child).sibling) {
-        const Node& one = node(child);
-        if (is_plain ? folds_to(name, one.folded) && one.name != name : one.folded == name) {
-            visit(child);
+JsonPointers::Child JsonPointers::find(int parent, std::string_view name, Visit visit_other) const {
+    Child found;
+    if (node(parent).first_child == kNone) return found;
+    const auto look_at = [&](int child, bool is_same_folded) {
+        if (node(child).name == name) {
+            found = {child, true};
+        } else if (is_same_folded) {
+            if (found.node == kNone) found.node = child;
+            visit_other(child);
         }
+    };
+    const bool ignores_case = letters_ == Case::ignored;
+    if (ignores_case && !is_ascii(name)) {
+        const std::string folded = fold_case(name);
+        for (int child = node(parent).first_child; child != kNone; child = node(child).sibling) {
+            look_at(child, node(child).folded == folded);
+        }
+        return found;
     }
+    for (int child = node(parent).child_of_mark[name_mark(name)]; child != kNone;
+         child = node(child).like_named) {
+        look_at(child, ignores_case && folds_to(name, node(child).folded));
+    }
+    return found;
 }
 
 // What Boost.JSON's parser calls. Follows the pointers through the document: `open_` has the
@@ -140,13 +178,21 @@ class JsonReader::Handler {
     static constexpr std::size_t max_string_size = static_cast<std::size_t>(-1);
     static constexpr std::size_t max_key_size = static_cast<std::size_t>(-1);
 
-    Handler(const JsonPointers& pointers, Options options, OnDocument on_document)
-        : pointers_(pointers),
-          options_(options),
-          on_document_(std::move(on_document)),
-          members_(pointers.size()),
-          last_seen_(pointers.nodes_.size()) {
-        open_.reserve(8);
+    // For the next reader.
+    void serve(const JsonPointers& pointers, Options options, OnDocument on_document) {
+        pointers_ = &pointers;
+        options_ = options;
+        on_document_ = std::move(on_document);
+        members_.resize(pointers.size());
+        last_touched_.resize(pointers.size());
+        last_seen_.resize(pointers.nodes_.size());
+    }
+    std::size_t members() const { return members_.size(); }
+
+    // Lets go of what another reader has no use for.
+    void leave() {
+        on_document_ = nullptr;
+        clear_members();
     }
 
     void begin() {
@@ -155,6 +201,8 @@ class JsonReader::Handler {
         next_ = 0;
         is_next_exact_ = true;
         in_name_ = false;
+        in_text_ = false;
+        other_case_of_ = nullptr;
         is_array_of_documents_ = false;
         begin_document();
     }
@@ -193,7 +241,7 @@ class JsonReader::Handler {
         add_to_name(part);
         in_name_ = false;
         next_ = JsonPointers::kNone;
-        if (size <= pointers_.longest_name_) find_name();
+        if (size <= pointers_->longest_name_) find_name();
         return true;
     }
 
@@ -254,23 +302,26 @@ class JsonReader::Handler {
 
     void begin_document() {
         ++document_;
-        for (JsonMember& member : members_) {
-            if (member.kind == JsonMember::Kind::absent && !member.ambiguous) continue;
-            member = JsonMember{};
+        clear_members();
+    }
+
+    // A document has few of the members that are looked for.
+    void clear_members() {
+        constexpr std::size_t kTextKept = 256;
+        for (const int pointer : touched_) {
+            members_[static_cast<std::size_t>(pointer)].clear(kTextKept);
         }
+        touched_.clear();
     }
 
     // The node of the name that was read. Of pointers that differ in case only, the one that is
     // written like the name is followed.
     void find_name() {
         const Container& object = open_.back();
-        next_ = pointers_.child_of(object.node, name_);
-        is_next_exact_ = object.is_exact && next_ != JsonPointers::kNone;
-        if (pointers_.letters_ == JsonPointers::Case::exact) return;
-        pointers_.for_each_other_case(object.node, name_, [&](int node) {
-            if (next_ == JsonPointers::kNone) next_ = node;
-            mark_ambiguous(node);
-        });
+        const auto found =
+            pointers_->find(object.node, name_, [this](int node) { mark_ambiguous(node); });
+        next_ = found.node;
+        is_next_exact_ = object.is_exact && found.is_exact;
     }
 
     // The node of the value that begins, or kNone.
@@ -279,14 +330,14 @@ class JsonReader::Handler {
         if (open_.empty() || !open_.back().is_array) return next_;
         Container& array = open_.back();
         if (is_array_of_documents_ && open_.size() == 1) return 0;
-        if (pointers_.node(array.node).first_child == JsonPointers::kNone) {
+        if (pointers_->node(array.node).first_child == JsonPointers::kNone) {
             return JsonPointers::kNone;
         }
         std::array<char, 12> digits;
         const char* const end =
             std::to_chars(digits.data(), digits.data() + digits.size(), array.elements).ptr;
-        return pointers_.child_of(array.node,
-                                  {digits.data(), static_cast<std::size_t>(end - digits.data())});
+        return pointers_->child_of(array.node,
+                                   {digits.data(), static_cast<std::size_t>(end - digits.data())});
     }
 
     // Whether each name on the way to the value that begins is written as in the pointers.
@@ -296,9 +347,12 @@ class JsonReader::Handler {
     }
 
     JsonMember* member_of(int node) {
-        const int pointer = pointers_.node(node).pointer;
-        return pointer == JsonPointers::kNone ? nullptr
-                                              : &members_[static_cast<std::size_t>(pointer)];
+        const int pointer = pointers_->node(node).pointer;
+        if (pointer == JsonPointers::kNone) return nullptr;
+        const auto place = static_cast<std::size_t>(pointer);
+        if (std::exchange(last_touched_[place], document_) != document_)
+            touched_.push_back(pointer);
+        return &members_[place];
     }
 
     // The member that keeps the value which begins, cleared; null if no pointer names it.
@@ -336,8 +390,8 @@ class JsonReader::Handler {
 
     template <class Visit>
     void for_each_child(int node, Visit visit) {
-        for (int child = pointers_.node(node).first_child; child != JsonPointers::kNone;
-             child = pointers_.node(child).sibling) {
+        for (int child = pointers_->node(node).first_child; child != JsonPointers::kNone;
+             child = pointers_->node(child).sibling) {
             visit(child);
         }
     }
@@ -409,7 +463,7 @@ class JsonReader::Handler {
         in_name_ = true;
         // One byte too many is as good as all: no pointer has that name.
         const std::size_t room =
-            pointers_.longest_name_ + 1 - std::min(name_.size(), pointers_.longest_name_ + 1);
+            pointers_->longest_name_ + 1 - std::min(name_.size(), pointers_->longest_name_ + 1);
         name_.append(part.data(), std::min(part.size(), room));
     }
 
@@ -427,12 +481,14 @@ class JsonReader::Handler {
         text_member_->too_long = size > options_.text_max;
     }
 
-    const JsonPointers& pointers_;
-    const Options options_;
-    const OnDocument on_document_;
+    const JsonPointers* pointers_ = nullptr;
+    Options options_;
+    OnDocument on_document_;
     Members members_;
-    std::uint64_t document_ = 0;            // counts documents
-    std::vector<std::uint64_t> last_seen_;  // by node: the last document that has it
+    std::uint64_t document_ = 0;               // counts documents
+    std::vector<std::uint64_t> last_touched_;  // by pointer: the last document that may have it
+    std::vector<int> touched_;                 // the pointers that this document may have
+    std::vector<std::uint64_t> last_seen_;     // by node: the last document that has it
     std::vector<Container> open_;
     std::size_t ignored_ = 0;
     int next_ = 0;               // the node of the value behind the name that was read last
@@ -453,11 +509,43 @@ struct JsonReader::Parser {
         return options;
     }
 
-    Parser(const JsonPointers& pointers, Options reader_options, OnDocument on_document)
-        : parser(options(), pointers, reader_options, std::move(on_document)) {}
+    // Making a parser costs about as much as reading 2 KiB with it, so each thread keeps those that
+    // its readers are done with.
+    static std::vector<std::unique_ptr<Parser>>& kept() {
+        static thread_local std::vector<std::unique_ptr<Parser>> parsers;
+        return parsers;
+    }
+    // One that has room for so many members: readers of other pointers come between.
+    static std::unique_ptr<Parser> take(std::size_t members) {
+        const auto found = std::find_if(kept().begin(), kept().end(), [members](const auto& one) {
+            return one->parser.handler().members() == members;
+        });
+        if (found == kept().end()) return std::make_unique<Parser>();
+        std::unique_ptr<Parser> parser = std::move(*found);
+        *found = std::move(kept().back());
+        kept().pop_back();
+        return parser;
+    }
+    static void keep(std::unique_ptr<Parser> parser) {
+        constexpr std::size_t kMost = 16;
+        if (kept().size() == kMost) kept().erase(kept().begin());
+        parser->reset();
+        parser->parser.handler().leave();
+        kept().push_back(std::move(parser));
+    }
+
+    Parser() : parser(options()) {}
+
+    void reset() {
+        parser.reset();
+        fault = Fault::none;
+        has_begun = false;
+    }
 
     void write(bool more, std::string_view piece) {
         if (fault != Fault::none) return;
+        if (!has_begun) parser.handler().begin();
+        has_begun = true;
         json::error_code ec;
         std::size_t read = 0;
         // Boost.JSON would begin another document.
@@ -472,14 +560,17 @@ struct JsonReader::Parser {
 
     json::basic_parser<Handler> parser;
     Fault fault = Fault::none;
+    bool has_begun = false;  // a byte or the end of the document was read
 };
 
 JsonReader::JsonReader(const JsonPointers& pointers, Options options, OnDocument on_document)
-    : parser_(std::make_unique<Parser>(pointers, options, std::move(on_document))) {
-    parser_->parser.handler().begin();
+    : parser_(Parser::take(pointers.size())) {
+    parser_->parser.handler().serve(pointers, options, std::move(on_document));
 }
 
-JsonReader::~JsonReader() = default;
+JsonReader::~JsonReader() {
+    Parser::keep(std::move(parser_));
+}
 
 void JsonReader::read(std::string_view piece) {
     if (!piece.empty()) parser_->write(true, piece);
@@ -494,9 +585,7 @@ JsonReader::Fault JsonReader::end() {
 }
 
 void JsonReader::forget() {
-    parser_->parser.reset();
-    parser_->parser.handler().begin();
-    parser_->fault = Fault::none;
+    parser_->reset();
 }
 
 }  // namespace tidegate::usage

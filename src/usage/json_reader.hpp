@@ -34,6 +34,18 @@ struct JsonMember {
     // A text; a number or a boolean as it is compared: 1, 1.0 and 1e0 are all `1`.
     std::string text;
 
+    // As one that is absent. Keeps the room of a text of up to `text_kept` bytes.
+    void clear(std::size_t text_kept) {
+        kind = Kind::absent;
+        ambiguous = too_long = false;
+        size = 0;
+        number = 0;
+        whole.reset();
+        largest.reset();
+        text.clear();
+        if (text.capacity() > text_kept) text = std::string();
+    }
+
     bool is_scalar() const {
         return kind == Kind::boolean || kind == Kind::number || kind == Kind::text;
     }
@@ -63,14 +75,23 @@ class JsonPointers {
         int pointer = kNone;  // its place in the list
         int first_child = kNone;
         int sibling = kNone;
+        int like_named = kNone;          // the next child of its parent with the same mark
+        std::vector<int> child_of_mark;  // the first child with each mark; empty: no children
+    };
+    // What was found of a name.
+    struct Child {
+        int node = kNone;
+        bool is_exact = false;
     };
 
     const Node& node(int position) const { return nodes_[static_cast<std::size_t>(position)]; }
     Node& node(int position) { return nodes_[static_cast<std::size_t>(position)]; }
+    // By the name as it is written.
     int child_of(int parent, std::string_view name) const;
-    // Calls `visit(child)` for each child of `parent` whose name differs from `name` in case only.
+    // Of children whose names differ in case only, the one that is written like `name`. Calls
+    // `visit_other(child)` for each that is written in another case, where case is ignored.
     template <class Visit>
-    void for_each_other_case(int parent, std::string_view name, Visit visit) const;
+    Child find(int parent, std::string_view name, Visit visit_other) const;
 
     std::vector<Node> nodes_;  // the first is the document
     std::size_t size_ = 0;

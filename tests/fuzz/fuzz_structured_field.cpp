@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@ namespace {
 
 using tidegate::http::RateLimitItem;
 using Kind = RateLimitItem::Kind;
+using Unit = RateLimitItem::Unit;
 
 using Value = std::variant<std::int64_t, std::string>;
 
@@ -35,8 +37,9 @@ struct Item {
     std::vector<Parameter> parameters;
 };
 
-// A List of Strings with Integers and Strings as parameters, in the one form a serialiser may give
-// it. Any other byte ends the program.
+// A List of Strings with Integers, Decimals and Strings as parameters, in the one form a serialiser
+// may give it. Any other byte ends the program. Numbers are read in thousandths: a Decimal has no
+// more places.
 class StrictReader {
   public:
     explicit StrictReader(std::string_view rest) : rest_(rest) {}
@@ -50,11 +53,11 @@ class StrictReader {
         return items;
     }
 
-    // The whole of the input as one Integer.
-    std::int64_t only_integer() {
-        const std::int64_t number = integer();
+    // The whole of the input as one number.
+    std::int64_t only_number() {
+        const std::int64_t read = number();
         FUZZ_CHECK(rest_.empty());
-        return number;
+        return read;
     }
 
   private:
@@ -76,7 +79,7 @@ class StrictReader {
             expect(";");
             std::string name = key();
             expect("=");
-            Value value = rest_.starts_with('"') ? Value(string()) : Value(integer());
+            Value value = rest_.starts_with('"') ? Value(string()) : Value(number());
             result.parameters.push_back({std::move(name), std::move(value)});
         }
         return result;
@@ -112,17 +115,26 @@ class StrictReader {
         return text;
     }
 
-    // Section 4.1.4: a minus if need be, one to fifteen digits, no zero in front.
-    std::int64_t integer() {
-        const bool negative = rest_.starts_with('-');
-        if (negative) expect("-");
-        std::string digits;
-        while (!rest_.empty() && rest_.front() >= '0' && rest_.front() <= '9') digits += next();
-        FUZZ_CHECK(!digits.empty() && digits.size() <= 15);
-        FUZZ_CHECK(digits == "0" || digits.front() != '0');
-        FUZZ_CHECK(!negative || digits != "0");
-        const std::int64_t number = std::stoll(digits);
-        return negative ? -number : number;
+    // Section 4.1.4: one to fifteen digits, no zero in front. Section 4.1.5: then a point and one
+    // to three digits, the last of them no zero; and no more than twelve before the point.
+    std::int64_t number() {
+        const std::string whole = digits();
+        FUZZ_CHECK(!whole.empty() && whole.size() <= 15);
+        FUZZ_CHECK(whole == "0" || whole.front() != '0');
+        const std::int64_t thousandths = std::stoll(whole) * 1000;
+        if (!rest_.starts_with('.')) return thousandths;
+        expect(".");
+        std::string places = digits();
+        FUZZ_CHECK(whole.size() <= 12 && !places.empty() && places.size() <= 3);
+        FUZZ_CHECK(places.back() != '0');
+        places.resize(3, '0');
+        return thousandths + std::stoll(places);
+    }
+
+    std::string digits() {
+        std::string text;
+        while (!rest_.empty() && rest_.front() >= '0' && rest_.front() <= '9') text += next();
+        return text;
     }
 
     std::string_view rest_;
@@ -135,10 +147,15 @@ std::string printable(std::string_view text) {
     return result;
 }
 
-std::int64_t fitting(std::int64_t number) {
-    constexpr std::int64_t kMax = 999'999'999'999'999;
-    if (number > kMax) return kMax;
-    return number < -kMax ? -kMax : number;
+// What is shown of so many requests or seconds, in thousandths.
+std::int64_t shown(std::int64_t number) {
+    return std::min<std::int64_t>(number, 999'999'999'999'999) * 1000;
+}
+
+// What is shown of a quota or a rest. Of money: dollars, with the places that fit.
+std::int64_t shown(std::int64_t amount, Unit unit) {
+    if (unit != Unit::microdollars) return shown(amount);
+    return std::min<std::int64_t>(amount / 1000, 999'999'999'999'999);
 }
 
 void check_item(const Item& item, std::string_view name, const std::vector<Parameter>& expected) {
@@ -147,9 +164,9 @@ void check_item(const Item& item, std::string_view name, const std::vector<Param
 }
 
 void check_policy(const Item& read, const RateLimitItem& item) {
-    std::vector<Parameter> expected{{"q", fitting(item.quota)}};
+    std::vector<Parameter> expected{{"q", shown(item.quota, item.unit)}};
     if (item.kind == Kind::in_flight) expected.push_back({"qu", "concurrent-requests"});
-    if (item.window_seconds > 0) expected.push_back({"w", fitting(item.window_seconds)});
+    if (item.window_seconds > 0) expected.push_back({"w", shown(item.window_seconds)});
     check_item(read, item.name, expected);
 }
 
@@ -158,9 +175,9 @@ bool is_told(const RateLimitItem& item) {
 }
 
 void check_state(const Item& read, const RateLimitItem& item) {
-    std::vector<Parameter> expected{{"r", fitting(item.remaining)}};
+    std::vector<Parameter> expected{{"r", shown(item.remaining, item.unit)}};
     if (item.kind == Kind::window && item.reset_seconds) {
-        expected.push_back({"t", fitting(*item.reset_seconds)});
+        expected.push_back({"t", shown(*item.reset_seconds)});
     }
     check_item(read, item.name, expected);
 }
@@ -201,18 +218,19 @@ void check_old_fields(const std::vector<RateLimitItem>& items) {
     FUZZ_CHECK(out.empty() != told);
     if (!told) return;
     std::string_view lines = out;
-    const auto quota = StrictReader(line_value(lines, "X-RateLimit-Limit: ")).only_integer();
-    const auto left = StrictReader(line_value(lines, "X-RateLimit-Remaining: ")).only_integer();
+    const auto quota = StrictReader(line_value(lines, "X-RateLimit-Limit: ")).only_number();
+    const auto left = StrictReader(line_value(lines, "X-RateLimit-Remaining: ")).only_number();
     std::optional<std::int64_t> reset;
     if (!lines.empty()) {
-        reset = StrictReader(line_value(lines, "X-RateLimit-Reset: ")).only_integer();
+        reset = StrictReader(line_value(lines, "X-RateLimit-Reset: ")).only_number();
     }
     FUZZ_CHECK(lines.empty());
     bool found = false;
     for (const RateLimitItem& item : items) {
         if (!is_told(item) || reset.has_value() != item.reset_seconds.has_value()) continue;
-        found = found || (quota == fitting(item.quota) && left == fitting(item.remaining) &&
-                          (!reset || *reset == fitting(*item.reset_seconds)));
+        found = found || (quota == shown(item.quota, item.unit) &&
+                          left == shown(item.remaining, item.unit) &&
+                          (!reset || *reset == shown(*item.reset_seconds)));
     }
     FUZZ_CHECK(found);
 }
@@ -226,14 +244,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     names.resize(provider.ConsumeIntegralInRange<std::size_t>(0, 12));
     for (std::string& name : names) {
         name = provider.ConsumeRandomLengthString(200);
+        const auto number = [&provider] {
+            return provider.ConsumeIntegralInRange<std::int64_t>(
+                0, std::numeric_limits<std::int64_t>::max());
+        };
         items.push_back(
             {.name = name,
-             .quota = provider.ConsumeIntegral<std::int64_t>(),
-             .window_seconds = provider.ConsumeIntegral<std::int64_t>(),
-             .remaining = provider.ConsumeIntegral<std::int64_t>(),
-             .reset_seconds = provider.ConsumeIntegral<std::int64_t>(),
+             .quota = number(),
+             .window_seconds = number(),
+             .remaining = number(),
+             .reset_seconds = number(),
              .kind = provider.PickValueInArray({Kind::window, Kind::in_flight, Kind::schedule}),
-             .is_current = provider.ConsumeBool()});
+             .is_current = provider.ConsumeBool(),
+             .unit =
+                 provider.PickValueInArray({Unit::requests, Unit::tokens, Unit::microdollars})});
         if (provider.ConsumeBool()) items.back().reset_seconds.reset();
     }
     check_fields(items);

@@ -239,6 +239,58 @@ TEST_CASE("json_reader: a broken document is no document, and the next one is re
     CHECK(documents == 1);
 }
 
+TEST_CASE("json_reader: what a document left in the middle of a text is not in the next one") {
+    const JsonPointers pointers({"/a", "/b"});
+    std::vector<JsonReader::Members> documents;
+    JsonReader reader(pointers, {}, [&](const auto& members) { documents.push_back(members); });
+    reader.read(R"({"a":"xy)");
+    reader.forget();
+    reader.read(R"({"b":"z"})");
+    reader.end();
+    REQUIRE(documents.size() == 1);
+    CHECK(documents[0][0].kind == Kind::absent);
+    CHECK(documents[0][1].text == "z");
+}
+
+TEST_CASE("json_reader: a reader knows nothing of what one before it on the thread has read") {
+    // Of other pointers, more or fewer, with faults, cut, and in the middle of a name in another
+    // case.
+    for (const std::string_view before :
+         {R"({"a":1,"b":{"c":"x"},"d":[1,2]})", R"({"a":1,"a":2,"A":3,"d":[1)", R"({"A":)",
+          R"({"D":["x)", R"([{"a":4},{"b":)", R"({"a":1}x)"}) {
+        CAPTURE(before);
+        {
+            const JsonPointers pointers({"/a", "/b/c", "/d", "/d/0"}, JsonPointers::Case::ignored);
+            JsonReader reader(pointers, {.text_max = 5, .elements_are_documents = true},
+                              [](const auto&) {});
+            reader.read(before);
+        }
+        const auto found = read(R"([{"a":"0123456789","z":7}])", {"/z", "/0/a", "/a"});
+        REQUIRE(found.documents.size() == 1);
+        CHECK(found.fault == JsonReader::Fault::none);
+        CHECK(found.member(0).kind == Kind::absent);
+        CHECK(found.member(1).text == "0123456789");
+        CHECK_FALSE(found.member(1).ambiguous);
+        CHECK(found.member(2).kind == Kind::absent);
+    }
+}
+
+TEST_CASE("json_reader: names that look alike at both ends are told apart") {
+    // As long, with the same first and last letter.
+    const auto found = read_any_case(R"({"model":1,"metal":2,"medal":3,"MODAL":4,"":5,"m":6})",
+                                     {"/medal", "/modal", "/", "/m", "/mural"});
+    const auto& members = found.documents.at(0);
+    CHECK(members[0].whole == 3);
+    CHECK(members[1].largest == 4);
+    CHECK(members[1].ambiguous);
+    CHECK(members[2].whole == 5);
+    CHECK(members[3].whole == 6);
+    CHECK(members[4].kind == Kind::absent);
+    // A pointer with a letter that folds to one of ASCII.
+    const auto kelvin = read_any_case(R"({"tokens":7})", {"/to\u212Aens"});
+    CHECK(kelvin.member().largest == 7);
+}
+
 TEST_CASE("json_reader: a document deeper than 64 is refused") {
     const auto nested = [](std::size_t depth) {
         return std::string(depth, '[') + std::string(depth, ']');
