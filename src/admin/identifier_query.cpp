@@ -341,7 +341,7 @@ Identifiers identifiers_meant(std::string_view text, const config::Config& confi
 std::vector<limit::ChargeItem> items_of(std::string_view identifier, const config::Config& config) {
     std::vector<limit::ChargeItem> items;
     for (const auto& policy : config.policies) {
-        // It has the state of that policy, which says below which of the two counts the identifier.
+        // A twin has the state of its policy. Below, one of the two is chosen.
         if (policy->twin_of != nullptr) continue;
         const bool counts =
             std::any_of(policy->key.begin(), policy->key.end(),

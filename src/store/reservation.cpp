@@ -92,7 +92,7 @@ ReservedItems items_of(const Reservation::Part& part, const config::Config& conf
         policy->limits = std::move(limits);
         policy->tiers.clear();
         policy->index = known.index;
-        // It is charged for itself.
+        // The copy is charged for itself.
         policy->candidate_of = policy->twin_of = nullptr;
         policy->has_candidate = false;
         made.items.push_back({.policy = policy.get(), .identifier = item.identifier});
