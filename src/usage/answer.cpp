@@ -302,7 +302,10 @@ AnswerReader::AnswerReader(const UsageSource& source, Form form)
     : source_(source),
       form_(form),
       // Gemini's streams are one array by default, with an event in each element.
-      json_(source.pointers_, {.text_max = kTextMax, .elements_are_documents = form == Form::json},
+      json_(source.pointers_,
+            {.text_max = kTextMax,
+             .elements_are_documents = form == Form::json,
+             .keeps_number_texts = false},
             [this](const Members& members) { take(members); }) {
     if (form == Form::server_sent_events) events_.emplace<ServerSentEvents>();
     if (form == Form::amazon_events) events_.emplace<AmazonEvents>("metadata");

@@ -70,24 +70,24 @@ void set_text(JsonMember& member, Number number) {
     member.text.assign(digits.data(), result.ptr);
 }
 
-void set_integer(JsonMember& member, std::int64_t number) {
+void set_integer(JsonMember& member, std::int64_t number, bool keeps_text) {
     member.kind = JsonMember::Kind::number;
     member.number = static_cast<double>(number);
-    set_text(member, number);
+    if (keeps_text) set_text(member, number);
     if (number < 0) return;
     member.whole = number;
     member.largest = std::max(member.largest.value_or(0), number);
 }
 
-void set_number(JsonMember& member, double number) {
+void set_number(JsonMember& member, double number, bool keeps_text) {
     // 1.0 and 1e3 are whole numbers as well.
     if (std::floor(number) == number && std::abs(number) <= kExactMax) {
-        set_integer(member, static_cast<std::int64_t>(number));
+        set_integer(member, static_cast<std::int64_t>(number), keeps_text);
         return;
     }
     member.kind = JsonMember::Kind::number;
     member.number = number;
-    set_text(member, number);
+    if (keeps_text) set_text(member, number);
 }
 
 }  // namespace
@@ -233,15 +233,20 @@ class JsonReader::Handler {
     }
 
     bool on_key_part(json::string_view part, std::size_t, json::error_code&) {
+        if (ignored_ > 0) return true;
+        if (!std::exchange(in_name_, true)) name_.clear();
         add_to_name(part);
         return true;
     }
     bool on_key(json::string_view part, std::size_t size, json::error_code&) {
         if (ignored_ > 0) return true;
-        add_to_name(part);
-        in_name_ = false;
+        std::string_view name(part.data(), part.size());
+        if (std::exchange(in_name_, false)) {
+            add_to_name(part);
+            name = name_;
+        }
         next_ = JsonPointers::kNone;
-        if (size <= pointers_->longest_name_) find_name();
+        if (size <= pointers_->longest_name_) find_name(name);
         return true;
     }
 
@@ -258,21 +263,23 @@ class JsonReader::Handler {
 
     bool on_number_part(json::string_view, json::error_code&) { return true; }
     bool on_int64(std::int64_t number, json::string_view, json::error_code&) {
-        if (JsonMember* member = begin_value()) set_integer(*member, number);
+        if (JsonMember* member = begin_value())
+            set_integer(*member, number, options_.keeps_number_texts);
         end_value();
         return true;
     }
     // Above the largest int64.
     bool on_uint64(std::uint64_t number, json::string_view, json::error_code&) {
         if (JsonMember* member = begin_value()) {
-            set_number(*member, static_cast<double>(number));
-            set_text(*member, number);
+            set_number(*member, static_cast<double>(number), false);
+            if (options_.keeps_number_texts) set_text(*member, number);
         }
         end_value();
         return true;
     }
     bool on_double(double number, json::string_view, json::error_code&) {
-        if (JsonMember* member = begin_value()) set_number(*member, number);
+        if (JsonMember* member = begin_value())
+            set_number(*member, number, options_.keeps_number_texts);
         end_value();
         return true;
     }
@@ -316,10 +323,10 @@ class JsonReader::Handler {
 
     // The node of the name that was read. Of pointers that differ in case only, the one that is
     // written like the name is followed.
-    void find_name() {
+    void find_name(std::string_view name) {
         const Container& object = open_.back();
         const auto found =
-            pointers_->find(object.node, name_, [this](int node) { mark_ambiguous(node); });
+            pointers_->find(object.node, name, [this](int node) { mark_ambiguous(node); });
         next_ = found.node;
         is_next_exact_ = object.is_exact && found.is_exact;
     }
@@ -458,9 +465,6 @@ class JsonReader::Handler {
     }
 
     void add_to_name(json::string_view part) {
-        if (ignored_ > 0) return;
-        if (!in_name_) name_.clear();
-        in_name_ = true;
         // One byte too many is as good as all: no pointer has that name.
         const std::size_t room =
             pointers_->longest_name_ + 1 - std::min(name_.size(), pointers_->longest_name_ + 1);

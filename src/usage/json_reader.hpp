@@ -31,7 +31,8 @@ struct JsonMember {
     // is also of names in another case.
     std::optional<std::int64_t> whole;
     std::optional<std::int64_t> largest;
-    // A text; a number or a boolean as it is compared: 1, 1.0 and 1e0 are all `1`.
+    // A text; a number or a boolean as it is compared: 1, 1.0 and 1e0 are all `1`. Of numbers only
+    // where the reader is made to keep it.
     std::string text;
 
     // As one that is absent. Keeps the room of a text of up to `text_kept` bytes.
@@ -118,6 +119,7 @@ class JsonReader {
         std::size_t text_max = 256;  // bytes of a text that are kept
         // Each element of an array at the root is a document of its own.
         bool elements_are_documents = false;
+        bool keeps_number_texts = true;
     };
 
     // Calls `on_document` for each whole document. `pointers` must live as long as the reader.
