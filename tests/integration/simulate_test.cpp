@@ -1,5 +1,6 @@
 // `tidegate simulate`: it limits the requests of a log that the running proxy limited, and reads
-// the logs that other proxies really write.
+// the logs that other proxies really write. Debian has no Traefik and no load balancer of AWS:
+// unit/simulate_log_test.cpp has lines of the form that their documents describe.
 #include <unistd.h>
 
 #include <cstddef>
@@ -172,28 +173,33 @@ TEST_CASE("simulate: the log of a real nginx, in its own form and with the time 
     }
 }
 
-TEST_CASE("simulate: the log of a real Apache") {
+TEST_CASE("simulate: the logs of a real Apache, also with the virtual host first") {
     if (!is_installed("/usr/sbin/apache2") || over_http2()) return;
     const TemporaryFolder folder;
     const std::uint16_t port = free_port();
     const std::string at = folder.path().string();
     const std::string modules = "/usr/lib/apache2/modules/";
+    // The formats of Debian's apache2.conf.
+    const std::string combined =
+        "%h %l %u %t \\\"%r\\\" %>s %O \\\"%{Referer}i\\\" \\\"%{User-Agent}i\\\"\" ";
     const std::string file = folder.write(
-        "apache.conf", "ServerRoot " + at + "\nServerName localhost\nPidFile " + at +
-                           "/pid\nErrorLog " + at +
-                           "/error.log\nListen 127.0.0.1:" + std::to_string(port) +
-                           "\nUser www-data\nGroup www-data\nLoadModule mpm_event_module " +
-                           modules + "mod_mpm_event.so\n" + "LoadModule authz_core_module " +
-                           modules + "mod_authz_core.so\n" +
-                           "LogFormat \"%h %l %u %t \\\"%r\\\" %>s %O \\\"%{Referer}i\\\" "
-                           "\\\"%{User-Agent}i\\\"\" combined\nCustomLog " +
-                           at + "/access.log combined\nDocumentRoot " + at + "\n");
+        "apache.conf",
+        "ServerRoot " + at + "\nServerName localhost\nPidFile " + at + "/pid\nErrorLog " + at +
+            "/error.log\nListen 127.0.0.1:" + std::to_string(port) +
+            "\nUser www-data\nGroup www-data\nLoadModule mpm_event_module " + modules +
+            "mod_mpm_event.so\n" + "LoadModule authz_core_module " + modules +
+            "mod_authz_core.so\nLogFormat \"" + combined + "combined\nLogFormat \"%v:%p " +
+            combined + "vhost_combined\nCustomLog " + at + "/access.log combined\nCustomLog " + at +
+            "/vhosts.log vhost_combined\nDocumentRoot " + at + "\n");
     {
         Server server({"/usr/sbin/apache2", "-f", file, "-DFOREGROUND"}, port, folder);
         server.ask();
         server.stop();
     }
-    check_asked(simulated({"-c", folder.write("t.yaml", kLimits), at + "/access.log"}), "combined");
+    const std::string config = folder.write("t.yaml", kLimits);
+    for (const char* const log : {"/access.log", "/vhosts.log"}) {
+        check_asked(simulated({"-c", config, at + log}), "combined");
+    }
 }
 
 TEST_CASE("simulate: the log of a real HAProxy") {
