@@ -1,10 +1,12 @@
 // `tidegate simulate`.
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -128,10 +130,12 @@ int simulate_logs(const SimulateArguments& arguments,
         candidate = std::make_unique<simulate::Simulation>(next, replay.facts(), layout.wanted);
         comparison.emplace(config::MemoryStoreSettings{}.max_keys);
     }
-    replay.run([&](const simulate::LoggedRequest& request) {
-        const auto verdict = simulation.decide(request);
-        if (candidate) {
-            comparison->add(simulation, verdict, *candidate, candidate->decide(request));
+    replay.run([&](std::span<const simulate::LoggedRequest> requests) {
+        const auto by_live = simulation.decide(requests);
+        if (!candidate) return;
+        const auto by_candidate = candidate->decide(requests);
+        for (std::size_t i = 0; i < requests.size(); ++i) {
+            comparison->add(by_live[i], by_candidate[i]);
         }
     });
     simulate::ReportOptions options;

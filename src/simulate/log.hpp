@@ -141,15 +141,17 @@ Result<LogFormat, std::string> tell_format(std::span<const std::string> lines,
 // them; what comes later than that is counted and left out.
 inline constexpr std::int64_t kOrderSeconds = 60;
 
+// How many requests are handed out at once, at most: what they need of memory is loaded together.
+inline constexpr std::size_t kRequestsAtOnce = 16;
+using UseRequests = std::function<void(std::span<const LoggedRequest>)>;
+
 // One thread. Requests are copied; those that are handed out are valid during the call.
 class LogOrder {
   public:
-    using Release = std::function<void(const LoggedRequest&)>;
-
     // Bytes that wait at most, about. A second with more is handed out in portions.
     static constexpr std::size_t kBytesMax = 512U << 20;
 
-    explicit LogOrder(Release release, std::size_t bytes_max = kBytesMax)
+    explicit LogOrder(UseRequests release, std::size_t bytes_max = kBytesMax)
         : release_(std::move(release)), bytes_max_(bytes_max) {}
 
     // Adds a request. False: it is more than kOrderSeconds before one that was added, and is left
@@ -177,13 +179,13 @@ class LogOrder {
     void hand_out(std::int64_t second);
     void hand_out_before(std::int64_t second);
 
-    Release release_;
+    UseRequests release_;
     std::size_t bytes_max_;
     std::array<Second, kSeconds> seconds_;
     std::int64_t oldest_ = 0;   // seconds before it are empty
     std::int64_t newest_ = -1;  // negative: nothing was added
     std::size_t bytes_ = 0;
-    LoggedRequest request_;
+    std::array<LoggedRequest, kRequestsAtOnce> requests_;
 };
 
 }  // namespace tidegate::simulate

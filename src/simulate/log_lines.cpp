@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <deque>
 #include <string>
 #include <string_view>
@@ -26,6 +27,14 @@ constexpr std::string_view kNotJson = "the line is not a JSON object";
 constexpr std::string_view kNotLogfmt = "the line is not `name=value` with spaces between";
 constexpr std::string_view kNoTimeField = "the line does not say when the request came";
 constexpr std::string_view kTooLong = "the line has more than 65,535 bytes";
+
+// As rfind(), by the vector instructions of the C library.
+std::size_t last_of(std::string_view text, char c) {
+    const void* const found = ::memrchr(text.data(), c, text.size());
+    return found != nullptr
+               ? static_cast<std::size_t>(static_cast<const char*>(found) - text.data())
+               : text.npos;
+}
 
 // Where the quoted text ends that begins at `open`; npos: nowhere. A backslash escapes.
 std::size_t end_of_quoted(std::string_view line, std::size_t open) {
@@ -88,10 +97,10 @@ bool is_status(std::string_view text) {
            (text.size() == 3 && is_digit(text[0]) && is_digit(text[1]) && is_digit(text[2]));
 }
 
+// Requires is_status(text).
 void take_status(std::string_view text, LoggedRequest& out) {
-    if (const auto status = parse_number<std::int64_t>(text)) {
-        out.number(LogNumber::status) = *status;
-    }
+    if (text == "-") return;
+    out.number(LogNumber::status) = (text[0] - '0') * 100 + (text[1] - '0') * 10 + (text[2] - '0');
 }
 
 // `0.012`, as nginx writes $request_time.
@@ -189,7 +198,7 @@ struct LogReader::Impl {
     std::string_view read_common(std::string_view line, LoggedRequest& out) {
         const std::size_t quote = line.find('"');
         if (quote == line.npos || quote < 6) return kNotCommon;
-        const std::size_t bracket = line.rfind('[', quote);
+        const std::size_t bracket = last_of(line.substr(0, quote), '[');
         if (bracket == line.npos || bracket < 5 || line[bracket - 1] != ' ' ||
             line[quote - 1] != ' ' || line[quote - 2] != ']') {
             return kNotCommon;

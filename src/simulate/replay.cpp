@@ -225,7 +225,7 @@ bool Replay::advance(File& file) {
     return false;
 }
 
-void Replay::run(const std::function<void(const LoggedRequest&)>& use) {
+void Replay::run(const UseRequests& use) {
     LogOrder order(use);
     const auto add = [&](const LoggedRequest& request) {
         if (!order.add(request)) ++late_;
@@ -239,7 +239,9 @@ void Replay::run(const std::function<void(const LoggedRequest&)>& use) {
         begun.is_end = false;
         add(begun);
     };
-    LogOrder ends(add_begun);
+    LogOrder ends([&](std::span<const LoggedRequest> ended) {
+        for (const LoggedRequest& one : ended) add_begun(one);
+    });
     const auto take = [&](const LoggedRequest& request) {
         if (!spreads_ends_) return add_begun(request);
         if (!ends.add(request)) ++late_;
