@@ -52,7 +52,7 @@ who would have been limited, when and by which limit. Nothing is sent anywhere.
   tidegate simulate -c tidegate.yaml access.log
   tidegate simulate -c tidegate.yaml --suggest 0.1% access.log.1 access.log
   tidegate simulate -c tidegate.yaml --candidate next.yaml --svg limits.svg access.log
-  zcat access.log.*.gz | tidegate simulate -c tidegate.yaml -
+  zcat $(ls -rv access.log.*.gz) | tidegate simulate -c tidegate.yaml -
   tidegate simulate -c tidegate.yaml --map time=ts --map path=req.url app.json
 
 Formats: common and combined (nginx, Apache, Traefik, Tidegate's text), HAProxy,
@@ -60,7 +60,7 @@ AWS ALB, JSON of Caddy, Traefik and Tidegate, logfmt. Of other JSON, --map says
 where the facts are: docs/simulate.md.
 
 The exit code is 1 if the configuration has a fault, if the log's format is not
-known, and if more than 1% of the lines could not be read.)";
+known, and if more than 1% of the lines could not be read or come too late.)";
 
 std::vector<std::string> format_names() {
     std::vector<std::string> names;
@@ -156,9 +156,9 @@ int simulate_logs(const SimulateArguments& arguments,
 int run_simulate(const SimulateArguments& arguments) {
     const auto file = find_config_file({arguments.config, {}}, "simulate");
     if (!file) return complain(exit_code::kWrongUse, "tidegate: " + file.error());
-    if (std::count(arguments.logs.begin(), arguments.logs.end(), "-") +
-            (file->path == "-" ? 1 : 0) >
-        1) {
+    const auto inputs = std::count(arguments.logs.begin(), arguments.logs.end(), "-") +
+                        (file->path == "-" ? 1 : 0) + (arguments.candidate == "-" ? 1 : 0);
+    if (inputs > 1) {
         return complain(exit_code::kWrongUse, "tidegate: simulate: only one file can be `-`");
     }
     const auto live = load_or_complain(file->path);

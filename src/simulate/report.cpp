@@ -22,7 +22,7 @@ using Json = Doc::Json;
 using Verdict = Simulation::Verdict;
 
 constexpr std::int64_t kMillion = 1'000'000;
-constexpr std::uint64_t kUnreadParts = 100;  // one in so many lines may be unread
+constexpr std::uint64_t kLeftOutParts = 100;  // one in so many lines may be unread, or late
 
 std::string time_text(Micros at) {
     return format_timestamp(std::chrono::duration_cast<std::chrono::seconds>(at));
@@ -350,6 +350,10 @@ void add_figures(const Simulation& simulation, const ReportOptions& options, Jso
     add_policies(simulation, options, json, doc);
 }
 
+bool are_too_many(std::uint64_t lines, const Replay& replay) {
+    return lines * kLeftOutParts > replay.lines();
+}
+
 void add_lines(const Replay& replay, Doc& doc) {
     Doc::Json& json = doc.json;
     json["logs"] = Json::array();
@@ -370,8 +374,18 @@ void add_lines(const Replay& replay, Doc& doc) {
         doc.fact("late", std::to_string(replay.late()),
                  "more than 60 s behind a line before them: left out");
     }
-    const bool too_many = replay.unread() * kUnreadParts > replay.lines();
-    if (too_many) doc.exit_code = 1;
+    if (are_too_many(replay.unread(), replay) || are_too_many(replay.late(), replay)) {
+        doc.exit_code = 1;
+    }
+}
+
+// Counts without so many lines would mislead.
+void explain_late(const Replay& replay, Doc& doc) {
+    if (!are_too_many(replay.late(), replay)) return;
+    doc.line("");
+    doc.line(
+        "more than 1% of the lines are late, so the counts are too low: several logs in one "
+        "stream must come oldest first");
 }
 
 void add_unread_lines(const Replay& replay, Doc& doc) {
@@ -463,10 +477,11 @@ Doc report(const Replay& replay, const Simulation& simulation, const Simulation*
     }
     if (!replay.unread_lines().empty()) {
         doc.line("");
-        doc.line(doc.exit_code == 0 ? "lines that were not read"
-                                    : "more than 1% of the lines were not read");
+        doc.line(are_too_many(replay.unread(), replay) ? "more than 1% of the lines were not read"
+                                                       : "lines that were not read");
         add_unread_lines(replay, doc);
     }
+    explain_late(replay, doc);
     return doc;
 }
 

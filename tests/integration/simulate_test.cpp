@@ -288,6 +288,9 @@ TEST_CASE("simulate: a wrong command line says what is wrong") {
     CHECK(said({"--svg", "/nowhere/at/all.svg"}, 1).find("cannot write") != std::string::npos);
     CHECK(said({"/nowhere/at.all"}, 1).find("No such file") != std::string::npos);
     CHECK(said({"-", "-"}, 2).find("only one file") != std::string::npos);
+    CHECK(said({"--candidate", "-", "-"}, 2).find("only one file") != std::string::npos);
+    CHECK(said({log}, 1).find("given twice") != std::string::npos);
+    CHECK(said({folder.path().string()}, 1).find("Is a directory") != std::string::npos);
 }
 
 }  // namespace tidegate::test::simulate_test
