@@ -4,19 +4,17 @@
 
 namespace tidegate::simulate {
 
-void Comparison::add(const Simulation& live, Simulation::Verdict of_live,
-                     const Simulation& candidate, Simulation::Verdict of_candidate) {
+void Comparison::add(const Simulation::Decided& live, const Simulation::Decided& candidate) {
     using Verdict = Simulation::Verdict;
-    if (of_live == Verdict::none) return;
-    const bool by_live = of_live == Verdict::limited;
-    const bool by_candidate = of_candidate == Verdict::limited;
+    if (live.verdict == Verdict::none || live.verdict == Verdict::elsewhere) return;
+    const bool by_live = live.verdict == Verdict::limited;
+    const bool by_candidate = candidate.verdict == Verdict::limited;
     if (by_live == by_candidate) {
         ++(by_live ? both_ : neither_);
         return;
     }
     ++(by_live ? only_live_ : only_candidate_);
-    const Simulation& limiting = by_live ? live : candidate;
-    const std::string name(limiting.limited_identifier());
+    const std::string name((by_live ? live : candidate).limited_identifier);
     auto found = changes_.find(name);
     if (found == changes_.end()) {
         if (changes_.size() >= clients_max_) return;

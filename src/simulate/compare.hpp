@@ -24,9 +24,8 @@ class Comparison {
   public:
     explicit Comparison(std::size_t clients_max) : clients_max_(clients_max) {}
 
-    // Both simulations have just decided the same request.
-    void add(const Simulation& live, Simulation::Verdict of_live, const Simulation& candidate,
-             Simulation::Verdict of_candidate);
+    // Adds a request that both have decided.
+    void add(const Simulation::Decided& live, const Simulation::Decided& candidate);
 
     std::uint64_t both() const { return both_; }
     std::uint64_t neither() const { return neither_; }

@@ -158,11 +158,15 @@ void LogOrder::hand_out(std::int64_t second) {
     if (!std::is_sorted(of.places.begin(), of.places.end(), earlier)) {
         std::stable_sort(of.places.begin(), of.places.end(), earlier);
     }
-    for (const Place& place : of.places) {
-        read_back(of.bytes.data() + place.offset, request_);
-        request_.time = Micros{place.time};
-        request_.is_whole_second = false;
-        release_(request_);
+    for (std::size_t next = 0; next < of.places.size();) {
+        const std::size_t count = std::min(requests_.size(), of.places.size() - next);
+        for (std::size_t i = 0; i < count; ++i) {
+            const Place& place = of.places[next++];
+            read_back(of.bytes.data() + place.offset, requests_[i]);
+            requests_[i].time = Micros{place.time};
+            requests_[i].is_whole_second = false;
+        }
+        release_(std::span(requests_).first(count));
     }
     bytes_ -= of.bytes.size() + of.places.size() * sizeof(Place);
     of.bytes.clear();

@@ -1,6 +1,7 @@
 #include "simulate/replay.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,8 @@
 #include <cstring>
 #include <system_error>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/utf8.hpp"
 
@@ -53,9 +56,24 @@ class Replay::File {
     // From now on next() begins with the lines that peek() has kept.
     void replay() { is_replaying_ = true; }
 
-    bool starts_with(std::string_view bytes) {
+    // What reads the file, if its first bytes say that it is compressed; else nothing.
+    std::string_view decompressor() {
         if (begin_ == end_) fill();
-        return std::string_view(buffer_.data() + begin_, end_ - begin_).starts_with(bytes);
+        const std::string_view bytes(buffer_.data() + begin_, end_ - begin_);
+        if (bytes.starts_with("\x1f\x8b")) return "zcat";
+        if (bytes.starts_with("\x28\xb5\x2f\xfd")) return "zstdcat";
+        if (bytes.starts_with("\xfd"
+                              "7zXZ"))
+            return "xzcat";
+        return bytes.starts_with("BZh") ? "bzcat" : "";
+    }
+    // Whether both are the same file on a disk.
+    bool is_same_file(const File& other) const {
+        struct stat mine {};
+        struct stat theirs {};
+        return ::fstat(fd_, &mine) == 0 && ::fstat(other.fd_, &theirs) == 0 &&
+               S_ISREG(mine.st_mode) && mine.st_dev == theirs.st_dev &&
+               mine.st_ino == theirs.st_ino;
     }
     // The reason why reading ended early; empty: it did not.
     const std::string& fault() const { return fault_; }
@@ -163,9 +181,16 @@ Result<std::unique_ptr<Replay>, std::string> Replay::open(const std::vector<std:
             return ErrorMessage{quote(path) + ": " + std::generic_category().message(errno)};
         }
         File& file = *replay->files_.emplace_back(std::make_unique<File>(path, fd));
-        if (file.starts_with("\x1f\x8b")) {
+        if (const auto reader = file.decompressor(); !reader.empty()) {
+            return ErrorMessage{
+                fmt::format("{} is compressed: write `{} FILE | tidegate simulate "
+                            "... -`",
+                            quote(file.name), reader)};
+        }
+        const auto is_same = [&](const auto& other) { return other->is_same_file(file); };
+        if (std::any_of(replay->files_.begin(), replay->files_.end() - 1, is_same)) {
             return ErrorMessage{quote(file.name) +
-                                " is compressed: write `zcat FILE | tidegate simulate ... -`"};
+                                " is given twice: each request would count twice"};
         }
         const std::vector<std::string> first = file.peek();
         if (!file.fault().empty()) return ErrorMessage{quote(file.name) + ": " + file.fault()};
@@ -201,7 +226,19 @@ Result<std::unique_ptr<Replay>, std::string> Replay::open(const std::vector<std:
         facts.query = facts.query && file.reader->gives_query();
         file.replay();
     }
+    if (replay->mixes_recordings()) {
+        return ErrorMessage{
+            "a recording and a log of another format name clients in different ways: simulate one "
+            "of them at a time"};
+    }
     return replay;
+}
+
+bool Replay::mixes_recordings() const {
+    const auto recordings = std::count_if(files_.begin(), files_.end(), [](const auto& one) {
+        return one->reader->format() == LogFormat::recording;
+    });
+    return recordings > 0 && static_cast<std::size_t>(recordings) < files_.size();
 }
 
 void Replay::note_unread(const File& file, std::string_view line, std::string_view why) {
@@ -225,7 +262,7 @@ bool Replay::advance(File& file) {
     return false;
 }
 
-void Replay::run(const std::function<void(const LoggedRequest&)>& use) {
+void Replay::run(const UseRequests& use) {
     LogOrder order(use);
     const auto add = [&](const LoggedRequest& request) {
         if (!order.add(request)) ++late_;
@@ -239,7 +276,9 @@ void Replay::run(const std::function<void(const LoggedRequest&)>& use) {
         begun.is_end = false;
         add(begun);
     };
-    LogOrder ends(add_begun);
+    LogOrder ends([&](std::span<const LoggedRequest> ended) {
+        for (const LoggedRequest& one : ended) add_begun(one);
+    });
     const auto take = [&](const LoggedRequest& request) {
         if (!spreads_ends_) return add_begun(request);
         if (!ends.add(request)) ++late_;

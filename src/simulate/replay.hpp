@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,8 +45,8 @@ class Replay {
 
     // What every file says of its requests.
     const LogFacts& facts() const { return facts_; }
-    // Reads all lines. `use` gets each request, in the order of their times.
-    void run(const std::function<void(const LoggedRequest&)>& use);
+    // Reads all lines. `use` gets all requests, in the order of their times.
+    void run(const UseRequests& use);
 
     // After run(). Blank lines are none.
     std::uint64_t lines() const { return lines_; }
@@ -60,6 +59,7 @@ class Replay {
     class File;
 
     Replay();
+    bool mixes_recordings() const;
     void note_unread(const File& file, std::string_view line, std::string_view why);
     bool advance(File& file);
 

@@ -34,8 +34,8 @@ struct ReportOptions {
     std::optional<std::int64_t> suggest_share;  // parts of a million
 };
 
-// The exit code is 1 if more than 1% of the lines could not be read. `candidate`, `comparison`:
-// null without --candidate.
+// The exit code is 1 if more than 1% of the lines could not be read, or were late. `candidate`,
+// `comparison`: null without --candidate.
 Doc report(const Replay& replay, const Simulation& simulation, const Simulation* candidate,
            const Comparison* comparison, const ReportOptions& options);
 

@@ -12,6 +12,8 @@
 #include "ask/request_checks.hpp"
 #include "ask/route.hpp"
 #include "ask/verdict.hpp"
+#include "base/ip.hpp"
+#include "base/secrets.hpp"
 #include "base/text.hpp"
 #include "http/head.hpp"
 #include "identity/client_ip.hpp"
@@ -24,6 +26,7 @@ namespace {
 using PartKind = limit::KeyPart::Kind;
 
 constexpr std::string_view kHeader = "header:";
+constexpr std::size_t kUnknownPolicies = 20;  // that are named
 constexpr std::string_view kCookie = "cookie:";
 constexpr std::string_view kClaim = "claim:";
 
@@ -109,6 +112,7 @@ class Simulation::Planner {
         const config::PolicySettings& policy, PolicyPlan& plan,
         std::vector<std::unique_ptr<config::PolicySettings>>& made) const {
         plan.policy = &policy;
+        if (facts_.has(LogText::charges)) return plan_recorded(policy, plan);
         std::vector<limit::Key> keys;
         for (const limit::Key& key : policy.key) add_key(key, keys, plan);
         plan.is_simulated = !keys.empty();
@@ -127,6 +131,7 @@ class Simulation::Planner {
     // What the choice of a route, or its cost, depends on and the log does not have.
     std::vector<std::string> routes_lack(const config::Config& config) const {
         std::vector<std::string> lacks;
+        if (facts_.has(LogText::charges)) return lacks;
         for (std::size_t i = 0; i < config.routes.size(); ++i) {
             if (config.router.names_host(i) && !facts_.has(LogText::host)) {
                 add_once("host", lacks);
@@ -144,6 +149,33 @@ class Simulation::Planner {
     }
 
   private:
+    static void lack_in_recording(std::string what, PolicyPlan& plan) {
+        plan.is_simulated = plan.can_map = false;
+        add_once(std::move(what), plan.lacks);
+    }
+
+    // A recording has the identifiers of all keys but those that many clients share.
+    static const config::PolicySettings* plan_recorded(const config::PolicySettings& policy,
+                                                       PolicyPlan& plan) {
+        const auto is_shared = [](const limit::KeyPart& part) {
+            return part.kind == PartKind::constant || part.kind == PartKind::route ||
+                   part.kind == PartKind::method;
+        };
+        plan.is_simulated = false;
+        for (const limit::Key& key : policy.key) {
+            for (const auto& choice : key.choices) {
+                if (!std::all_of(choice.begin(), choice.end(), is_shared)) {
+                    plan.is_simulated = true;
+                } else {
+                    add_once(ask::key_text({{choice}, key.on_missing}), plan.shared);
+                }
+            }
+        }
+        if (policy.moment) lack_in_recording("the moment that a request is meant for", plan);
+        if (!policy.claimed_quotas.empty()) lack_in_recording("the quotas of tokens", plan);
+        return plan.is_simulated ? &policy : nullptr;
+    }
+
     bool has_value(const std::string& name) const {
         const auto found = std::find(wanted_.begin(), wanted_.end(), name);
         return found != wanted_.end() &&
@@ -266,41 +298,209 @@ Simulation::Simulation(std::shared_ptr<const config::Config> config, const LogFa
         if (!facts.has(LogText::user)) route.needs_user = false;
     }
     routes_lack_ = planner.routes_lack(with);
+    is_recorded_ = facts.has(LogText::charges);
     claim_values_.resize(with.claims.size());
+    // Fields are there or not, whatever the target.
+    knows_routes_ = with.router.header_names().empty();
+    if (knows_routes_) known_routes_.resize(kKnownRoutes);
 }
 
 Simulation::~Simulation() = default;
 
-Simulation::Verdict Simulation::decide(const LoggedRequest& request) {
-    if (first_.count() == 0) first_ = request.time;
-    last_ = std::max(last_, request.time);
-    const Verdict verdict = judge(request);
-    ++verdicts_[static_cast<std::size_t>(verdict)];
-    if (verdict == Verdict::refused) ++faults_[static_cast<std::size_t>(decision_.fault)];
-    if (verdict != Verdict::none) {
-        tally_.add_to_timeline(last_, verdict == Verdict::limited);
+std::span<const Simulation::Decided> Simulation::decide(std::span<const LoggedRequest> requests) {
+    std::array<std::size_t, kRequestsAtOnce> items{};
+    items_.clear();
+    items_loaded_ = 0;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+        ask::Decision& decision = decisions_[i];
+        const auto verdict = ask(requests[i], decision);
+        decided_[i] = {verdict.value_or(Verdict::none), {}};
+        if (!verdict) {
+            items[i] = decision.charge.items.size();
+            for (const limit::ChargeItem& item : decision.charge.items) {
+                items_.push_back({&item, tally_.hash_of(item)});
+            }
+        }
+        load_ahead();
     }
-    return verdict;
+    while (items_loaded_ < items_.size()) load_ahead();
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+        if (first_.count() == 0) first_ = requests[i].time;
+        last_ = std::max(last_, requests[i].time);
+        if (items[i] > 0) {
+            const auto its_items = std::span(std::as_const(items_)).subspan(next, items[i]);
+            decided_[i] = charge(requests[i], decisions_[i], its_items);
+        }
+        next += items[i];
+        count(decided_[i].verdict, decisions_[i].fault);
+    }
+    return std::span(decided_).first(requests.size());
 }
 
-Simulation::Verdict Simulation::judge(const LoggedRequest& request) {
-    if (!read_facts(request)) return Verdict::none;
-    ask::check_method(facts_.head.method, decision_);
-    if (decision_.goes_on()) ask::match_route(*rules_.config, facts_, decision_);
-    if (!decision_.goes_on()) return Verdict::refused;
-    decision_.route = &routes_[decision_.route_index];
-    identify(request);
-    ask::list_charges(*rules_.config, facts_, decision_);
-    if (!decision_.goes_on()) return Verdict::refused;
-    if (decision_.charge.items.empty()) return Verdict::admitted;
-    set_costs(request);
-    return charge(request);
+// A step further for each item: the requests that are read meanwhile take as long as memory does.
+void Simulation::load_ahead() {
+    for (std::size_t i = items_loaded_; i < items_.size(); ++i) {
+        ItemAhead& ahead = items_[i];
+        if (ahead.store.step == 0) tally_.table_of(*ahead.item).load_place(ahead.hash);
+        if (ahead.store.step == 1) tally_.table_of(*ahead.item).load_client(ahead.hash);
+        store_.load_ahead(*ahead.item, ahead.store);
+        if (ahead.store.step == store::MemoryStore::Ahead::kSteps) items_loaded_ = i + 1;
+    }
+}
+
+void Simulation::count(Verdict verdict, ask::Fault fault) {
+    ++verdicts_[static_cast<std::size_t>(verdict)];
+    if (verdict == Verdict::refused) ++faults_[static_cast<std::size_t>(fault)];
+    if (verdict != Verdict::none) tally_.add_to_timeline(last_, verdict == Verdict::limited);
+}
+
+// A recording has the identifiers of each request, and needs no route.
+std::optional<Simulation::Verdict> Simulation::ask_recorded(const LoggedRequest& request,
+                                                            ask::Decision& decision) {
+    store::LimitDecision& asked = decision.charge;
+    const config::PolicySettings* counting = nullptr;
+    std::size_t first = 0;  // where its items begin
+    std::string_view rest = request.text(LogText::charges);
+    while (const auto one = take_recorded_charge(rest)) {
+        // What a candidate would count is what the policy before it does.
+        if (one->policy.ends_with(config::kCandidateSuffix)) continue;
+        const auto plan = std::find_if(plans_.begin(), plans_.end(), [&](const PolicyPlan& other) {
+            return other.is_simulated && !other.policy->is_derived() &&
+                   other.policy->name == one->policy;
+        });
+        if (plan == plans_.end()) {
+            if (unknown_policies_.size() < kUnknownPolicies) {
+                add_once(std::string(one->policy), unknown_policies_);
+            }
+            continue;
+        }
+        if (std::exchange(counting, plan->policy) != plan->policy) first = asked.items.size();
+        add_recorded(*one, *plan->policy, first, decision);
+    }
+    if (asked.items.empty()) return Verdict::admitted;
+    if (request.number(LogNumber::refused_elsewhere) == 1) return Verdict::elsewhere;
+    return std::nullopt;
+}
+
+// Adds the item of a charge, and that of the policy's candidate: behind all items of the policy,
+// which begin at `first`.
+void Simulation::add_recorded(const RecordedCharge& charge, const config::PolicySettings& policy,
+                              std::size_t first, ask::Decision& decision) {
+    store::LimitDecision& asked = decision.charge;
+    const auto make = [&](const config::PolicySettings& counting) {
+        const auto tier =
+            std::find_if(counting.tiers.begin(), counting.tiers.end(),
+                         [&](const limit::Tier& other) { return other.name == charge.tier; });
+        limit::ChargeItem item{&counting, charge.identifier,
+                               tier != counting.tiers.end() ? &*tier : nullptr};
+        item.own_cost = charge.cost;
+        return item;
+    };
+    const auto is_of_candidate = [](const limit::ChargeItem& item) {
+        return item.policy->is_candidate();
+    };
+    const auto end = std::find_if(asked.items.begin() + static_cast<std::ptrdiff_t>(first),
+                                  asked.items.end(), is_of_candidate);
+    const bool is_known = std::any_of(
+        asked.items.begin() + static_cast<std::ptrdiff_t>(first), asked.items.end(),
+        [&](const limit::ChargeItem& other) { return other.identifier == charge.identifier; });
+    if (is_known) return;
+    const bool is_enforced =
+        policy.unenforced == nullptr || ask::is_in_share(policy, charge.identifier);
+    const limit::ChargeItem item = make(is_enforced ? policy : *policy.unenforced);
+    if (!item.limits().empty()) {
+        asked.items.insert(end, item);
+        asked.needs_settling =
+            asked.needs_settling || rules_.config->limit_lists[ask::list_of(item)].settles;
+    }
+    if (policy.candidate == nullptr) return;
+    const limit::ChargeItem candidate = make(*policy.candidate);
+    if (!candidate.limits().empty()) asked.items.push_back(candidate);
+}
+
+std::optional<Simulation::Verdict> Simulation::ask(const LoggedRequest& request,
+                                                   ask::Decision& decision) {
+    decision.reset();
+    if (is_recorded_) return ask_recorded(request, decision);
+    facts_.reset();
+    KnownRoute* const known = place_of_route(request);
+    if (known == nullptr || !take_known_route(*known, request, decision)) {
+        if (!read_facts(request)) return Verdict::none;
+        ask::check_method(facts_.head.method, decision);
+        if (decision.goes_on()) ask::match_route(*rules_.config, facts_, decision);
+        if (known != nullptr) remember_route(request, decision, *known);
+    }
+    if (!decision.goes_on()) return Verdict::refused;
+    decision.route = &routes_[decision.route_index];
+    identify(request, decision);
+    ask::list_charges(*rules_.config, facts_, decision);
+    if (!decision.goes_on()) return Verdict::refused;
+    if (decision.charge.items.empty()) return Verdict::admitted;
+    set_costs(request, decision);
+    return std::nullopt;
+}
+
+// Where the route of such a request is kept. Null: it depends on more than method, host and target,
+// or is too long.
+Simulation::KnownRoute* Simulation::place_of_route(const LoggedRequest& request) {
+    const std::string_view method = request.text(LogText::method);
+    const std::string_view host = request.text(LogText::host);
+    const std::string_view target = request.text(LogText::target);
+    if (!knows_routes_ || method == "OPTIONS" || !target.starts_with('/') ||
+        method.size() + host.size() + target.size() > kKnownRouteBytes) {
+        return nullptr;
+    }
+    constexpr std::uint64_t kSecret = 0x9e3779b97f4a7c15;
+    const std::uint64_t begun = hash_text(method, host.size(), kSecret);
+    const std::uint64_t hash =
+        hash_text(target, host.empty() ? begun : hash_text(host, begun, kSecret), kSecret);
+    return &known_routes_[hash % kKnownRoutes];
+}
+
+// False: another request is kept there.
+bool Simulation::take_known_route(const KnownRoute& known, const LoggedRequest& request,
+                                  ask::Decision& decision) {
+    const std::string_view method = request.text(LogText::method);
+    const std::string_view host = request.text(LogText::host);
+    const std::string_view target = request.text(LogText::target);
+    std::string_view kept = known.request;
+    if (known.method_bytes != method.size() || known.host_bytes != host.size() ||
+        kept.size() != method.size() + host.size() + target.size() || !kept.starts_with(method) ||
+        !kept.ends_with(target) || kept.substr(method.size(), host.size()) != host) {
+        return false;
+    }
+    const std::size_t path_bytes = known.path_bytes;
+    facts_.head.method = method;
+    facts_.head.target = target;
+    facts_.head.path = target.substr(0, path_bytes);
+    facts_.head.query = target.substr(path_bytes);
+    facts_.host = host;
+    facts_.began_at = std::chrono::system_clock::time_point(request.time);
+    add_fields(request);
+    decision.fault = known.fault;
+    decision.fault_detail = known.fault_detail;
+    decision.route_index = known.route;
+    decision.is_preflight = known.is_preflight;
+    return true;
+}
+
+void Simulation::remember_route(const LoggedRequest& request, const ask::Decision& decision,
+                                KnownRoute& known) {
+    const std::string_view method = request.text(LogText::method);
+    const std::string_view host = request.text(LogText::host);
+    known.request.assign(method).append(host).append(request.text(LogText::target));
+    known.method_bytes = method.size();
+    known.host_bytes = host.size();
+    known.path_bytes = facts_.head.path.size();
+    known.fault = decision.fault;
+    known.fault_detail = decision.fault_detail;
+    known.route = decision.route_index;
+    known.is_preflight = decision.is_preflight;
 }
 
 // False: the line is about no request that a server could read.
 bool Simulation::read_facts(const LoggedRequest& request) {
-    facts_.reset();
-    decision_.reset();
     const std::string_view method = request.text(LogText::method);
     if (!http::is_token(method) || method == "-") return false;
     facts_.head.method = method;
@@ -355,22 +555,24 @@ void Simulation::add_fields(const LoggedRequest& request) {
 }
 
 // The user is the one of the log: it has no credentials.
-void Simulation::identify(const LoggedRequest& request) {
+void Simulation::identify(const LoggedRequest& request, ask::Decision& decision) {
     const config::Config& with = *rules_.config;
     const std::string_view client = request.text(LogText::client);
     if (client != client_text_) {
         client_text_ = client;
-        client_ = identity::read_address(client);
+        // Most logs have plain addresses.
+        client_ = parse_ip(client);
+        if (!client_) client_ = identity::read_address(client);
     }
     facts_.peer = {client_, client_ && with.client_ip.trusts(*client_), false};
-    decision_.client = identity::client_address(facts_.peer, facts_.head.fields, with.client_ip,
-                                                nullptr, &decision_.chain_fault);
-    if (decision_.is_preflight) return;
+    decision.client = identity::client_address(facts_.peer, facts_.head.fields, with.client_ip,
+                                               nullptr, &decision.chain_fault);
+    if (decision.is_preflight) return;
     const std::string_view user = request.text(LogText::user);
     if (!user.empty()) {
-        decision_.user = user;
-        decision_.tier = identity::tier_of(decision_.user, with.user_tiers);
-        identity::Authentication& authentication = *decision_.authentication;
+        decision.user = user;
+        decision.tier = identity::tier_of(decision.user, with.user_tiers);
+        identity::Authentication& authentication = *decision.authentication;
         if (!with.user_methods.empty()) {
             authentication.result = identity::Authentication::Result::user;
             const auto checks = [](const identity::UserMethod& method) {
@@ -384,7 +586,7 @@ void Simulation::identify(const LoggedRequest& request) {
                     : 0;
         }
     }
-    if (decision_.tier.empty()) decision_.tier = request.text(LogText::tier);
+    if (decision.tier.empty()) decision.tier = request.text(LogText::tier);
     if (with.claims.empty()) return;
     for (std::size_t i = 0; i < with.claims.size(); ++i) {
         const auto place =
@@ -393,12 +595,12 @@ void Simulation::identify(const LoggedRequest& request) {
         if (place == wanted_.end()) continue;
         claim_values_[i] = request.values[static_cast<std::size_t>(place - wanted_.begin())];
     }
-    decision_.authentication->claims = identity::pack_claims(with.claims, claim_values_, "");
+    decision.authentication->claims = identity::pack_claims(with.claims, claim_values_, "");
 }
 
 // What the request has cost in the end, from its beginning: the log has no bodies to estimate by.
-void Simulation::set_costs(const LoggedRequest& request) {
-    for (limit::ChargeItem& item : decision_.charge.items) {
+void Simulation::set_costs(const LoggedRequest& request, ask::Decision& decision) {
+    for (limit::ChargeItem& item : decision.charge.items) {
         const config::PolicyCost* const cost = settings_of(item).cost.get();
         if (cost == nullptr) continue;
         const auto known = cost_of(*cost, request);
@@ -440,8 +642,9 @@ std::optional<std::int64_t> Simulation::cost_of(const config::PolicyCost& cost,
     return std::nullopt;
 }
 
-Simulation::Verdict Simulation::charge(const LoggedRequest& request) {
-    store::LimitDecision& asked = decision_.charge;
+Simulation::Decided Simulation::charge(const LoggedRequest& request, ask::Decision& decision,
+                                       std::span<const ItemAhead> items) {
+    store::LimitDecision& asked = decision.charge;
     asked.store_state.lease = {1, ++leases_};
     const limit::Now now(last_);
     const auto outcome = store_.charge(asked.charge(), now, asked.verdict);
@@ -451,25 +654,25 @@ Simulation::Verdict Simulation::charge(const LoggedRequest& request) {
     const limit::Charge charged = asked.charge();
     asked.result = asked.verdict.admitted ? store::LimitDecision::Result::admitted
                                           : store::LimitDecision::Result::limited;
-    if (is_decided) count_changes();
+    if (is_decided) count_changes(asked);
     std::size_t first = 0;
-    bool is_named = false;
-    for (std::size_t i = 0; i < asked.items.size(); ++i) {
-        const limit::ChargeItem& item = asked.items[i];
+    std::string_view named;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+        const limit::ChargeItem& item = *items[i].item;
         const std::size_t count = item.limits().size();
         const auto verdicts = std::span(asked.verdict.limits).subspan(first, count);
         first += count;
         const bool took = is_decided && takes(asked.verdict, *item.policy, i);
-        tally_.add({charged, last_, status, took, store_}, item, verdicts);
-        if (asked.verdict.admitted || is_named || !item.policy->is_enforced()) continue;
-        is_named = std::any_of(verdicts.begin(), verdicts.end(),
-                               [](const limit::LimitVerdict& one) { return one.denied; });
-        if (is_named) limited_identifier_.assign(item.identifier);
+        tally_.add({charged, last_, status, took, store_}, item, items[i].hash, verdicts);
+        if (asked.verdict.admitted || !named.empty() || !item.policy->is_enforced()) continue;
+        const bool denies = std::any_of(verdicts.begin(), verdicts.end(),
+                                        [](const limit::LimitVerdict& one) { return one.denied; });
+        if (denies) named = item.identifier;
     }
-    if (!is_decided) return Verdict::unavailable;
-    if (!asked.verdict.admitted) return Verdict::limited;
-    if (asked.needs_settling) settle(request);
-    return Verdict::admitted;
+    if (!is_decided) return {Verdict::unavailable, {}};
+    if (!asked.verdict.admitted) return {Verdict::limited, named};
+    if (asked.needs_settling) settle(request, decision);
+    return {Verdict::admitted, {}};
 }
 
 // Whether the item at that position of the charge takes what it costs.
@@ -479,8 +682,7 @@ bool Simulation::takes(const limit::Verdict& verdict, const limit::Policy& polic
     return verdict.admitted && (verdict.shadow_admitted || !policy.shadow);
 }
 
-void Simulation::count_changes() {
-    const store::LimitDecision& asked = decision_.charge;
+void Simulation::count_changes(const store::LimitDecision& asked) {
     const limit::Policy* last = nullptr;
     for (const limit::ChargeItem& item : asked.items) {
         if (!item.policy->is_candidate() || item.policy == last) continue;
@@ -494,8 +696,8 @@ void Simulation::count_changes() {
 
 // What the end of the request gives back. Units that count by status go back at once, as most
 // answers come soon; slots are held for as long as the request took.
-void Simulation::settle(const LoggedRequest& request) {
-    store::LimitDecision& asked = decision_.charge;
+void Simulation::settle(const LoggedRequest& request, ask::Decision& decision) {
+    store::LimitDecision& asked = decision.charge;
     const std::int64_t status = request.number(LogNumber::status);
     if (status > 0) {
         const limit::Refund refund{asked.charge(), &asked.verdict.receipt,

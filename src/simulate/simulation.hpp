@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,8 @@ struct PolicyPlan {
     // that is simulated, the keys that are left out.
     std::vector<std::string> lacks;
     bool can_map = true;  // false: no --map would do
+    // Of a recording: keys that requests of many clients share, which are left out.
+    std::vector<std::string> shared;
 };
 
 // Requests that only the live limits refuse, and that only the candidate would, were it live.
@@ -68,11 +71,16 @@ class Simulation {
         limited,
         refused,      // before a limit was asked: no route, a `deny`, a key that is missing
         unavailable,  // `on_full: deny`, and the store is full
+        elsewhere,    // refused for an identifier that the recording does not have
     };
-    // Decides a request and counts the result. Its time must not be before that of the last one.
-    Verdict decide(const LoggedRequest& request);
-    // The identifier that was over the limit in the last request that was limited.
-    std::string_view limited_identifier() const { return limited_identifier_; }
+    struct Decided {
+        Verdict verdict = Verdict::none;
+        std::string_view limited_identifier{};  // that was over the limit; empty: none was
+    };
+    // Decides requests one after the other and counts the results. Their times ascend, from that of
+    // the last request on. Requires at most kRequestsAtOnce; what it returns is valid until the
+    // next call.
+    std::span<const Decided> decide(std::span<const LoggedRequest> requests);
 
     const config::Config& config() const { return *rules_.config; }
     const ask::PolicyTexts& texts() const { return rules_.policy_texts; }
@@ -89,6 +97,8 @@ class Simulation {
     const CandidateChanges& changes_of(const limit::Policy& candidate) const {
         return changes_[candidate.index];
     }
+    // Policies of the recording that the configuration does not have, or that are not simulated.
+    const std::vector<std::string>& unknown_policies() const { return unknown_policies_; }
     std::uint64_t unknown_costs() const { return unknown_costs_; }
     std::uint64_t evictions() const { return store_.evictions(); }
     // Of the requests; 0 while there is none.
@@ -98,18 +108,51 @@ class Simulation {
   private:
     class Planner;
 
-    Verdict judge(const LoggedRequest& request);
+    // A route that a request has got, and by what. Logs repeat few targets.
+    struct KnownRoute {
+        std::string request;  // method, host and target
+        std::size_t method_bytes = 0;
+        std::size_t host_bytes = 0;
+        std::size_t path_bytes = 0;  // of the target
+        ask::Fault fault = ask::Fault::none;
+        std::string_view fault_detail;
+        std::size_t route = 0;
+        bool is_preflight = false;
+    };
+    static constexpr std::size_t kKnownRoutes = 4'096;
+    static constexpr std::size_t kKnownRouteBytes = 512;  // of a request that is remembered
+
+    // An item that is charged soon.
+    struct ItemAhead {
+        const limit::ChargeItem* item;
+        std::uint64_t hash;  // Tally::hash_of()
+        store::MemoryStore::Ahead store{};
+    };
+
+    void load_ahead();
+    // The verdict, or nothing where the store decides.
+    std::optional<Verdict> ask(const LoggedRequest& request, ask::Decision& decision);
+    std::optional<Verdict> ask_recorded(const LoggedRequest& request, ask::Decision& decision);
+    void add_recorded(const RecordedCharge& charge, const config::PolicySettings& policy,
+                      std::size_t first, ask::Decision& decision);
     bool read_facts(const LoggedRequest& request);
     bool read_target(const LoggedRequest& request);
+    KnownRoute* place_of_route(const LoggedRequest& request);
+    bool take_known_route(const KnownRoute& known, const LoggedRequest& request,
+                          ask::Decision& decision);
+    void remember_route(const LoggedRequest& request, const ask::Decision& decision,
+                        KnownRoute& known);
     void add_fields(const LoggedRequest& request);
-    void identify(const LoggedRequest& request);
-    void set_costs(const LoggedRequest& request);
+    void identify(const LoggedRequest& request, ask::Decision& decision);
+    void set_costs(const LoggedRequest& request, ask::Decision& decision);
     std::optional<std::int64_t> cost_of(const config::PolicyCost& cost,
                                         const LoggedRequest& request);
-    Verdict charge(const LoggedRequest& request);
+    Decided charge(const LoggedRequest& request, ask::Decision& decision,
+                   std::span<const ItemAhead> items);
     static bool takes(const limit::Verdict& verdict, const limit::Policy& policy, std::size_t item);
-    void count_changes();
-    void settle(const LoggedRequest& request);
+    void count_changes(const store::LimitDecision& asked);
+    void settle(const LoggedRequest& request, ask::Decision& decision);
+    void count(Verdict verdict, ask::Fault fault);
 
     ask::Ruleset rules_;
     std::vector<std::string> wanted_;
@@ -120,15 +163,20 @@ class Simulation {
     store::MemoryStore store_;
     Tally tally_;
     ask::Facts facts_;
-    ask::Decision decision_;
+    std::array<ask::Decision, kRequestsAtOnce> decisions_;
+    std::array<Decided, kRequestsAtOnce> decided_;
+    std::vector<ItemAhead> items_;  // of the requests that the store decides next, in their order
+    std::size_t items_loaded_ = 0;  // that need no further step
+    std::vector<KnownRoute> known_routes_;
+    bool knows_routes_ = false;  // no header field chooses a route
     std::string client_text_;
     std::optional<IpAddress> client_;
-    std::string host_room_;
     std::string cookie_room_;
     std::vector<std::string> claim_values_;
-    std::string limited_identifier_;
     std::vector<CandidateChanges> changes_;  // by Policy::index
-    std::array<std::uint64_t, 5> verdicts_{};
+    bool is_recorded_ = false;  // what is simulated is a recording
+    std::vector<std::string> unknown_policies_;
+    std::array<std::uint64_t, 6> verdicts_{};
     std::array<std::uint64_t, ask::kFaults> faults_{};
     std::uint64_t unknown_costs_ = 0;
     std::uint64_t leases_ = 0;

@@ -63,13 +63,29 @@ void Timeline::add(Micros at, bool is_limited) {
     if (is_limited) ++buckets_[position].limited;
 }
 
+void ClientTable::add(std::uint64_t hash, Client& client) {
+    const auto put = [this](const Place& place) {
+        std::size_t at = place.hash & mask();
+        while (places_[at].client != nullptr) at = (at + 1) & mask();
+        places_[at] = place;
+    };
+    constexpr std::size_t kFirst = 256;
+    if (2 * (count_ + 1) > places_.size()) {
+        const std::vector<Place> before =
+            std::exchange(places_, std::vector<Place>(std::max(kFirst, 2 * places_.size())));
+        for (const Place& place : before) {
+            if (place.client != nullptr) put(place);
+        }
+    }
+    ++count_;
+    put({hash, &client});
+}
+
 Tally::Tally(const config::Config& config, std::size_t clients_max, std::uint64_t secret)
-    : clients_max_(clients_max) {
+    : clients_max_(clients_max), secret_(secret | 1) {
     for (const config::LimitList& list : config.limit_lists) {
         ListTally& tally = lists_.emplace_back();
         tally.needs_demand = list.policy->soft;
-        tally.by_identifier = boost::unordered_flat_map<std::string_view, Client*, IdentifierHash>(
-            0, IdentifierHash{secret | 1});
         for (const limit::Limit& limit : list.limits()) {
             LimitTally& one = tally.limits.emplace_back();
             one.limit = &limit;
@@ -85,9 +101,8 @@ std::int64_t Tally::size_of(const limit::Limit& limit) {
 }
 
 // Null: there are as many already as there may be.
-Client* Tally::find(ListTally& list, std::string_view identifier) {
-    const auto found = list.by_identifier.find(identifier);
-    if (found != list.by_identifier.end()) return found->second;
+Client* Tally::find(ListTally& list, std::uint64_t hash, std::string_view identifier) {
+    if (Client* const found = list.by_identifier.find(hash, identifier)) return found;
     if (client_count_ >= clients_max_) return nullptr;
     const std::size_t limits = list.limits.size();
     constexpr std::size_t kAlign = alignof(std::max_align_t);
@@ -109,8 +124,12 @@ Client* Tally::find(ListTally& list, std::string_view identifier) {
     chunk_left_ -= bytes;
     ++client_count_;
     list.clients.push_back(client);
-    list.by_identifier.emplace(client->identifier(), client);
+    list.by_identifier.add(hash, *client);
     return client;
+}
+
+const ClientTable& Tally::table_of(const limit::ChargeItem& item) const {
+    return lists_[ask::list_of(item)].by_identifier;
 }
 
 // Begins with what the store counts, which is what the client has asked for: this request is the
@@ -158,10 +177,10 @@ void Tally::add_demand(const Decided& decided, const limit::ChargeItem& item, Li
     }
 }
 
-void Tally::add(const Decided& decided, const limit::ChargeItem& item,
+void Tally::add(const Decided& decided, const limit::ChargeItem& item, std::uint64_t hash,
                 std::span<const limit::LimitVerdict> verdicts) {
     ListTally& list = lists_[ask::list_of(item)];
-    Client* const client = find(list, item.identifier);
+    Client* const client = find(list, hash, item.identifier);
     if (client == nullptr) ++untracked_;
     for (std::size_t i = 0; i < verdicts.size(); ++i) {
         if (!verdicts[i].denied) continue;

@@ -11,8 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include <boost/unordered/unordered_flat_map.hpp>
-
 #include "base/secrets.hpp"
 #include "config/config.hpp"
 #include "limit/charge.hpp"
@@ -64,12 +62,38 @@ struct LimitTally {
     std::uint64_t minute_limited = 0;
 };
 
-struct IdentifierHash {
-    using is_avalanching = void;
-    std::uint64_t secret;
-    std::size_t operator()(std::string_view identifier) const {
-        return hash_text(identifier, secret, secret);
+// The clients of a list by their identifiers: a hash table with open addressing, whose places can
+// be loaded before they are looked at.
+class ClientTable {
+  public:
+    // Null: there is none.
+    Client* find(std::uint64_t hash, std::string_view identifier) const {
+        if (places_.empty()) return nullptr;
+        for (std::size_t at = hash & mask();; at = (at + 1) & mask()) {
+            const Place& place = places_[at];
+            if (place.client == nullptr) return nullptr;
+            if (place.hash == hash && place.client->identifier() == identifier) return place.client;
+        }
     }
+    // Requires that the table does not have the client.
+    void add(std::uint64_t hash, Client& client);
+    // Begin to load the place of such a client, and then the client there.
+    void load_place(std::uint64_t hash) const {
+        if (!places_.empty()) __builtin_prefetch(&places_[hash & mask()]);
+    }
+    void load_client(std::uint64_t hash) const {
+        if (!places_.empty()) __builtin_prefetch(places_[hash & mask()].client);
+    }
+
+  private:
+    struct Place {
+        std::uint64_t hash = 0;
+        Client* client = nullptr;
+    };
+    std::size_t mask() const { return places_.size() - 1; }
+
+    std::vector<Place> places_;  // a power of two, of which at most half are taken
+    std::size_t count_ = 0;
 };
 
 // The limits that count together: those of a policy or a tier.
@@ -79,7 +103,7 @@ struct ListTally {
     // refuse none.
     bool needs_demand = false;
     std::vector<const Client*> clients;  // in the order in which they came
-    boost::unordered_flat_map<std::string_view, Client*, IdentifierHash> by_identifier;
+    ClientTable by_identifier;
 };
 
 // Requests in the course of time: buckets of the same width, which doubles when they would be too
@@ -117,9 +141,15 @@ class Tally {
         bool took;   // the item's cost was taken
         const store::MemoryStore& store;
     };
+    // What the clients are found by.
+    std::uint64_t hash_of(const limit::ChargeItem& item) const {
+        return hash_text(item.identifier, secret_, secret_);
+    }
     // Counts an item of a charge. `verdicts` are those of its limits.
-    void add(const Decided& decided, const limit::ChargeItem& item,
+    void add(const Decided& decided, const limit::ChargeItem& item, std::uint64_t hash,
              std::span<const limit::LimitVerdict> verdicts);
+    // The clients of the item.
+    const ClientTable& table_of(const limit::ChargeItem& item) const;
     void add_to_timeline(Micros at, bool is_limited) { timeline_.add(at, is_limited); }
 
     const std::vector<ListTally>& lists() const { return lists_; }
@@ -132,7 +162,7 @@ class Tally {
     static std::int64_t size_of(const limit::Limit& limit);
 
   private:
-    Client* find(ListTally& list, std::string_view identifier);
+    Client* find(ListTally& list, std::uint64_t hash, std::string_view identifier);
     void begin_demand(const Decided& decided, const limit::ChargeItem& item, ListTally& list,
                       Client& client);
     void add_demand(const Decided& decided, const limit::ChargeItem& item, ListTally& list,
@@ -140,6 +170,7 @@ class Tally {
 
     std::vector<ListTally> lists_;  // by Policy::index and Tier::index
     std::size_t clients_max_;
+    std::uint64_t secret_;
     std::size_t client_count_ = 0;
     std::deque<store::Record> demands_;  // those of a client beside each other
     std::vector<std::unique_ptr<std::max_align_t[]>> chunks_;

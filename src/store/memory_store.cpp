@@ -356,6 +356,9 @@ struct MemoryStore::Impl {
     std::uint64_t hash_of_policy(std::string_view name) const {
         return hash_text(name, secret[0], secret[1]);
     }
+    std::uint64_t hash_of(std::string_view policy, std::string_view identifier) const {
+        return hash_text(identifier, hash_of_policy(policy), secret[1]);
+    }
     const std::vector<Found>& locate(const limit::Charge& charge, std::vector<Found>& found) const;
     bool make_states(const limit::Now& now, std::vector<Found>& found);
     // Replaces what is counted for that identifier; false: there is no room.
@@ -503,6 +506,26 @@ MemoryStore::~MemoryStore() = default;
     end_verdict(call.asked, work, verdict);
     write_receipt(call.asked, work, verdict.receipt);
     return Outcome::decided;
+}
+
+void MemoryStore::load_ahead(const limit::ChargeItem& item, Ahead& ahead) const {
+    if (ahead.step == 0) ahead.hash = impl_->hash_of(item.policy->name, item.identifier);
+    const Shard& shard = impl_->shards[ahead.hash & (impl_->shard_count - 1)];
+    switch (ahead.step++) {
+        case 0:
+            return shard.load_bucket(ahead.hash);
+        case 1:
+            return shard.load_state(ahead.hash);
+        case 2:
+            ahead.state = shard.find_by_hash(ahead.hash);
+            if (ahead.state == nullptr) return;
+            load_bytes(ahead.state->name.data(), ahead.state->name.size());
+            return load_bytes(ahead.state->records.data(),
+                              ahead.state->records.size() * sizeof(Record));
+        default:
+            if (ahead.state == nullptr) return;
+            for (const Record& record : ahead.state->records) record.load_ahead();
+    }
 }
 
 MemoryStore::Outcome MemoryStore::take(const limit::Charge& charge, const limit::Now& now) {

@@ -20,6 +20,8 @@ using limit::Counts;
 using limit::ItemCounts;
 using limit::LimitCount;
 
+struct State;
+
 enum class OnFull : std::uint8_t { evict, deny };
 
 // Shared by all threads: hashed shards, each with its own mutex; a charge over several
@@ -58,6 +60,20 @@ class MemoryStore {
     // taken their cost: then the verdict tells what is so after it, and retry_after holds for the
     // same request asked once more.
     Outcome charge(const limit::Charge& charge, const limit::Now& now, limit::Verdict& verdict);
+
+    // How far load_ahead() has come with an item.
+    struct Ahead {
+        static constexpr int kSteps = 4;
+
+        int step = 0;
+        std::uint64_t hash = 0;
+        const State* state = nullptr;
+    };
+    // Has the processor load what a charge of the item will look at, each step a pointer further: a
+    // caller that has other work between the steps does not wait for memory in the charge. Changes
+    // nothing. Only for a store of one thread, which charges nothing between the first step and the
+    // last. Requires step < kSteps.
+    void load_ahead(const limit::ChargeItem& item, Ahead& ahead) const;
 
     // Takes the cost of each item, whatever its quota. What holds a slot takes nothing: it has one
     // already. Any thread.

@@ -24,6 +24,13 @@
 
 namespace tidegate::store {
 
+// Has the processor load these bytes; the program goes on meanwhile.
+inline void load_bytes(const void* bytes, std::size_t count) {
+    constexpr std::size_t kLine = 64;
+    const char* const begin = static_cast<const char*>(bytes);
+    for (std::size_t at = 0; at < count; at += kLine) __builtin_prefetch(begin + at);
+}
+
 // How a limit stands for a request, before anything is taken.
 using AnyStanding = limit::OneOfKinds<limit::StandingOf>;
 
@@ -58,6 +65,8 @@ class Record {
     // Takes the cost. `standing` is how it stood.
     void take(const limit::Limit& limit, const limit::Asked& asked, const AnyStanding& standing);
     void give_back(const limit::Limit& limit, const limit::Asked& asked, limit::Micros at);
+    // Begins to load what the object has elsewhere in memory.
+    void load_ahead() const;
     // The request has ended: what it holds is given up at `until`.
     void release(const limit::Limit& limit, const limit::Asked& asked, limit::Micros until);
 
@@ -111,6 +120,12 @@ static_assert(sizeof(Record) == 48);
 
 inline std::int64_t Record::ends_us(const limit::Now& now) const {
     return with([&](const auto& kind) { return kind.ends_us(now); });
+}
+
+inline void Record::load_ahead() const {
+    with([](const auto& kind) {
+        if constexpr (requires { kind.load_ahead(); }) kind.load_ahead();
+    });
 }
 
 inline bool Record::is_held() const {
@@ -236,6 +251,17 @@ class StateTable {
 
     // Null if there is no state of that name.
     State* find(const StateName& name) const;
+    // For callers that have many names to look for: begins to load the bucket of the hash, then the
+    // first state in it; finds a state by its hash alone.
+    void load_bucket(std::uint64_t hash) const { load_bytes(&bucket_at(bucket_of(hash)), 1); }
+    void load_state(std::uint64_t hash) const {
+        if (const State* const state = first(bucket_of(hash))) load_bytes(state, sizeof(State));
+    }
+    const State* find_by_hash(std::uint64_t hash) const {
+        const State* state = first(bucket_of(hash));
+        while (state != nullptr && state->hash != hash) state = state->next.get();
+        return state;
+    }
     // Requires that there is no state of that name.
     void insert(std::unique_ptr<State> state);
     void erase(const State& state);
@@ -281,6 +307,9 @@ class alignas(64) Shard {
 
     std::mutex& mutex() { return mutex_; }
     State* find(const StateName& name) { return table_.find(name); }
+    void load_bucket(std::uint64_t hash) const { table_.load_bucket(hash); }
+    void load_state(std::uint64_t hash) const { table_.load_state(hash); }
+    const State* find_by_hash(std::uint64_t hash) const { return table_.find_by_hash(hash); }
     // A new empty state, pinned. At capacity what has expired goes first, then, if `evict`, a state
     // that evict_for() chooses. Null if there is no room. `name` must be new.
     State* insert(const StateName& name, const limit::Now& now, bool evict);

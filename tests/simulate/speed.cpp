@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <ctime>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,8 @@ int main(int argc, char** argv) {
     const auto began = std::chrono::steady_clock::now();
     const std::clock_t cpu = std::clock();
     simulate::Simulation simulation(loaded.config, replay.facts(), layout.wanted);
-    replay.run([&](const simulate::LoggedRequest& request) { simulation.decide(request); });
+    replay.run(
+        [&](std::span<const simulate::LoggedRequest> requests) { simulation.decide(requests); });
     const double took =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     const double used = static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,11 +19,13 @@ constexpr std::int64_t kBegin = 1'800'000'000 * kSecond;
 struct World {
     explicit World(std::size_t bytes_max = LogOrder::kBytesMax)
         : order(
-              [this](const LoggedRequest& request) {
-                  out.emplace_back(request.time.count() - kBegin,
-                                   std::string(request.text(LogText::client)));
-                  last = request.number(LogNumber::usage_cost);
-                  value = request.values.empty() ? "" : std::string(request.values.front());
+              [this](std::span<const LoggedRequest> requests) {
+                  for (const LoggedRequest& request : requests) {
+                      out.emplace_back(request.time.count() - kBegin,
+                                       std::string(request.text(LogText::client)));
+                      last = request.number(LogNumber::usage_cost);
+                      value = request.values.empty() ? "" : std::string(request.values.front());
+                  }
               },
               bytes_max) {}
 

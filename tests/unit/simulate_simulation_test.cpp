@@ -316,6 +316,62 @@ TEST_CASE(
     CHECK(worse.says("more than 1% of the lines were not read"));
 }
 
+TEST_CASE("simulation: lines that come late are counted, and over 1% is a fault") {
+    const std::string config = config_of("  one: {key: [ip], limits: [1/s]}\n");
+    std::string log;
+    for (int i = 0; i < 495; ++i) log += combined(2'000 + i, "10.0.0.1");
+    const std::string earlier = combined(100, "10.0.0.1");
+    const Ran ran(config, {log + earlier + earlier});
+    CHECK(ran.doc.json["late"] == 2);
+    CHECK(ran.doc.exit_code == 0);
+    CHECK_FALSE(ran.says("oldest first"));
+    std::string before;
+    for (int i = 0; i < 6; ++i) before += earlier;
+    const Ran worse(config, {log + before});
+    CHECK(worse.doc.json["late"] == 6);
+    CHECK(worse.doc.exit_code == 1);
+    CHECK(worse.says("oldest first"));
+}
+
+TEST_CASE("simulation: a target that comes again has the route of its method and host, too") {
+    const std::string config =
+        "upstreams: {api: {servers: ['http://127.0.0.1:3000']}}\n"
+        "policies:\n"
+        "  a: {key: ['constant:all'], limits: [1000/h]}\n"
+        "  b: {key: ['constant:all'], limits: [1000/h]}\n"
+        "  c: {key: ['query:k'], on_missing: skip, limits: [1000/h]}\n"
+        "routes:\n"
+        "  - {name: a, match: {path: /**, host: a.example, methods: [GET]}, upstream: api, "
+        "policies: [a]}\n"
+        "  - {name: b, match: {path: /x/**, host: b.example}, upstream: api, policies: [b, c]}\n";
+    const auto line = [](const std::string& method, const std::string& host,
+                         const std::string& path) {
+        return R"({"ts":1795946400,"request":{"remote_ip":"10.0.0.1","method":")" + method +
+               R"(","host":")" + host + R"(","uri":")" + path + R"("},"duration":0,"status":200})" +
+               "\n";
+    };
+    std::string log;
+    for (int i = 0; i < 50; ++i) {
+        log += line("GET", "a.example", "/x/1");
+        log += line("POST", "a.example", "/x/1");  // no route
+        log += line("GET", "b.example", "/x/1?k=1");
+        log += line("GET", "b.example", "/y");        // no route
+        log += line("GETa", ".example", "/x/1");      // the same letters, divided in another way
+        log += line("GET", "b.example", "/X/1");      // another route if case is ignored
+        log += line("CONNECT", "a.example", "/x/1");  // no method that is forwarded
+    }
+    const Ran ran(config, {log});
+    const auto peak = [&](std::size_t policy) { return ran.limit(policy)["peaks"]["max"]; };
+    CHECK(peak(0) == 50);
+    CHECK(peak(1) == 50);
+    CHECK(peak(2) == 50);
+    CHECK(ran.doc.json["admitted"] == 100);
+    CHECK(ran.doc.json["refused"] == 250);
+    CHECK(ran.doc.json["refused_by"]["no route"] == 150);
+    CHECK(ran.doc.json["refused_by"]["client: ambiguous path"] == 50);
+    CHECK(ran.doc.json["refused_by"]["client: unsupported method"] == 50);
+}
+
 TEST_CASE("simulation: logs of several servers are merged by their times") {
     const Ran ran(config_of("  one: {key: [ip], limits: [2/s]}\n"),
                   {line_of(0, "10.0.0.1") + line_of(200 * kSecond, "10.0.0.1"),
@@ -496,12 +552,25 @@ TEST_CASE("simulation: it says that a file is compressed, empty or not there") {
         auto opened = Replay::open({path}, {}, std::nullopt);
         return opened ? std::string() : opened.error();
     };
-    const LogOnDisk compressed("\x1f\x8b\x08");
-    CHECK(told(compressed.path()).find("zcat") != std::string::npos);
+    const LogOnDisk gzip("\x1f\x8b\x08");
+    CHECK(told(gzip.path()).find("`zcat FILE") != std::string::npos);
+    const LogOnDisk zstandard("\x28\xb5\x2f\xfd");
+    CHECK(told(zstandard.path()).find("`zstdcat FILE") != std::string::npos);
+    const LogOnDisk xz(
+        "\xfd"
+        "7zXZ");
+    CHECK(told(xz.path()).find("`xzcat FILE") != std::string::npos);
+    const LogOnDisk bzip("BZh9");
+    CHECK(told(bzip.path()).find("`bzcat FILE") != std::string::npos);
+    CHECK(told("/tmp").find("Is a directory") != std::string::npos);
     const LogOnDisk empty("\n\n");
     CHECK(told(empty.path()).find("no lines") != std::string::npos);
     CHECK_FALSE(Replay::open({empty.path(), empty.path()}, {}, std::nullopt).has_value());
     CHECK(told("/nowhere/at.all").find("No such file") != std::string::npos);
+    const LogOnDisk log(combined(0, "10.0.0.1"));
+    const auto twice = Replay::open({log.path(), log.path()}, {}, std::nullopt);
+    REQUIRE_FALSE(twice.has_value());
+    CHECK(twice.error().find("given twice") != std::string::npos);
 }
 
 TEST_CASE("simulation: the picture is XML, and shows the limit and the clients") {

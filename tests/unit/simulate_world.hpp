@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -78,12 +80,14 @@ struct Ran {
         simulation = std::make_unique<Simulation>(live, replay->facts(), layout.wanted);
         if (next) candidate = std::make_unique<Simulation>(next, replay->facts(), layout.wanted);
         Comparison comparison(1'000);
-        replay->run([&](const LoggedRequest& request) {
-            const auto verdict = simulation->decide(request);
-            times.push_back(request.time);
-            verdicts.push_back(verdict);
-            if (candidate) {
-                comparison.add(*simulation, verdict, *candidate, candidate->decide(request));
+        replay->run([&](std::span<const LoggedRequest> requests) {
+            const auto by_live = simulation->decide(requests);
+            for (const LoggedRequest& request : requests) times.push_back(request.time);
+            for (const Simulation::Decided& one : by_live) verdicts.push_back(one.verdict);
+            if (!candidate) return;
+            const auto by_candidate = candidate->decide(requests);
+            for (std::size_t i = 0; i < requests.size(); ++i) {
+                comparison.add(by_live[i], by_candidate[i]);
             }
         });
         doc = report(*replay, *simulation, candidate.get(), candidate ? &comparison : nullptr,

@@ -72,6 +72,27 @@ TEST_CASE("memory_store: only units that are taken make a key") {
     CHECK(store.keys() == 1);
 }
 
+TEST_CASE("memory_store: to load names ahead changes nothing") {
+    MemoryStore store(bounded(100));
+    const limit::Policy counted = policy(2, 1h);
+    Client client{store, counted};
+    const auto load = [&](std::string_view identifier) {
+        const limit::ChargeItem item{&counted, identifier};
+        MemoryStore::Ahead ahead;
+        while (ahead.step < MemoryStore::Ahead::kSteps) store.load_ahead(item, ahead);
+        return ahead.state != nullptr;
+    };
+    CHECK_FALSE(load("a"));
+    CHECK(store.keys() == 0);
+    CHECK(client.passes("a", kBegin));
+    CHECK(load("a"));
+    CHECK_FALSE(load("b"));
+    CHECK(client.passes("a", kBegin));
+    CHECK(load("a"));
+    CHECK_FALSE(client.passes("a", kBegin));
+    CHECK(store.keys() == 1);
+}
+
 TEST_CASE("memory_store: at max_keys expired names go first, and that is no eviction") {
     MemoryStore store(bounded(10));
     const auto brief = policy(3, 1s);
