@@ -257,6 +257,13 @@ class InspectedIdentifier {
              {"mode", mode_of(*item.policy)},
              {"limits", std::move(limits)},
              {"unknown", std::move(records)}});
+        if (item.policy->lease_slack == 0) return;
+        const double slack = static_cast<double>(item.policy->lease_slack) / 1e6;
+        policies_.back()["lease_slack"] = slack;
+        below_.push_back(
+            fmt::format("  {}: what is counted includes units that threads took in advance "
+                        "(leases), {:.6g}% of each quota at most",
+                        name, 100 * slack));
     }
 
     Json add_limit(const std::string& policy, const limit::Limit& limit,

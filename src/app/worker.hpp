@@ -135,6 +135,7 @@ class Worker {
     }
     void run();
     void use_bounds(const config::Config& config);
+    void use_leases(const config::Config& config);
     // Remembers names of clients for the admin listener, if there is one.
     void keep_names(const config::Config& config);
     client::ConnectionContext connection_context(client::ConnectionContext::Serve serve,

@@ -316,9 +316,10 @@ const Rows& lease_keys() {
     static const auto keys =
         Rows("`auto`, or a map: `{slack: 1%}`")
             .key("slack",
-                 kind::written(R"({"type":"string","pattern":"^[0-9]{1,3}([.][0-9]{1,4})?%$|\\$\\{"})"),
-                 {"the share of each quota that all threads of all proxies together may hold", "`1%`",
-                  "above `0%`, at most `100%`; four decimals"});
+                 kind::written(
+                     R"({"type":"string","pattern":"^[0-9]{1,3}([.][0-9]{1,4})?%$|\\$\\{"})"),
+                 {"the share of each quota that all threads of all proxies together may hold",
+                  "`1%`", "above `0%`, at most `100%`; four decimals"});
     return keys;
 }
 

@@ -437,7 +437,4 @@ void CrossSlotCharge::give_back(Part& part, GiveBack what) {
     for (const ChargeItem& item : items) services_.freed->add(item.identifier, now);
 }
 
-LimitDecision::LimitDecision() = default;
-LimitDecision::~LimitDecision() = default;
-
 }  // namespace tidegate::store

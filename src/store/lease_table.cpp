@@ -98,8 +98,7 @@ Lease* LeaseTable::find_or_place(const ChargeItem& item, SteadyTime now) {
     const bool first_can = can_go(first);
     const bool second_can = can_go(second);
     if (!first_can && !second_can) return nullptr;
-    Lease& goes =
-        !second_can || (first_can && met_at(first) <= met_at(second)) ? first : second;
+    Lease& goes = !second_can || (first_can && met_at(first) <= met_at(second)) ? first : second;
     begin(goes, item);
     return &goes;
 }
@@ -153,8 +152,8 @@ bool LeaseTable::answered(Lease& lease, const limit::Verdict& verdict, SteadyTim
     const auto limits = lease.item_.limits();
     Micros lasts = kLongest;
     for (std::size_t i = 0; i < limits.size(); ++i) {
-        lasts = std::min(lasts,
-                         left_of_sub_bucket(limits[i], verdict.receipt.at, verdict.limits[i]));
+        lasts =
+            std::min(lasts, left_of_sub_bucket(limits[i], verdict.receipt.at, verdict.limits[i]));
     }
     const SteadyTime ends = lease.asked_at_ + (lasts - lasts / kSpeedApart - Micros{1});
     const bool is_dropped = std::exchange(lease.is_dropped_, false);

@@ -37,10 +37,10 @@ struct Rig {
     };
 
     std::vector<Given> given;
-    LeaseTable table{[this](const limit::ChargeItem& item, std::int64_t units,
-                            const limit::Receipt& receipt) {
-        given.push_back({std::string(item.identifier), units, receipt});
-    }};
+    LeaseTable table{
+        [this](const limit::ChargeItem& item, std::int64_t units, const limit::Receipt& receipt) {
+            given.push_back({std::string(item.identifier), units, receipt});
+        }};
 
     // Meets the item `times` in the interval before `now`, and once at `now`.
     Lease& hot(const limit::ChargeItem& item, SteadyTime now, Micros interval, int times = 8) {
@@ -288,12 +288,12 @@ class World {
     World(limit::Policy policy, std::uint64_t seed, std::size_t threads)
         : policy_(std::move(policy)), random_(seed), offset_{Micros{random_() % 100'000'000}} {
         for (std::size_t i = 0; i < threads; ++i) {
-            tables_.push_back(std::make_unique<LeaseTable>(
-                [this, i](const limit::ChargeItem&, std::int64_t units,
-                          const limit::Receipt& receipt) {
+            tables_.push_back(
+                std::make_unique<LeaseTable>([this, i](const limit::ChargeItem&, std::int64_t units,
+                                                       const limit::Receipt& receipt) {
                     if (random_() % 8 == 0) return;  // lost
-                    under_way_.push_back({now_ + latency(), Sent::Kind::give_back, i, nullptr,
-                                          units, {}, receipt});
+                    under_way_.push_back(
+                        {now_ + latency(), Sent::Kind::give_back, i, nullptr, units, {}, receipt});
                 }));
         }
     }
@@ -323,9 +323,9 @@ class World {
 
     void deliver() {
         for (;;) {
-            const auto next = std::min_element(
-                under_way_.begin(), under_way_.end(),
-                [](const Sent& a, const Sent& b) { return a.at < b.at; });
+            const auto next =
+                std::min_element(under_way_.begin(), under_way_.end(),
+                                 [](const Sent& a, const Sent& b) { return a.at < b.at; });
             if (next == under_way_.end() || next->at > now_) return;
             Sent sent = std::move(*next);
             under_way_.erase(next);
@@ -391,8 +391,8 @@ class World {
         for (const limit::Limit& limit : policy_.limits) {
             std::int64_t counted = 0;
             for (auto one = taken_.rbegin(); one != taken_.rend(); ++one) {
-                const Micros ends = one->first - one->first % limit.precision +
-                                    limit.blocks * limit.precision;
+                const Micros ends =
+                    one->first - one->first % limit.precision + limit.blocks * limit.precision;
                 if (ends > at && one->second == generation) ++counted;
                 if (at - one->first > 2 * limit.duration) break;
             }
