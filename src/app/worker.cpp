@@ -175,6 +175,13 @@ void Worker::inspect(std::function<void(const store::Inspector&)> ask) {
     asio::post(io_, [this, ask = std::move(ask)] { ask(limiter_.inspector()); });
 }
 
+void Worker::count_leased(std::shared_ptr<const std::vector<limit::ChargeItem>> items,
+                          std::function<void(std::vector<std::int64_t>)> done) {
+    asio::post(io_, [this, items = std::move(items), done = std::move(done)] {
+        done(limiter_.leased(*items));
+    });
+}
+
 void Worker::forget(std::shared_ptr<const std::vector<limit::ChargeItem>> items,
                     std::function<void()> done) {
     asio::post(io_, [this, items = std::move(items), done = std::move(done)] {

@@ -305,7 +305,7 @@ std::string what_excludes_leases(const PolicySettings& policy) {
                ": remove `lease`, or give that limit a policy of its own";
     }
     if (!policy.claimed_quotas.empty()) {
-        return "leases are of quotas that the configuration has, and " +
+        return "leases are of quotas that the configuration has, and the claim " +
                quote(policy.claimed_quotas.front().name) +
                " states one: remove `lease`, or write the quota";
     }

@@ -75,13 +75,26 @@ Lease* LeaseTable::meet(const ChargeItem& item, std::int64_t cost, SteadyTime no
     return lease;
 }
 
+Lease* LeaseTable::find(const ChargeItem& item) {
+    if (leases_.empty()) return nullptr;
+    const std::size_t place = place_of(item);
+    for (Lease* const lease : {&leases_[place], &leases_[place ^ 1]}) {
+        if (is_known_as(lease->item_, item)) return lease;
+    }
+    return nullptr;
+}
+
+std::size_t LeaseTable::place_of(const ChargeItem& item) const {
+    const std::size_t hash = std::hash<std::string_view>{}(item.identifier) +
+                             std::hash<const void*>{}(item.policy) / alignof(limit::Policy);
+    return hash & (places_ - 1);
+}
+
 // Two places for each key. A key that has a batch keeps its place, and so does one that is met
 // often; of the others the one that was not met for longer goes.
 Lease* LeaseTable::find_or_place(const ChargeItem& item, SteadyTime now) {
     if (leases_.empty()) leases_.resize(places_);
-    const std::size_t hash = std::hash<std::string_view>{}(item.identifier) +
-                             std::hash<const void*>{}(item.policy) / alignof(limit::Policy);
-    const std::size_t place = hash & (places_ - 1);
+    const std::size_t place = place_of(item);
     Lease& first = leases_[place];
     if (is_known_as(first.item_, item)) return &first;
     Lease& second = leases_[place ^ 1];
@@ -132,8 +145,10 @@ std::int64_t LeaseTable::wanted(Lease& lease, std::int64_t cost, std::int64_t th
     const std::int64_t most = most_leased(lease.item_, threads);
     // A batch that cannot serve such a request leaves the present one alone.
     if (cost > most) return 0;
-    const std::int64_t units = std::min(most, used + used / 2) - lease.left_;
-    return units >= 2 ? units : 0;
+    const std::int64_t units = std::min(most, used + used / 2);
+    if (units < 2) return 0;
+    end(lease);
+    return units;
 }
 
 void LeaseTable::asked(Lease& lease, std::int64_t units, std::shared_ptr<const void> owner,
@@ -143,7 +158,15 @@ void LeaseTable::asked(Lease& lease, std::int64_t units, std::shared_ptr<const v
     lease.is_dropped_ = false;
     lease.asked_at_ = now;
     lease.asked_ = units;
+    lease.promised_ = 0;
     lease.owner_ = std::move(owner);
+}
+
+bool LeaseTable::promise(Lease& lease, std::int64_t cost) {
+    if (!lease.is_asked_ || lease.is_dropped_ || cost > lease.asked_ - lease.promised_)
+        return false;
+    lease.promised_ += cost;
+    return true;
 }
 
 bool LeaseTable::answered(Lease& lease, const limit::Verdict& verdict, SteadyTime now) {

@@ -21,9 +21,12 @@
 // - a batch is no larger than half as much again as the thread took of the key in its last
 //   interval, a sub-bucket or 1 s if that is shorter. A thread that met the key less than
 //   kMetMin times in it takes none, nor one that would get less than 2 units;
-// - a batch is asked for by itself, behind the request that met the key. Where it does not fit any
-//   more, the thread asks for no other until the sub-bucket ends, and each request is charged by
-//   itself: the last units are exact.
+// - where a batch does not fit any more, the thread asks for no other until the sub-bucket ends,
+//   and each request is charged by itself: the last units are exact.
+//
+// Requests of a key alone wait for the batch that is on its way, as long as it has units for them.
+// One that is about other keys as well does not wait: the store is asked about it at once, and then
+// for the batch.
 #pragma once
 
 #include <chrono>
@@ -91,7 +94,8 @@ class Lease {
     bool is_live_ = false;     // in LeaseTable::live_
     SteadyTime asked_at_{};
     std::int64_t asked_ = 0;
-    SteadyTime quiet_until_{};  // asks for no batch before
+    std::int64_t promised_ = 0;  // of these, to requests that wait
+    SteadyTime quiet_until_{};   // asks for no batch before
 
     Number batch_ = 0;
     std::int64_t left_ = 0;
@@ -125,12 +129,17 @@ class LeaseTable {
     void unspend(Lease& lease, Lease::Number batch, std::int64_t cost,
                  const limit::ChargeItem& item, const limit::Receipt& receipt, SteadyTime now);
 
+    // The lease of an item that was met; null: its place is another's by now.
+    Lease* find(const limit::ChargeItem& item);
+
     // How many units to ask for now, above 1; 0: none. `cost`: of the request that the batch could
-    // not serve. What is left of the batch is given back if it has ended.
+    // not serve. What is left of the batch is given back if it has ended, or if others are wanted.
     std::int64_t wanted(Lease& lease, std::int64_t cost, std::int64_t threads, SteadyTime now);
 
     // A command leaves that asks for `units`. `owner` owns what the item points to.
     void asked(Lease& lease, std::int64_t units, std::shared_ptr<const void> owner, SteadyTime now);
+    // Whether a batch is under way that has `cost` units for a request, which waits for it.
+    static bool promise(Lease& lease, std::int64_t cost);
     // Its answer. Returns whether the units are there to be spent; else, if it admitted them, they
     // were given back.
     bool answered(Lease& lease, const limit::Verdict& verdict, SteadyTime now);
@@ -150,6 +159,7 @@ class LeaseTable {
     std::int64_t units_of(const limit::ChargeItem& item) const;
 
   private:
+    std::size_t place_of(const limit::ChargeItem& item) const;
     Lease* find_or_place(const limit::ChargeItem& item, SteadyTime now);
     void begin(Lease& lease, const limit::ChargeItem& item);
     void end(Lease& lease);

@@ -43,27 +43,31 @@ class Leases::Command final : public redis::Request {
         limit::Verdict* const verdict = &verdict_;
         if (reply.kind != redis::Reply::Kind::string ||
             !read_charge_reply(reply.text, {&charge, 1}, {&verdict, 1})) {
-            return end(LeaseResult::failed);
+            return fail(StoreFailure::protocol);
         }
         const bool is_taken = verdict_.admitted;
         if (is_taken) owner_.parts_.metrics.lease_units[LeaseUnits::taken].add(taken());
         owner_.table_.answered(*lease_, verdict_, std::chrono::steady_clock::now());
         finish(is_taken ? LeaseResult::taken : LeaseResult::denied);
+        owner_.end_waiting(*lease_, [this](LimitDecision& one) { owner_.decide_waiting(one); });
     }
-    void on_failure(redis::Failure) override { end(LeaseResult::failed); }
+    void on_failure(redis::Failure failure) override { fail(failure_of(failure)); }
 
   private:
     limit::Charge charge() const { return {{&lease_->item(), 1}, units_}; }
     std::uint64_t taken() const { return static_cast<std::uint64_t>(units_); }
 
     // Redis may have counted the units: they stay so until they expire.
-    void end(LeaseResult result) {
+    void fail(StoreFailure failure) {
         owner_.table_.failed(*lease_, std::chrono::steady_clock::now());
-        finish(result);
+        finish(LeaseResult::failed);
+        owner_.end_waiting(*lease_, [&](LimitDecision& one) {
+            owner_.parts_.failure_policy.decide(one, failure);
+        });
     }
     void finish(LeaseResult result) {
         owner_.parts_.metrics.lease_batches[result].add();
-        owner_.idle_.push_back(this);
+        owner_.idle_.push_back(this);  // a decision that has waited may send it again
     }
 
     Leases& owner_;
@@ -72,11 +76,12 @@ class Leases::Command final : public redis::Request {
     limit::Verdict verdict_;
 };
 
-Leases::Leases(const Parts& parts)
+Leases::Leases(const Parts& parts, Send send)
     : parts_(parts),
       table_([this](const ChargeItem& item, std::int64_t units, const limit::Receipt& receipt) {
           give_back(item, units, receipt);
-      }) {}
+      }),
+      send_(std::move(send)) {}
 
 Leases::~Leases() = default;
 
@@ -92,8 +97,28 @@ LeasedPart& Leases::part_of(LimitDecision& decision) {
     return *part;
 }
 
+namespace {
+
+void admit_all(LimitDecision& decision, std::vector<limit::LimitVerdict>& limits) {
+    limit::Verdict& verdict = decision.verdict;
+    verdict.admitted = verdict.shadow_admitted = true;
+    verdict.retry_after = verdict.wait = verdict.earliest = limit::Micros{0};
+    std::swap(verdict.limits, limits);
+    decision.store_state.is_leased = true;
+    decision.decided_by = StoreKind::lease;
+    decision.result = LimitDecision::Result::admitted;
+}
+
+LeasedPart::Spent spent_of(Lease& lease, std::size_t position) {
+    const limit::Receipt& receipt = lease.receipt();
+    return {&lease, lease.batch(), position, receipt.at, receipt.generations.front()};
+}
+
+}  // namespace
+
 Leases::Served Leases::serve(LimitDecision& decision, SteadyTime now) {
     unserved_.clear();
+    may_wait_ = nullptr;
     const auto has_lease = [](const ChargeItem& item) { return item.policy->lease_slack > 0; };
     if (decision.is_alone || decision.owner == nullptr ||
         std::none_of(decision.items.begin(), decision.items.end(), has_lease)) {
@@ -110,21 +135,20 @@ Leases::Served Leases::serve(LimitDecision& decision, SteadyTime now) {
         Lease* const lease = table_.meet(item, cost, now);
         if (lease == nullptr) continue;
         if (lease->spend(cost, now)) {
-            const limit::Receipt& receipt = lease->receipt();
-            part.spent.push_back(
-                {lease, lease->batch(), i, receipt.at, receipt.generations.front()});
+            part.spent.push_back(spent_of(*lease, i));
             lease->append_verdict(now, part.limits);
         } else {
             unserved_.push_back({lease, cost});
         }
     }
-    if (part.spent.empty()) return Served::none;
+    if (part.spent.empty()) {
+        const bool is_about_it_alone = decision.items.size() == 1 && unserved_.size() == 1;
+        if (is_about_it_alone && decision.needed_by == SteadyTime::max()) may_wait_ = &decision;
+        return Served::none;
+    }
     append_rest(decision, part);
     if (!part.rest.items.empty()) return Served::some;
-    limit::Verdict& verdict = decision.verdict;
-    verdict.admitted = verdict.shadow_admitted = true;
-    verdict.retry_after = verdict.wait = verdict.earliest = limit::Micros{0};
-    std::swap(verdict.limits, part.limits);
+    admit_all(decision, part.limits);
     return Served::all;
 }
 
@@ -147,6 +171,47 @@ void Leases::append_rest(const LimitDecision& decision, LeasedPart& part) const 
     rest.owner = decision.owner;
 }
 
+bool Leases::wait(LimitDecision& decision, SteadyTime now) {
+    if (std::exchange(may_wait_, nullptr) != &decision) return false;
+    const Unserved one = unserved_.front();
+    if (!LeaseTable::promise(*one.lease, one.cost)) {
+        const std::int64_t units = table_.wanted(*one.lease, one.cost, threads(), now);
+        if (units == 0 || !ask(*one.lease, units, decision, now)) return false;
+        if (!LeaseTable::promise(*one.lease, one.cost)) return false;
+    }
+    unserved_.clear();
+    waiting_.push_back({one.lease, &decision});
+    return true;
+}
+
+// What `decide` sends may have others wait.
+template <class Decide>
+void Leases::end_waiting(const Lease& lease, Decide decide) {
+    const auto is_others = [&](const Waiting& one) { return one.lease != &lease; };
+    const auto ready = std::stable_partition(waiting_.begin(), waiting_.end(), is_others);
+    ready_.assign(ready, waiting_.end());
+    waiting_.erase(ready, waiting_.end());
+    for (const Waiting& one : ready_) {
+        decide(*one.decision);
+        if (one.decision->result == LimitDecision::Result::pending) continue;
+        one.decision->store_state.sleeper->wake_later();
+    }
+}
+
+void Leases::decide_waiting(LimitDecision& decision) {
+    const ChargeItem& item = decision.items.front();
+    const auto now = std::chrono::steady_clock::now();
+    Lease* const lease = table_.find(item);
+    const std::int64_t cost = limit::Charge{decision.items, decision.cost}.cost_of(item);
+    if (lease == nullptr || !lease->spend(cost, now)) return send_(decision);
+    LeasedPart& part = part_of(decision);
+    part.rest.items.clear();
+    part.spent.assign(1, spent_of(*lease, 0));
+    part.limits.clear();
+    lease->append_verdict(now, part.limits);
+    admit_all(decision, part.limits);
+}
+
 void Leases::refill(const LimitDecision& decision, SteadyTime now) {
     for (const Unserved& one : unserved_) {
         const std::int64_t units = table_.wanted(*one.lease, one.cost, threads(), now);
@@ -159,7 +224,8 @@ std::int64_t Leases::threads() const {
     return std::int64_t{parts_.replicas->load(std::memory_order_relaxed)} * threads_;
 }
 
-void Leases::ask(Lease& lease, std::int64_t units, const LimitDecision& decision, SteadyTime now) {
+// False: Redis takes no command.
+bool Leases::ask(Lease& lease, std::int64_t units, const LimitDecision& decision, SteadyTime now) {
     if (idle_.empty()) {
         commands_.push_back(std::make_unique<Command>(*this));
         idle_.push_back(commands_.back().get());
@@ -169,10 +235,10 @@ void Leases::ask(Lease& lease, std::int64_t units, const LimitDecision& decision
     command.begin(lease, units);
     table_.asked(lease, units, *decision.owner, now);
     const std::uint16_t slot = parts_.redis.slot_of({&lease.item(), 1});
-    if (parts_.redis.servers.send(command, slot, now)) {
-        table_.failed(lease, now);
-        idle_.push_back(&command);
-    }
+    if (!parts_.redis.servers.send(command, slot, now)) return true;
+    table_.failed(lease, now);
+    idle_.push_back(&command);
+    return false;
 }
 
 // What this process remembers of denials is of before.

@@ -45,11 +45,15 @@ class Leases {
         const Refunds& refunds;
         FreedIdentifiers* freed;   // may be null
         const Replicas* replicas;  // likewise: then there are no batches
+        const FailurePolicy& failure_policy;
         Metrics& metrics;
     };
     enum class Served : std::uint8_t { none, some, all };
 
-    explicit Leases(const Parts& parts);
+    // Sends the charge of a decision that has waited in vain, and whose result is not there yet.
+    using Send = std::function<void(LimitDecision&)>;
+
+    Leases(const Parts& parts, Send send);
     ~Leases();
 
     // Whether any policy has leases, and how many threads this process has. Ends all batches.
@@ -59,6 +63,10 @@ class Leases {
     // Spends of batches for the items that have them. `some`: part_of(decision).rest has the items
     // that the store is to be asked about. `all`: the decision has its verdict.
     Served serve(LimitDecision& decision, SteadyTime now);
+    // Whether the decision, of which the last serve() has admitted nothing, waits for a batch that
+    // is, or now gets, under way. Then its sleeper is woken when the result is there. Requires that
+    // no denial of it is remembered.
+    bool wait(LimitDecision& decision, SteadyTime now);
     // Asks for batches of the items that the last serve() had none for. After the request's own
     // command, which goes first.
     void refill(const LimitDecision& decision, SteadyTime now);
@@ -75,13 +83,20 @@ class Leases {
     // Whether nothing is under way to Redis, and what was given back has left.
     bool is_idle() const { return idle_.size() == commands_.size() && !has_unsent_; }
 
+    // Units in batches of this thread that items with the identifier and a policy of that name
+    // have.
+    std::int64_t units_of(const limit::ChargeItem& item) const { return table_.units_of(item); }
+
     static LeasedPart& part_of(LimitDecision& decision);
 
   private:
     class Command;
 
     static void join_verdicts(LimitDecision& decision);
-    void ask(Lease& lease, std::int64_t units, const LimitDecision& decision, SteadyTime now);
+    bool ask(Lease& lease, std::int64_t units, const LimitDecision& decision, SteadyTime now);
+    template <class Decide>
+    void end_waiting(const Lease& lease, Decide decide);
+    void decide_waiting(LimitDecision& decision);
     void give_back(const limit::ChargeItem& item, std::int64_t units,
                    const limit::Receipt& receipt);
     void append_rest(const LimitDecision& decision, LeasedPart& part) const;
@@ -91,11 +106,19 @@ class Leases {
     bool is_used_ = false;
     int threads_ = 1;  // of this process
     LeaseTable table_;
+    Send send_;
     struct Unserved {
         Lease* lease;
         std::int64_t cost;
     };
-    std::vector<Unserved> unserved_;  // by the last serve()
+    std::vector<Unserved> unserved_;           // by the last serve()
+    const LimitDecision* may_wait_ = nullptr;  // it, of the last serve()
+    struct Waiting {
+        const Lease* lease;
+        LimitDecision* decision;
+    };
+    std::vector<Waiting> waiting_;  // for batches that are under way
+    std::vector<Waiting> ready_;    // scratch
     std::vector<std::unique_ptr<Command>> commands_;
     std::vector<Command*> idle_;  // of them
     bool has_unsent_ = false;     // what was given back may not have left yet

@@ -42,7 +42,8 @@ Limiter::Limiter(MemoryStore& memory, RedisParts redis, Metrics& metrics)
       corrections_(redis_, memory, refunds_, local_report_),
       leases_(redis_),
       batches_(redis_, denials_, leases_, failure_policy_, redis.sharing),
-      batches_of_leases_({redis_, refunds_, redis.freed, redis.replicas, metrics}),
+      batches_of_leases_({redis_, refunds_, redis.freed, redis.replicas, failure_policy_, metrics},
+                         [this](LimitDecision& decision) { send(decision); }),
       cross_slot_services_{redis_, failure_policy_, refunds_, leases_, denials_, freed_, metrics} {
     if (redis_.servers) inspector_.emplace(redis_);
     std::random_device device;
@@ -59,17 +60,15 @@ void Limiter::decide(LimitDecision& decision, Wakeup& sleeper, SteadyTime now) {
 
 // A request that batches admit alone asks nothing. Of others the store is asked about the rest.
 void Limiter::decide_with_leases(LimitDecision& decision, Wakeup& sleeper, SteadyTime now) {
+    begin(decision, now, StoreKind::redis);
+    decision.store_state.is_settled = !decision.needs_settling;
+    decision.store_state.has_status = false;
     const Leases::Served served = batches_of_leases_.serve(decision, now);
+    if (served == Leases::Served::all) return;
     if (served == Leases::Served::none) {
         ask(decision, sleeper, now);
     } else {
-        begin(decision, now, StoreKind::lease);
-        decision.store_state.is_settled = !decision.needs_settling;
-        decision.store_state.has_status = false;
         decision.store_state.is_leased = true;
-        decision.result = LimitDecision::Result::admitted;
-    }
-    if (served == Leases::Served::some) {
         LimitDecision& rest = Leases::part_of(decision).rest;
         ask(rest, sleeper, now);
         decision.result = LimitDecision::Result::pending;
@@ -104,7 +103,13 @@ void Limiter::ask(LimitDecision& decision, Wakeup& sleeper, SteadyTime now) {
         return;
     } else if (now >= decision.needed_by) {
         failure_policy_.decide(decision, StoreFailure::timeout);
-    } else if (redis_.crosses_slots(decision.items)) {
+    } else if (!batches_of_leases_.is_used() || !batches_of_leases_.wait(decision, now)) {
+        send(decision);
+    }
+}
+
+void Limiter::send(LimitDecision& decision) {
+    if (redis_.crosses_slots(decision.items)) {
         cross_slot_of(decision).begin();
     } else {
         batches_.charge(decision);
@@ -228,6 +233,13 @@ void Limiter::follow_wall_clock(SteadyTime now) {
     if (std::exchange(clock_steps_, steps) == steps) return;
     denials_.clear(now);
     batches_of_leases_.end_all();
+}
+
+std::vector<std::int64_t> Limiter::leased(std::span<const limit::ChargeItem> items) const {
+    std::vector<std::int64_t> units;
+    units.reserve(items.size());
+    for (const limit::ChargeItem& item : items) units.push_back(batches_of_leases_.units_of(item));
+    return units;
 }
 
 void Limiter::forget(std::span<const limit::ChargeItem> items) {

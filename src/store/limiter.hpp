@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "limit/charge.hpp"
 #include "net/wakeup.hpp"
@@ -131,6 +132,9 @@ class Limiter {
     // there are end, and what is left is given back.
     void use_leases(bool are_used, int threads) { batches_of_leases_.use(are_used, threads); }
 
+    // How many units of each item are in leases of this thread.
+    std::vector<std::int64_t> leased(std::span<const limit::ChargeItem> items) const;
+
     // Null: counts in process alone.
     const RedisStore* redis() const { return redis_.servers ? &redis_ : nullptr; }
     // Requires Redis.
@@ -139,6 +143,7 @@ class Limiter {
   private:
     void decide_with_leases(LimitDecision& decision, Wakeup& sleeper, SteadyTime now);
     void ask(LimitDecision& decision, Wakeup& sleeper, SteadyTime now);
+    void send(LimitDecision& decision);
     CrossSlotCharge& cross_slot_of(LimitDecision& decision);
     bool is_denied_already(LimitDecision& decision);
     void read_look(LimitDecision& decision, const Counts& counts);

@@ -56,7 +56,8 @@ struct Rig : test::RedisFixture {
             if (is_give_back(words)) return ":0\r\n";
             const auto keys = static_cast<std::size_t>(std::stoi(words.at(2)));
             const bool denied = denies && denies(words);
-            return script_reply(!denied, 2'000'000, std::vector<std::int64_t>(keys, 40));
+            const std::int64_t counted = denied ? 99'999 : 40;
+            return script_reply(!denied, 2'000'000, std::vector<std::int64_t>(keys, counted));
         };
         run();
         await_up(true);
@@ -73,12 +74,15 @@ struct Rig : test::RedisFixture {
         CHECK(wait([&] { return !limiter->is_pending(decision); }));
         return decision.result;
     }
-    // The policy has been met eight times in its last second, and a batch of twelve is there.
+    // The policy has been met eight times in its last second, and a batch of twelve is there, for
+    // which a request of it alone has waited.
     void heat(const std::vector<const limit::Policy*>& policies) {
         for (int i = 0; i < 8; ++i) decide(policies, 0ms);
         const std::size_t before = server.count("EVALSHA");
         decide(policies, 1'000ms);
-        CHECK(wait([&] { return server.count("EVALSHA") == before + 2 && limiter->is_idle(); }));
+        const std::size_t asked = policies.size() == 1 ? 1 : 2;
+        CHECK(
+            wait([&] { return server.count("EVALSHA") == before + asked && limiter->is_idle(); }));
     }
     std::size_t given_back() const {
         return static_cast<std::size_t>(std::count_if(
@@ -107,20 +111,20 @@ TEST_CASE("leases: a batch admits requests without asking, and then the store is
     rig.heat({&hot});
     CHECK(cost_of(rig.server.seen.back()) == 12);
     const std::size_t asked = rig.server.count("EVALSHA");
-    for (int i = 0; i < 12; ++i) {
+    CHECK(rig.decision.decided_by == StoreKind::lease);
+    for (int i = 0; i < 11; ++i) {
         CHECK(rig.decide({&hot}, 1'001ms) == Result::admitted);
         CHECK(rig.decision.decided_by == StoreKind::lease);
         REQUIRE(rig.decision.verdict.limits.size() == 1);
         // 40 of others and the twelve are gone.
-        CHECK(rig.decision.verdict.limits[0].remaining == 100'000 - 52 + 11 - i);
+        CHECK(rig.decision.verdict.limits[0].remaining == 100'000 - 52 + 10 - i);
         rig.limiter->settle(rig.decision, 200);
     }
     CHECK(rig.server.count("EVALSHA") == asked);
     CHECK(rig.decide({&hot}, 1'002ms) == Result::admitted);
-    CHECK(rig.decision.decided_by == StoreKind::redis);
-    CHECK(rig.wait([&] { return rig.server.count("EVALSHA") == asked + 2; }));
+    CHECK(rig.server.count("EVALSHA") == asked + 1);
     CHECK(rig.given_back() == 0);
-    CHECK(rig.metrics_have("tidegate_lease_units_total{units=\"taken\"} 12"));
+    CHECK(rig.metrics_have("tidegate_lease_batches_total{result=\"taken\"} 2"));
 }
 
 TEST_CASE("leases: of a request with other limits only those are asked, and all or none is taken") {
@@ -189,7 +193,63 @@ TEST_CASE("leases: batches outlive a store that is away, and the failure policy 
     REQUIRE(rig.decision.decided().size() == 1);
     CHECK(rig.decision.decided()[0].policy == &hot);
     CHECK(rig.decision.verdict.limits.size() == 1);
-    CHECK(rig.decision.verdict.limits.at(0).remaining == 100'000 - 52 + 9);
+    CHECK(rig.decision.verdict.limits.at(0).remaining == 100'000 - 52 + 10);
+}
+
+TEST_CASE("leases: requests wait for the batch that is under way, and share its fate") {
+    Rig rig;
+    const auto hot = leased();
+    for (int i = 0; i < 8; ++i) rig.decide({&hot}, 0ms);
+    const std::size_t asked = rig.server.count("EVALSHA");
+    std::vector<std::unique_ptr<LimitDecision>> decisions;
+    const auto ask = [&](std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) {
+            decisions.push_back(std::make_unique<LimitDecision>());
+            LimitDecision& one = *decisions.back();
+            one.items = {{&hot, "constant:all"}};
+            one.owner = &rig.owner;
+            rig.limiter->decide(one, rig.sleeper, rig.begin + 1s);
+            CHECK(one.result == Result::pending);
+        }
+    };
+    const auto are_decided = [&] {
+        return std::all_of(decisions.begin(), decisions.end(),
+                           [&](const auto& one) { return !rig.limiter->is_pending(*one); });
+    };
+    const auto count = [&](StoreKind kind, Result result) {
+        return std::count_if(decisions.begin(), decisions.end(), [&](const auto& one) {
+            return one->decided_by == kind && one->result == result;
+        });
+    };
+    SUBCASE("its units are shared, and further requests are charged by themselves") {
+        ask(15);
+        CHECK(rig.wait(are_decided));
+        CHECK(count(StoreKind::lease, Result::admitted) == 12);
+        CHECK(count(StoreKind::redis, Result::admitted) == 3);
+        // The three share a command.
+        CHECK(rig.server.count("EVALSHA") == asked + 2);
+    }
+    SUBCASE("it does not fit: each is charged by itself") {
+        rig.denies = [](const Words& words) { return cost_of(words) > 1; };
+        ask(5);
+        CHECK(rig.wait(are_decided));
+        CHECK(count(StoreKind::redis, Result::admitted) == 5);
+    }
+    SUBCASE("it fails: the failure policy decides") {
+        rig.server.evalsha = [](const Words&) { return "-ERR no\r\n"; };
+        ask(5);
+        CHECK(rig.wait(are_decided));
+        CHECK(count(StoreKind::local, Result::admitted) == 5);
+        CHECK(rig.server.count("EVALSHA") == asked + 1);
+    }
+    SUBCASE("it is dropped: each is charged by itself") {
+        ask(5);
+        const limit::ChargeItem item{&hot, "constant:all"};
+        rig.limiter->forget({&item, 1});
+        CHECK(rig.wait(are_decided));
+        CHECK(count(StoreKind::redis, Result::admitted) == 5);
+        CHECK(rig.wait([&] { return rig.given_back() == 1; }));
+    }
 }
 
 TEST_CASE("leases: the last units are charged one by one, once a batch does not fit any more") {
@@ -213,7 +273,6 @@ TEST_CASE(
     const auto hot = leased();
     rig.heat({&hot});
     CHECK(rig.decide({&hot}, 1'001ms) == Result::admitted);
-    std::string result = "given_back";
     SUBCASE("a reset") {
         const limit::ChargeItem item{&hot, "constant:all"};
         rig.limiter->forget({&item, 1});
@@ -232,10 +291,11 @@ TEST_CASE(
     CHECK(rig.wait([&] { return rig.given_back() == 1; }));
     rig.limiter->tend_leases(rig.begin + 2s);
     CHECK(rig.limiter->is_idle());
-    CHECK(rig.metrics_have("tidegate_lease_units_total{units=\"given_back\"} 11"));
+    CHECK(rig.metrics_have("tidegate_lease_units_total{units=\"given_back\"} 10"));
     CHECK(rig.metrics_have("tidegate_lease_held_units 0"));
+    const std::size_t asked = rig.server.count("EVALSHA");
     CHECK(rig.decide({&hot}, 1'002ms) == Result::admitted);
-    CHECK(rig.decision.decided_by == StoreKind::redis);
+    CHECK(rig.server.count("EVALSHA") == asked + 1);
 }
 
 TEST_CASE(
@@ -251,9 +311,9 @@ TEST_CASE(
     CHECK(rig.server.count("EVALSHA") == 24);
     // Nor does one that has its store to itself, as a reservation has.
     rig.replicas = 1;
-    for (int i = 0; i < 9; ++i) rig.decide({&hot}, 4'000ms);
+    for (int i = 0; i < 9; ++i) rig.decide({&hot}, 6'000ms);
     rig.decision.is_alone = true;
-    for (int i = 0; i < 9; ++i) rig.decide({&hot}, 5'000ms);
+    for (int i = 0; i < 9; ++i) rig.decide({&hot}, 7'000ms);
     CHECK(rig.server.count("EVALSHA") == 42);
 }
 
