@@ -265,6 +265,7 @@ std::optional<std::int64_t> read_slack(const Value& value) {
         const bool has_both = point == number.size() || !decimals.empty();
         if (has_both && point > 0 && point <= 3 && decimals.size() <= kDecimalsMax) {
             digits.append(decimals).append(kDecimalsMax - decimals.size(), '0');
+            digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size() - 1));
             slack = parse_decimal(digits);
         }
     }

@@ -1,5 +1,3 @@
-#include "store/lease_table.hpp"
-
 #include <algorithm>
 #include <cassert>
 #include <functional>
@@ -7,6 +5,7 @@
 #include <utility>
 
 #include "limit/window.hpp"
+#include "store/leases.hpp"
 
 namespace tidegate::store {
 

@@ -1,26 +1,184 @@
-// Admits requests from batches of units that this thread has taken from Redis in advance, and asks
-// for new batches; lease_table.hpp has the rules. Only policies with `lease` have batches.
+// Leases of the units of hot keys: a thread takes a batch of units from Redis at once, and admits
+// requests from it without asking. Only policies with `lease` have them. One for each worker, on
+// its thread. LeaseTable is pure, and time is an argument; Leases sends its commands.
 //
-// One for each worker, on its thread. The servers are stopped before it is destroyed.
+// The promise is that of the limit without leases, and not a unit more. These rules keep it:
+// - Redis counts a whole batch before a unit of it is used, and each unit is used or given back,
+//   once. A batch whose answer is lost stays counted until its window ends.
+// - A unit is used in the sub-bucket that it is counted in. So a batch lasts as long as the answer
+//   says is left of the sub-bucket, counted from the moment when the command was sent (Redis has
+//   carried it out no earlier), less a thousandth, as clocks run at different speeds; and 1 s at
+//   most. Where a policy has several limits, the first sub-bucket that ends counts.
+// - What is left of a batch that has ended is given back to that sub-bucket of that state. A state
+//   that began anew (a reset, FLUSHALL) has another generation, which refuses it.
+// - A reset in this process and a reload end all batches, and those whose command has left.
+//
+// The price is that units in batches are denied to others: together at most `slack` of the quota,
+// and what give-backs that got lost hold until its window ends. So
+// - a batch is at most slack x quota / threads, rounded down, of the limit for which that is least;
+//   threads are the proxies that heartbeats count (`replicas`) times the threads of this process;
+// - a thread has one batch of a key at a time, and asks for the next one when it cannot serve
+//   a request from it;
+// - a batch is no larger than half as much again as the thread took of the key in its last
+//   interval, a sub-bucket or 1 s if that is shorter. A thread that met the key less than
+//   kMetMin times in it takes none, nor one that would get less than 2 units;
+// - where a batch does not fit any more, the thread asks for no other until the sub-bucket ends,
+//   and each request is charged by itself: the last units are exact.
+//
+// Requests of a key alone wait for the batch that is on its way, as long as it has units for them.
+// One that is about other keys as well does not wait: the store is asked about it at once, and then
+// for the batch.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/timestamp.hpp"
 #include "limit/charge.hpp"
 #include "store/deny_cache.hpp"
 #include "store/failure_policy.hpp"
-#include "store/lease_table.hpp"
 #include "store/limit_decision.hpp"
 #include "store/metrics.hpp"
 #include "store/redis_store.hpp"
 #include "store/refund.hpp"
 
 namespace tidegate::store {
+
+// How long a batch of `limit` may last that was charged at `at`, which the store told with `told`:
+// what is left of the sub-bucket. Requires a limit that may be leased (can_be_leased()).
+limit::Micros left_of_sub_bucket(const limit::Limit& limit, limit::Micros at,
+                                 const limit::LimitVerdict& told);
+
+// How many units of these limits, of the policy's slack, one of so many threads may hold.
+std::int64_t most_leased(const limit::ChargeItem& item, std::int64_t threads);
+
+// What a thread knows of one identifier under a policy with leases, and its batch.
+class Lease {
+  public:
+    // A batch that is, or was, there.
+    using Number = std::uint64_t;
+
+    const limit::ChargeItem& item() const { return item_; }
+    Number batch() const { return batch_; }
+    std::int64_t left() const { return left_; }
+    const limit::Receipt& receipt() const { return receipt_; }
+
+    // Takes `cost` units of the batch. False: it has ended, or has not as many.
+    bool spend(std::int64_t cost, SteadyTime now) {
+        if (now >= ends_ || left_ < cost || left_ == 0) return false;
+        left_ -= cost;
+        return true;
+    }
+    // Appends what clients see of each limit: what the store said last, with what is left of the
+    // batch, which this thread can still admit.
+    void append_verdict(SteadyTime now, std::vector<limit::LimitVerdict>& out) const;
+
+  private:
+    friend class LeaseTable;
+
+    limit::ChargeItem item_{nullptr, {}};  // its identifier is `identifier_`
+    std::string identifier_;
+    std::shared_ptr<const void> owner_;  // of the policy, while there is or may come a batch
+
+    // How often it was met, and the units that it was met with.
+    std::chrono::nanoseconds interval_{0};
+    std::int64_t interval_at_ = 0;  // its number
+    struct Met {
+        std::int64_t times = 0;
+        std::int64_t units = 0;
+    };
+    Met now_, before_;  // in this interval and in the one before
+
+    bool is_asked_ = false;    // the command of a batch is under way
+    bool is_dropped_ = false;  // and what it brings is given back
+    bool is_live_ = false;     // in LeaseTable::live_
+    SteadyTime asked_at_{};
+    std::int64_t asked_ = 0;
+    std::int64_t promised_ = 0;  // of these, to requests that wait
+    SteadyTime quiet_until_{};   // asks for no batch before
+
+    Number batch_ = 0;
+    std::int64_t left_ = 0;
+    SteadyTime ends_{};
+    limit::Receipt receipt_;
+    SteadyTime told_at_{};  // not later than the store said this:
+    std::vector<limit::LimitVerdict> told_;
+};
+
+class LeaseTable {
+  public:
+    // Gives units back to the state that `receipt` names. The item is valid during the call.
+    using GiveBack = std::function<void(const limit::ChargeItem&, std::int64_t units,
+                                        const limit::Receipt& receipt)>;
+
+    // A key that is met less often in its interval is not worth a batch.
+    static constexpr std::int64_t kMetMin = 4;
+    static constexpr std::chrono::seconds kLongest{1};
+
+    // `places`, a power of 2: so many keys are known at once. Memory for them is taken when the
+    // first key is met.
+    explicit LeaseTable(GiveBack give_back, std::size_t places = 1'024)
+        : give_back_(std::move(give_back)), places_(places) {}
+
+    // A request meets the item, whose policy has leases, with `cost` units. Null: there is no
+    // room to know it. Valid until the next meet().
+    Lease* meet(const limit::ChargeItem& item, std::int64_t cost, SteadyTime now);
+
+    // Gives back `cost` units that spend() took of `batch`; `receipt` is the batch's. They go to
+    // the batch if it has not ended.
+    void unspend(Lease& lease, Lease::Number batch, std::int64_t cost,
+                 const limit::ChargeItem& item, const limit::Receipt& receipt, SteadyTime now);
+
+    // The lease of an item that was met; null: its place is another's by now.
+    Lease* find(const limit::ChargeItem& item);
+
+    // How many units to ask for now, above 1; 0: none. `cost`: of the request that the batch could
+    // not serve. What is left of the batch is given back if it has ended, or if others are wanted.
+    std::int64_t wanted(Lease& lease, std::int64_t cost, std::int64_t threads, SteadyTime now);
+
+    // A command leaves that asks for `units`. `owner` owns what the item points to.
+    void asked(Lease& lease, std::int64_t units, std::shared_ptr<const void> owner, SteadyTime now);
+    // Whether a batch is under way that has `cost` units for a request, which waits for it.
+    static bool promise(Lease& lease, std::int64_t cost);
+    // Its answer. Returns whether the units are there to be spent; else, if it admitted them, they
+    // were given back.
+    bool answered(Lease& lease, const limit::Verdict& verdict, SteadyTime now);
+    // There is none: the units may be counted, and are not used.
+    void failed(Lease& lease, SteadyTime now);
+
+    // Gives back what is left of batches that have ended. Call about every 50 ms.
+    void end_batches(SteadyTime now);
+    // Ends all batches, and those under way, and forgets all keys.
+    void drop_all();
+    // The same of this identifier, under all policies.
+    void drop(std::string_view identifier);
+
+    // Units in batches.
+    std::int64_t units() const;
+    // Units of batches of this identifier under this policy.
+    std::int64_t units_of(const limit::ChargeItem& item) const;
+
+  private:
+    std::size_t place_of(const limit::ChargeItem& item) const;
+    Lease* find_or_place(const limit::ChargeItem& item, SteadyTime now);
+    void begin(Lease& lease, const limit::ChargeItem& item);
+    void end(Lease& lease);
+    void drop(Lease& lease);
+    static void forget_owner(Lease& lease, bool is_dropped);
+
+    GiveBack give_back_;
+    std::size_t places_;
+    std::vector<Lease> leases_;  // empty until one is met
+    std::vector<Lease*> live_;   // with a batch
+    Lease::Number last_batch_ = 0;
+};
 
 // A decision of which batches have admitted some items or all. Reused with its decision; allocates
 // only to grow.
@@ -38,6 +196,8 @@ struct LeasedPart {
     LimitDecision rest;  // the store decides it; without items, nothing is left to ask
 };
 
+// Admits requests from batches, and asks for new ones. The servers are stopped before it is
+// destroyed.
 class Leases {
   public:
     struct Parts {

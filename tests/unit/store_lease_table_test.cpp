@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include "store/lease_table.hpp"
+#include "store/leases.hpp"
 #include "store/memory_store.hpp"
 #include "unit/store_asking.hpp"
 

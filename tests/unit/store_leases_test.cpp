@@ -57,7 +57,9 @@ struct Rig : test::RedisFixture {
             const auto keys = static_cast<std::size_t>(std::stoi(words.at(2)));
             const bool denied = denies && denies(words);
             const std::int64_t counted = denied ? 99'999 : 40;
-            return script_reply(!denied, 2'000'000, std::vector<std::int64_t>(keys, counted));
+            const std::size_t requests = std::max(1, int{words.at(3 + keys)[1]});
+            return script_reply(std::vector<bool>(requests, !denied), 2'000'000,
+                                std::vector<std::int64_t>(keys, counted));
         };
         run();
         await_up(true);
