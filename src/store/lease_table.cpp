@@ -31,6 +31,15 @@ Micros interval_of(std::span<const Limit> limits) {
     return shortest;
 }
 
+// How long units count that were taken and not used; 0 where that is too long to wait for it.
+Micros brief_span_of(std::span<const Limit> limits) {
+    Micros longest{0};
+    for (const Limit& limit : limits) {
+        longest = std::max(longest, limit::span_of(limit));
+    }
+    return longest <= LeaseTable::kBriefMax ? longest : Micros{0};
+}
+
 }  // namespace
 
 Micros left_of_sub_bucket(const Limit& limit, Micros at, const limit::LimitVerdict& told) {
@@ -123,6 +132,8 @@ void LeaseTable::begin(Lease& lease, const ChargeItem& item) {
     lease.interval_at_ = 0;
     lease.now_ = lease.before_ = {};
     lease.quiet_until_ = {};
+    lease.kept_for_ = brief_span_of(item.limits());
+    lease.kept_at_ = lease.kept_ = lease.kept_before_ = 0;
 }
 
 void LeaseTable::unspend(Lease& lease, Lease::Number batch, std::int64_t cost,
@@ -137,11 +148,11 @@ void LeaseTable::unspend(Lease& lease, Lease::Number batch, std::int64_t cost,
 
 std::int64_t LeaseTable::wanted(Lease& lease, std::int64_t cost, std::int64_t threads,
                                 SteadyTime now) {
-    if (lease.is_live_ && now >= lease.ends_) end(lease);
+    if (lease.is_live_ && now >= lease.ends_) end_by_time(lease, threads, now);
     if (lease.is_asked_ || now < lease.quiet_until_ || threads < 1) return 0;
     if (lease.before_.times < kMetMin) return 0;
     const std::int64_t used = std::max(lease.before_.units, lease.now_.units);
-    const std::int64_t most = most_leased(lease.item_, threads);
+    const std::int64_t most = most_leased(lease.item_, threads) - kept_of(lease, now);
     // A batch that cannot serve such a request leaves the present one alone.
     if (cost > most) return 0;
     const std::int64_t units = std::min(most, used + used / 2);
@@ -215,10 +226,36 @@ void LeaseTable::forget_owner(Lease& lease, bool is_dropped) {
     lease.owner_.reset();
 }
 
-void LeaseTable::end_batches(SteadyTime now) {
+void LeaseTable::end_batches(std::int64_t threads, SteadyTime now) {
     for (std::size_t i = live_.size(); i-- > 0;) {
-        if (now >= live_[i]->ends_) end(*live_[i]);
+        if (now >= live_[i]->ends_) end_by_time(*live_[i], threads, now);
     }
+}
+
+std::int64_t LeaseTable::kept_of(Lease& lease, SteadyTime now) {
+    if (lease.kept_for_.count() == 0) return 0;
+    const std::int64_t at = now.time_since_epoch() / lease.kept_for_;
+    if (at != lease.kept_at_) {
+        lease.kept_before_ = at == lease.kept_at_ + 1 ? lease.kept_ : 0;
+        lease.kept_ = 0;
+        lease.kept_at_ = at;
+    }
+    return lease.kept_ + lease.kept_before_;
+}
+
+// Units that others need are given back.
+void LeaseTable::end_by_time(Lease& lease, std::int64_t threads, SteadyTime now) {
+    const auto limits = lease.item_.limits();
+    bool keeps = lease.kept_for_.count() > 0 && threads > 0 && lease.left_ > 0;
+    for (std::size_t i = 0; keeps && i < limits.size(); ++i) {
+        keeps = lease.told_[i].remaining >= limits[i].quota / 2;
+    }
+    if (keeps && kept_of(lease, now) + lease.left_ <= most_leased(lease.item_, threads) / 4) {
+        lease.kept_ += lease.left_;
+        kept_ += lease.left_;
+        lease.left_ = 0;
+    }
+    end(lease);
 }
 
 // Also where nothing is left: the key can lose its place then.

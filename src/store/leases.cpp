@@ -319,7 +319,9 @@ void Leases::join_verdicts(LimitDecision& decision) {
 void Leases::tend(SteadyTime now) {
     has_unsent_ = false;
     if (!is_used_) return;
-    table_.end_batches(now);
+    table_.end_batches(threads(), now);
+    parts_.metrics.lease_units[LeaseUnits::kept].add(
+        static_cast<std::uint64_t>(table_.take_kept()));
     parts_.metrics.lease_held.set(table_.units());
 }
 

@@ -22,6 +22,11 @@
 // - a batch is no larger than half as much again as the thread took of the key in its last
 //   interval, a sub-bucket or 1 s if that is shorter. A thread that met the key less than
 //   kMetMin times in it takes none, nor one that would get less than 2 units;
+// - of limits whose windows are at most kBriefMax, a few units are not given back while half of
+// each
+//   quota is free: they expire soon by themselves, and that saves Redis a command for each
+//   sub-bucket. Together they are at most a quarter of what the thread may hold, and it asks for as
+//   many less;
 // - where a batch does not fit any more, the thread asks for no other until the sub-bucket ends,
 //   and each request is charged by itself: the last units are exact.
 //
@@ -104,6 +109,13 @@ class Lease {
     std::int64_t promised_ = 0;  // of these, to requests that wait
     SteadyTime quiet_until_{};   // asks for no batch before
 
+    // Units that were not given back and may still count: of the last two times as long as the
+    // longest window.
+    std::chrono::nanoseconds kept_for_{0};  // that; 0: all are given back
+    std::int64_t kept_at_ = 0;              // the number of such a time
+    std::int64_t kept_ = 0;                 // in it
+    std::int64_t kept_before_ = 0;          // and in the one before
+
     Number batch_ = 0;
     std::int64_t left_ = 0;
     SteadyTime ends_{};
@@ -121,6 +133,7 @@ class LeaseTable {
     // A key that is met less often in its interval is not worth a batch.
     static constexpr std::int64_t kMetMin = 4;
     static constexpr std::chrono::seconds kLongest{1};
+    static constexpr std::chrono::seconds kBriefMax{10};
 
     // `places`, a power of 2: so many keys are known at once. Memory for them is taken when the
     // first key is met.
@@ -154,7 +167,7 @@ class LeaseTable {
     void failed(Lease& lease, SteadyTime now);
 
     // Gives back what is left of batches that have ended. Call about every 50 ms.
-    void end_batches(SteadyTime now);
+    void end_batches(std::int64_t threads, SteadyTime now);
     // Ends all batches, and those under way, and forgets all keys.
     void drop_all();
     // The same of this identifier, under all policies.
@@ -162,6 +175,8 @@ class LeaseTable {
 
     // Units in batches.
     std::int64_t units() const;
+    // How many were not given back since this was called last.
+    std::int64_t take_kept() { return std::exchange(kept_, 0); }
     // Units of batches of this identifier under this policy.
     std::int64_t units_of(const limit::ChargeItem& item) const;
 
@@ -170,6 +185,8 @@ class LeaseTable {
     Lease* find_or_place(const limit::ChargeItem& item, SteadyTime now);
     void begin(Lease& lease, const limit::ChargeItem& item);
     void end(Lease& lease);
+    void end_by_time(Lease& lease, std::int64_t threads, SteadyTime now);
+    static std::int64_t kept_of(Lease& lease, SteadyTime now);
     void drop(Lease& lease);
     static void forget_owner(Lease& lease, bool is_dropped);
 
@@ -178,6 +195,7 @@ class LeaseTable {
     std::vector<Lease> leases_;  // empty until one is met
     std::vector<Lease*> live_;   // with a batch
     Lease::Number last_batch_ = 0;
+    std::int64_t kept_ = 0;  // see take_kept()
 };
 
 // A decision of which batches have admitted some items or all. Reused with its decision; allocates

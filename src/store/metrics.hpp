@@ -42,7 +42,8 @@ BOOST_DEFINE_FIXED_ENUM_CLASS(LeaseResult, std::uint8_t, taken,
                               failed)  // no answer: perhaps counted, and not used
 
 // What happens to units of batches; the rest of those that were taken was admitted.
-BOOST_DEFINE_FIXED_ENUM_CLASS(LeaseUnits, std::uint8_t, taken, given_back)
+BOOST_DEFINE_FIXED_ENUM_CLASS(LeaseUnits, std::uint8_t, taken, given_back,
+                              kept)  // not given back, as they expire soon
 
 // What one thread holds in batches. Any thread may read it.
 class LeasedUnits {
@@ -95,8 +96,9 @@ struct Metrics {
                       "Batches of units that threads asked Redis for, by result",
                       "See [leases](limits.md#leases).">
         lease_batches;
-    telemetry::Metric<telemetry::By<"units", LeaseUnits>, "tidegate_lease_units_total",
-                      "Units that threads took in batches, and of these gave back unused">
+    telemetry::Metric<
+        telemetry::By<"units", LeaseUnits>, "tidegate_lease_units_total",
+        "Units that threads took in batches, and of these gave back or let expire unused">
         lease_units;
     telemetry::Metric<LeasedUnits, "tidegate_lease_held_units",
                       "Units in batches that no request has used yet">

@@ -100,14 +100,14 @@ TEST_CASE("lease_table: a batch ends with its sub-bucket, counted from the sendi
     CHECK(lease.spend(5, kBegin + 299ms));
     CHECK_FALSE(lease.spend(1, kBegin + 300ms));
     CHECK(rig.given.empty());
-    rig.table.end_batches(kBegin + 299ms);
+    rig.table.end_batches(1, kBegin + 299ms);
     CHECK(rig.given.empty());
-    rig.table.end_batches(kBegin + 300ms);
+    rig.table.end_batches(1, kBegin + 300ms);
     REQUIRE(rig.given.size() == 1);
     CHECK(rig.given[0].units == 6);
     CHECK(rig.given[0].receipt.at == 7'700ms);
     CHECK(rig.given[0].receipt.generations.at(0) == 7);
-    rig.table.end_batches(kBegin + 1h);
+    rig.table.end_batches(1, kBegin + 1h);
     CHECK(rig.given.size() == 1);
 }
 
@@ -131,6 +131,47 @@ TEST_CASE("lease_table: no batch lasts longer than a second, nor than the window
     spec.anchor = limit::Anchor::utc_month;
     spec.duration = 0s;
     CHECK(lasts(test::made(spec), 250ms) == 250ms);
+}
+
+TEST_CASE("lease_table: of brief windows a few units expire, unless others need them") {
+    const limit::Policy policy = leased({test::window(100'000, 1s)});
+    const limit::ChargeItem item{&policy, "constant:all"};
+    Rig rig;
+    const Micros width = policy.limits[0].precision;
+    SteadyTime now = kBegin;
+    // A batch of which `units` are left when its sub-bucket ends.
+    const auto leave = [&](std::int64_t units, std::int64_t remaining) {
+        Lease& lease = rig.hot(item, now, width);
+        rig.table.asked(lease, 400, nullptr, now);
+        REQUIRE(rig.table.answered(lease, Rig::verdict(limit::Micros{0}, remaining, 1s), now));
+        REQUIRE(lease.spend(400 - units, now));
+        now += width;
+        rig.table.end_batches(1, now);
+        return rig.given.empty() ? 0 : rig.given.back().units;
+    };
+    // A quarter of the slack, which is 1,000 units.
+    CHECK(leave(200, 90'000) == 0);
+    CHECK(leave(50, 50'000) == 0);
+    CHECK(rig.table.take_kept() == 250);
+    CHECK(rig.table.take_kept() == 0);
+    CHECK(leave(1, 90'000) == 1);
+    rig.given.clear();
+    // The batch is smaller by as many.
+    Lease& lease = rig.hot(item, now, width, 10'000);
+    CHECK(rig.table.wanted(lease, 1, 1, now) == 750);
+    // Two windows later they count no more; but now less than half of the quota is free.
+    now += 2s;
+    CHECK(leave(5, 49'999) == 5);
+    CHECK(leave(6, 50'000) == 5);
+    CHECK(rig.table.take_kept() == 6);
+    rig.given.clear();
+    // A drop gives back all.
+    Lease& dropped = rig.hot(item, now, width);
+    rig.table.asked(dropped, 3, nullptr, now);
+    REQUIRE(rig.table.answered(dropped, Rig::verdict(limit::Micros{0}, 90'000, 1s), now));
+    rig.table.drop_all();
+    REQUIRE(rig.given.size() == 1);
+    CHECK(rig.given[0].units == 3);
 }
 
 TEST_CASE("lease_table: an answer after the sub-bucket gives the whole batch back") {
@@ -226,7 +267,7 @@ TEST_CASE("lease_table: the owner of a policy lives as long as a batch of it") {
     rig.table.asked(lease, 12, owner, kBegin);
     REQUIRE(rig.table.answered(lease, Rig::verdict(7'000ms, 50'000, 10s), kBegin));
     CHECK(owner.use_count() == 2);
-    rig.table.end_batches(kBegin + 2s);
+    rig.table.end_batches(1, kBegin + 2s);
     CHECK(owner.use_count() == 1);
     rig.table.asked(lease, 12, owner, kBegin + 2s);
     rig.table.drop_all();
@@ -305,7 +346,8 @@ class World {
             deliver();
             request(random_() % tables_.size());
             if (random_() % 16 == 0) {
-                tables_[random_() % tables_.size()]->end_batches(now_);
+                tables_[random_() % tables_.size()]->end_batches(
+                    static_cast<std::int64_t>(tables_.size()), now_);
             }
             if (random_() % 512 == 0) tables_[random_() % tables_.size()]->drop_all();
             if (random_() % 2'048 == 0) store_.forget({&item_, 1});
