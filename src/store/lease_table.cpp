@@ -124,7 +124,7 @@ Lease* LeaseTable::find_or_place(const ChargeItem& item, SteadyTime now) {
     return &goes;
 }
 
-// The number of the last batch stays: who spent of it is not mistaken for a user of the next one.
+// The number of the last batch stays: what was spent of it never goes back to a later one.
 void LeaseTable::begin(Lease& lease, const ChargeItem& item) {
     lease.identifier_ = item.identifier;
     lease.item_ = {item.policy, lease.identifier_, item.tier, item.of_client};

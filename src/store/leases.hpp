@@ -3,8 +3,8 @@
 // its thread. LeaseTable is pure, and time is an argument; Leases sends its commands.
 //
 // The promise is that of the limit without leases, and not a unit more. These rules keep it:
-// - Redis counts a whole batch before a unit of it is used, and each unit is used or given back,
-//   once. A batch whose answer is lost stays counted until its window ends.
+// - Redis counts a whole batch before a unit of it is used, and no unit is both used and given
+//   back, nor given back twice. A batch whose answer is lost stays counted until its window ends.
 // - A unit is used in the sub-bucket that it is counted in. So a batch lasts as long as the answer
 //   says is left of the sub-bucket, counted from the moment when the command was sent (Redis has
 //   carried it out no earlier), less a thousandth, as clocks run at different speeds; and 1 s at
@@ -22,11 +22,9 @@
 // - a batch is no larger than half as much again as the thread took of the key in its last
 //   interval, a sub-bucket or 1 s if that is shorter. A thread that met the key less than
 //   kMetMin times in it takes none, nor one that would get less than 2 units;
-// - of limits whose windows are at most kBriefMax, a few units are not given back while half of
-// each
-//   quota is free: they expire soon by themselves, and that saves Redis a command for each
-//   sub-bucket. Together they are at most a quarter of what the thread may hold, and it asks for as
-//   many less;
+// - where windows last at most kBriefMax, a few units are not given back while half of each quota
+//   is free: they expire soon by themselves, and that saves Redis a command for each sub-bucket.
+//   Together they are at most a quarter of what the thread may hold, and it asks for as many less;
 // - where a batch does not fit any more, the thread asks for no other until the sub-bucket ends,
 //   and each request is charged by itself: the last units are exact.
 //
