@@ -5,13 +5,16 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "cluster_world.hpp"
 #include "integration/client.hpp"
 #include "integration/limiter_world.hpp"
 #include "integration/load.hpp"
@@ -166,10 +169,22 @@ TEST_CASE("lease: no short window admits more than its quota, and nearly all of 
 }
 
 TEST_CASE("lease: what another limit of the request denies is not taken of the lease") {
-    const CountedIn counted = counted_in_redis();
+    std::string store;
+    std::unique_ptr<RedisServer> redis;
+    std::unique_ptr<ClusterWorld> cluster;
+    SUBCASE("one Redis") {
+        CountedIn counted = counted_in_redis();
+        store = counted.yaml();
+        redis = std::move(counted.redis);
+    }
+    // Without the lease each request is in two slots.
+    SUBCASE("a cluster") {
+        cluster = std::make_unique<ClusterWorld>(ClusterWorld::Options{.masters = 3});
+        store = "store: {redis: {cluster: " + cluster->urls() + ", timeout: 5s}}\n";
+    }
     const Upstream upstream(ok());
     const Tidegate tidegate(
-        "threads: 1\nreplicas: 1\n" + counted.yaml() +
+        "threads: 1\nreplicas: 1\n" + store +
         api(upstream,
             "policies:\n"
             "  everybody: {key: [\"constant:all\"], limits: [10000/h], lease: auto}\n"
