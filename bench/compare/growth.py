@@ -19,6 +19,7 @@ ROUTES = (1, 10, 100, 1_000)
 LIMITS = (1, 2, 3, 5, 8, 12, 20)
 BODIES = (0, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
 THREADS = (1, 2, 4, 8, 16, 32)
+LEASED_THREADS = (1, 4, 16, 32)
 
 FILL_SECONDS = 120  # at most, to make a million names known
 MEASURED_REQUESTS = 60_000
@@ -115,6 +116,14 @@ class Growth:
         start = peers.tidegate(self.program, peers.PLENTY, store, more=f"threads: {count}\n")
         return self.full_speed(world, start(world), heads=self.numbered_copy(world))
 
+    def leases(self, world, how, count):
+        """One key that all requests share: a million a second, with leases and without."""
+        store, lease = how
+        setup = self.tidegate(world, ONE_NAME + f"threads: {count}\npolicies: {{all: {{key: "
+                              f"['constant:all'], limits: [1000000/s]{lease}}}}}\n"
+                              + EVERYTHING % "all", store)
+        return self.full_speed(world, setup)
+
     # ---- what they share
 
     def tidegate(self, world, settings, store="memory"):
@@ -167,6 +176,9 @@ def series(growth):
         found[f"limits-{store}"] = (growth.limits, store, LIMITS, True)
         found[f"threads-{store}"] = (growth.threads, store, THREADS, True)
     found["threads-redis-two-names"] = (growth.threads_two_names, "redis", THREADS, True)
+    for name, how in (("without", ("redis", "")), ("with", ("redis", ", lease: auto")),
+                      ("memory", ("memory", ""))):
+        found[f"leases-{name}"] = (growth.leases, how, LEASED_THREADS, True)
     for name, start in (("tidegate", no_limits), ("nginx", peers.nginx_plain),
                         ("haproxy", peers.haproxy_plain)):
         found[f"idle-{name}"] = (growth.idle, start, IDLE, False)

@@ -258,6 +258,13 @@ class InspectedIdentifier {
              {"mode", mode_of(*item.policy)},
              {"limits", std::move(limits)},
              {"unknown", std::move(records)}});
+        if (item.policy->lease_slack == 0) return;
+        const std::int64_t held = i < inspected_.leased.size() ? inspected_.leased[i] : 0;
+        policies_.back()["leased"] = held;
+        below_.push_back(fmt::format(
+            "  {}: threads of this proxy hold {} of the counted units in leases, and all "
+            "proxies at most {:.6g}% of each quota",
+            name, held, static_cast<double>(item.policy->lease_slack) / 10'000));
     }
 
     Json add_limit(const std::string& policy, const limit::Limit& limit,

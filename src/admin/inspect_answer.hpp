@@ -76,7 +76,9 @@ struct Inspected {
     std::string_view identifier;
     std::string_view known_tier;  // see known_tier()
     std::vector<limit::ChargeItem> items;
-    store::Counts counts;     // in the order of the items
+    store::Counts counts;  // in the order of the items
+    // Likewise: units in leases of this process, which are counted. Empty: not known.
+    std::vector<std::int64_t> leased{};
     std::string_view note{};  // see Meant
 };
 

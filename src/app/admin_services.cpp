@@ -159,6 +159,7 @@ struct InspectService::Job {
     // Written by the worker that answers, read once `done` is set, on the main thread.
     store::Counts counts;
     std::vector<bool> forgotten;
+    std::vector<std::int64_t> leased;  // units of each item; on the main thread
     std::string fault;
 
     Timer answered;        // cancelled when it is
@@ -217,6 +218,7 @@ Task<admin::AdminAnswer> InspectService::answer(admin::CountsRequest request) {
             fault = co_await forget(job);
         } else {
             fault = co_await count(job);
+            if (fault.empty() && shared_.redis) co_await add_leased(job);
         }
         if (!fault.empty()) co_return admin::problem(503, fault);
         if (request.reset) {
@@ -225,7 +227,7 @@ Task<admin::AdminAnswer> InspectService::answer(admin::CountsRequest request) {
         } else {
             inspected.push_back({job->meant.identifier,
                                  admin::known_tier(job->meant.identifier, *config), job->items,
-                                 job->counts, one.note});
+                                 job->counts, job->leased, one.note});
         }
     }
     co_return request.reset ? admin::answer_to_reset(forgotten, store)
@@ -287,6 +289,31 @@ Task<std::string> InspectService::await(JobPtr job) {
     co_await Job::wait(job, kWorkerPatience + portions * settings.timeout);
     // An item that is not done may yet be written to by the worker.
     co_return job->done ? job->fault : "The worker that asks Redis did not answer in time.";
+}
+
+// Threads that do not answer in time hold what they hold.
+Task<> InspectService::add_leased(JobPtr counted) {
+    const auto has_lease = [](const limit::ChargeItem& item) {
+        return item.policy->lease_slack > 0;
+    };
+    counted->leased.assign(counted->items.size(), 0);
+    if (std::none_of(counted->items.begin(), counted->items.end(), has_lease)) co_return;
+    const JobPtr job = std::make_shared<Job>(executor_, counted->until);
+    const std::shared_ptr<const std::vector<limit::ChargeItem>> items(counted, &counted->items);
+    job->left = workers_.size();
+    for (const auto& worker : workers_) {
+        if (worker->has_left()) {
+            Job::finish(job);
+            continue;
+        }
+        worker->count_leased(items, [job, counted](const std::vector<std::int64_t>& units) {
+            asio::post(job->answered.get_executor(), [counted, units] {
+                for (std::size_t i = 0; i < units.size(); ++i) counted->leased[i] += units[i];
+            });
+            Job::finish(job);
+        });
+    }
+    co_await Job::wait(job, kWorkerPatience);
 }
 
 // Workers forget remembered denials. Workers that have left refuse no request.

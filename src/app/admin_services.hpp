@@ -77,6 +77,7 @@ class InspectService {
     Task<std::string> count(JobPtr job);
     Task<std::string> forget(JobPtr job);
     static Task<std::string> await(JobPtr job);
+    Task<> add_leased(JobPtr counted);
     Task<std::string> forget_in_workers(JobPtr counted);
 
     Executor executor_;

@@ -58,6 +58,7 @@ Worker::Worker(SharedState& shared, std::size_t index, const std::vector<Listene
     context_.date.set(std::chrono::system_clock::now());
     clients_.config = context_.generation->config.get();
     use_bounds(*clients_.config);
+    use_leases(*clients_.config);
     keep_names(*clients_.config);
     for (const ListenerGroup& group : listeners) {
         for (std::size_t i = index; i < group.descriptors.size(); i += shared.workers) {
@@ -174,6 +175,13 @@ void Worker::inspect(std::function<void(const store::Inspector&)> ask) {
     asio::post(io_, [this, ask = std::move(ask)] { ask(limiter_.inspector()); });
 }
 
+void Worker::count_leased(std::shared_ptr<const std::vector<limit::ChargeItem>> items,
+                          std::function<void(std::vector<std::int64_t>)> done) {
+    asio::post(io_, [this, items = std::move(items), done = std::move(done)] {
+        done(limiter_.leased(*items));
+    });
+}
+
 void Worker::forget(std::shared_ptr<const std::vector<limit::ChargeItem>> items,
                     std::function<void()> done) {
     asio::post(io_, [this, items = std::move(items), done = std::move(done)] {
@@ -205,6 +213,7 @@ void Worker::use_recording(std::function<void(std::unique_ptr<proxy::Recording>&
 void Worker::drain(std::chrono::milliseconds idle_patience) {
     asio::post(io_, [this, idle_patience] {
         if (clients_.is_draining) return;
+        limiter_.use_leases(false, 1);
         for_each_context([&](client::ConnectionContext& one) {
             one.is_draining = true;
             one.idle_patience = idle_patience;
@@ -325,6 +334,7 @@ Task<> Worker::tick() {
         refused_connections_.sweep(time);
         limiter_.report_local(time);
         limiter_.tend_lent(time);
+        limiter_.tend_leases(time);
         finish_if_empty();
         make_room(time);
         if (time - swept < kSweepEvery) continue;
@@ -547,6 +557,13 @@ void Worker::adopt(const ConfigSnapshot& snapshot) {
     if (heartbeat_) heartbeat_->configure(replica_settings(*snapshot.config));
     // The remembered denials belong to limits that may be others now.
     limiter_.forget_denials(denials_of(*snapshot.config, shared_.workers));
+    use_leases(*snapshot.config);
+}
+
+void Worker::use_leases(const config::Config& config) {
+    const auto has_lease = [](const auto& policy) { return policy->lease_slack > 0; };
+    const bool any = std::any_of(config.policies.begin(), config.policies.end(), has_lease);
+    limiter_.use_leases(any && redis_, static_cast<int>(shared_.workers));
 }
 
 // Without an admin listener, no question for them can come.

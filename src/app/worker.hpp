@@ -44,6 +44,11 @@ class Worker {
            const ConfigSnapshot& snapshot);
     ~Worker();
 
+    // Calls `done` with how many units of each item are in leases of this thread. Any thread;
+    // `done` is called on that of the worker.
+    void count_leased(std::shared_ptr<const std::vector<limit::ChargeItem>> items,
+                      std::function<void(std::vector<std::int64_t>)> done);
+
     // Does all but accept connections.
     void start();
     // Calls `wait` on this worker's thread, which does nothing else until that returns.
@@ -137,6 +142,7 @@ class Worker {
     }
     void run();
     void use_bounds(const config::Config& config);
+    void use_leases(const config::Config& config);
     // Remembers names of clients for the admin listener, if there is one.
     void keep_names(const config::Config& config);
     client::ConnectionContext connection_context(client::ConnectionContext::Serve serve,

@@ -103,10 +103,9 @@ bool Engine::conclude_charge(const Question& question) {
 }
 
 Task<> Engine::await_charge(const Question& question) {
-    const store::LimitDecision& charge = question.decision.charge;
+    store::LimitDecision& charge = question.decision.charge;
     if (charge.result == store::LimitDecision::Result::pending) {
-        while (charge.result == store::LimitDecision::Result::pending)
-            co_await question.wakeup.wait();
+        while (limiter_.is_pending(charge)) co_await question.wakeup.wait();
         if (conclude_charge(question)) co_return;
     }
     co_await await_turn(question);

@@ -209,6 +209,7 @@ Explanation::Policy policy_of(const ExplainedRequest& request, const ChargeNotes
         .outcome = note.outcome,
         .shadow = note.policy->shadow,
         .soft = note.policy->soft,
+        .lease_slack = static_cast<double>(note.policy->lease_slack) / 1e6,
         .in_money = note.policy->cost != nullptr && note.policy->cost->in_money,
         .has_claimed_quotas = note.tier != nullptr && note.tier->by_claims,
         .left_out = is_left_out(request.decision, note),

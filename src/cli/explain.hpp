@@ -129,7 +129,8 @@ struct Explanation {
         ask::ChargeNotes::Outcome outcome;
         bool shadow = false;
         bool soft = false;
-        bool in_money = false;               // its limits count millionths of a dollar
+        double lease_slack = 0;  // the share of each quota that batches may hold; 0: no leases
+        bool in_money = false;   // its limits count millionths of a dollar
         bool has_claimed_quotas = false;     // its limits have quotas that the user's token states
         std::optional<Reserved> reserved{};  // unset: the cost of the request
         bool left_out = false;       // in shadow, and the moment of the request will not do for it

@@ -341,6 +341,12 @@ std::string why_of_policy(const Explanation::Policy& policy) {
         why += (i == 0 ? "; `enforce` counts in shadow: " : ", ") + shown(policy.unenforced[i]);
     }
     if (policy.soft) why += "; soft: refuses no request, and tells the upstream";
+    if (policy.lease_slack > 0) {
+        why += fmt::format(
+            "; leases: a thread may admit it from units that it took in advance, {:.6g}% "
+            "of each quota at most",
+            100 * policy.lease_slack);
+    }
     return why;
 }
 
@@ -475,6 +481,7 @@ void add_policy(const Explanation::Policy& policy, Doc& doc) {
          {"keys", std::move(keys)},
          {"limits", std::move(limits)},
          {"reserved", std::move(reserved)}});
+    if (policy.lease_slack > 0) doc.json["policies"].back()["lease_slack"] = policy.lease_slack;
 }
 
 Json refusal_json(int status, const std::string& reason) {

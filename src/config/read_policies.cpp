@@ -6,8 +6,10 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
@@ -253,6 +255,98 @@ void read_own_limits(const Value& list, PolicySettings& policy, Units& units, Co
     add_claimed(list, 0, std::move(limits.claimed), policy, config);
 }
 
+// `lease`: how much of a quota threads may take at once, and admit without asking Redis.
+
+constexpr std::int64_t kSlackAuto = 10'000;  // millionths
+
+// `1%` or `0.05%`, as millionths. Without the sign it is a fault: `0.5` could mean 50% or 0.5%.
+std::optional<std::int64_t> read_slack(const Value& value) {
+    constexpr int kDecimals = 4;
+    const auto text = value.text("a share of each quota such as `1%`");
+    if (!text) return std::nullopt;
+    std::string_view number = *text;
+    std::optional<std::int64_t> slack;
+    if (number.ends_with('%')) {
+        number.remove_suffix(1);
+        slack = parse_fixed(number, kDecimals);
+    }
+    if (slack && *slack >= 1 && *slack <= 1'000'000) return slack;
+    value.fault(quote(*text) +
+                " is not a share of the quota: write more than 0% and at most 100%, such as `1%`");
+    return std::nullopt;
+}
+
+const limit::Limit* find_unleasable(const std::vector<limit::Limit>& limits) {
+    const auto found = std::find_if(limits.begin(), limits.end(), [](const limit::Limit& limit) {
+        return !limit.can_be_leased();
+    });
+    return found != limits.end() ? &*found : nullptr;
+}
+
+// What a policy may not have beside leases. Empty: nothing of it.
+std::string what_excludes_leases(Section& section, const PolicySettings& policy) {
+    for (const char* const key : {"candidate", "enforce"}) {
+        if (!section.find(key)) continue;
+        return "leases are of limits that hold for all, and this policy has " + quote(key) +
+               ": remove one of the two";
+    }
+    if (policy.cost != nullptr) {
+        return "leases are of costs that are known before the request, and this policy has `cost`: "
+               "remove one of the two";
+    }
+    if (!policy.is_enforced()) {
+        return "leases are of policies that refuse requests: remove `lease`, or `mode: " +
+               std::string(policy.soft ? "soft" : "shadow") + "`";
+    }
+    const limit::Limit* wrong = find_unleasable(policy.limits);
+    for (const limit::Tier& tier : policy.tiers) {
+        if (wrong == nullptr) wrong = find_unleasable(tier.limits);
+    }
+    if (wrong != nullptr && wrong->count != limit::Count::admitted) {
+        return "leases are of limits that count admitted requests, and the limit " +
+               quote(wrong->name) + " has `count`: remove one of the two";
+    }
+    if (wrong != nullptr) {
+        return "leases are of `sliding_window` and `fixed_window`, and the limit " +
+               quote(wrong->name) + " is of " + quote(wrong->traits().name) +
+               ": remove `lease`, or give that limit a policy of its own";
+    }
+    if (!policy.claimed_quotas.empty()) {
+        return "leases are of quotas that the configuration has, and the claim " +
+               quote(policy.claimed_quotas.front().name) +
+               " states one: remove `lease`, or write the quota";
+    }
+    return {};
+}
+
+const Rows& lease_keys() {
+    static const auto keys =
+        Rows("`auto`, or a map: `{slack: 1%}`")
+            .key("slack",
+                 kind::written(
+                     R"({"type":"string","pattern":"^[0-9]{1,3}([.][0-9]{1,4})?%$|\\$\\{"})"),
+                 {"the share of each quota that all threads of all proxies together may hold",
+                  "`1%`", "above `0%`, at most `100%`; four decimals"});
+    return keys;
+}
+
+void read_lease(Section& section, PolicySettings& policy) {
+    const auto value = section.find("lease");
+    if (!value || value->is_off()) return;
+    policy.lease_slack = kSlackAuto;
+    if (!value->is_map()) {
+        if (!value->is("auto")) value->wrong_kind("`auto`, `off` or a map: `{slack: 1%}`");
+    } else {
+        Section lease(*value, lease_keys());
+        if (const auto slack = lease.find("slack")) {
+            policy.lease_slack = read_slack(*slack).value_or(kSlackAuto);
+        }
+        lease.refuse_others();
+    }
+    const std::string why = what_excludes_leases(section, policy);
+    if (!why.empty()) value->fault(why);
+}
+
 void read_who_and_what(Section& section, Config& config, PolicySettings& policy,
                        Declared& declared) {
     const auto key = section.need("key");
@@ -268,6 +362,7 @@ void read_who_and_what(Section& section, Config& config, PolicySettings& policy,
     policy.may_skip = on_missing == limit::OnMissing::skip;
     if (key) policy.key = read_key(*key, on_missing, config);
     read_mode(section, policy);
+    read_lease(section, policy);
     warn_if_never_refuses(deny, policy);
 }
 
@@ -323,6 +418,16 @@ const Rows& policy_keys() {
                  {"limits that are tried out beside these: "
                   "[candidates](limits.md#candidates)",
                   "none", "not beside `shadow` and `soft`"})
+            .key("lease", kind::off_or(kind::any({kind::word({"auto"}), kind::map(lease_keys())})),
+                 {"for keys that very many requests share: a thread takes units of "
+                  "`sliding_window` and `fixed_window` limits from Redis in advance, and admits "
+                  "from them without asking: [leases](limits.md#leases)",
+                  "`off`"})
+            .idle_unless(
+                [](const Config& config) {
+                    return std::holds_alternative<RedisSettings>(config.store);
+                },
+                "`store: memory` asks no other process")
             .key("on_store_failure", kind::type("on_store_failure"),
                  {"`local`, `allow` or `deny`", "the global one"})
             .key("status", kind::integer({400, 599}),

@@ -181,6 +181,10 @@ struct Limit {
     std::int64_t most_at_once() const { return burst > 0 ? burst : quota; }
     // Only time frees units, and only admitted requests take them.
     bool only_time_frees() const { return count == Count::admitted && traits().time_frees; }
+    // A thread may take units in advance, as each is of a sub-bucket that ends at a known time.
+    bool can_be_leased() const {
+        return traits().state == StateKind::windows && count == Count::admitted && !in_money;
+    }
     // Its windows, or what it has in place of them, all last `duration`. Slots last as long as
     // their requests; months differ, and so do the days of a time zone.
     bool has_one_duration() const { return traits().has(kPer) && anchor < Anchor::utc_month; }
@@ -303,6 +307,9 @@ struct Policy {
     // the others: this is the policy itself. The two have one name and one state.
     const Policy* twin_of = nullptr;
     bool has_candidate = false;  // another policy, or one of its twin, is its candidate
+
+    // Millionths of each quota that threads may take at once and admit without asking; 0: none.
+    std::int64_t lease_slack = 0;
 
     // Whether it refuses requests.
     bool is_enforced() const { return !shadow && !soft; }

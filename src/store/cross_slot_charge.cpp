@@ -472,7 +472,4 @@ bool CrossSlotCharge::give_back(Part& part) {
     return true;
 }
 
-LimitDecision::LimitDecision() = default;
-LimitDecision::~LimitDecision() = default;
-
 }  // namespace tidegate::store

@@ -187,9 +187,18 @@ class CrossSlotCharge {
     std::vector<std::unique_ptr<Command>> commands_;
 };
 
+// What the store was asked of a decision of which batches have admitted the other items: what they
+// gave stays. Null: nothing.
+const LimitDecision* rest_of(const LimitDecision& decision);
+
 // Calls `visit(Admission)` for each place where an admitted decision took something.
 template <class Visit>
 void for_each_admission(const LimitDecision& decision, Visit visit) {
+    if (decision.store_state.is_leased) {
+        const LimitDecision* const rest = rest_of(decision);
+        if (rest != nullptr) for_each_admission(*rest, visit);
+        return;
+    }
     if (!decision.store_state.crosses_slots) {
         visit(Admission{decision.charge(), decision.verdict.receipt,
                         decision.decided_by == StoreKind::redis});

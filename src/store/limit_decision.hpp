@@ -20,6 +20,7 @@ struct Config;
 namespace tidegate::store {
 
 class CrossSlotCharge;
+struct LeasedPart;
 
 // In a list while it holds slots of concurrency that LeaseRenewal renews.
 using LeaseHook =
@@ -86,8 +87,10 @@ struct LimitDecision : LeaseHook {
         bool is_settled = true;
         bool has_status = false;                      // of the answer: units were given back by it
         bool crosses_slots = false;                   // of a cluster
+        bool is_leased = false;                       // `leased` has admitted some items or all
         std::vector<limit::ChargeItem> decided;       // if not all items are
         std::unique_ptr<CrossSlotCharge> cross_slot;  // once it was needed; kept for the next time
+        std::unique_ptr<LeasedPart> leased;           // likewise
     };
     StoreState store_state;
 };

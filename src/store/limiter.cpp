@@ -23,7 +23,7 @@ void begin(LimitDecision& decision, SteadyTime now, StoreKind store) {
     decision.decided_by = store;
     decision.store_failed = decision.remembered = decision.is_partial = false;
     decision.store_state.asked = now;
-    decision.store_state.crosses_slots = false;
+    decision.store_state.crosses_slots = decision.store_state.is_leased = false;
 }
 
 }  // namespace
@@ -42,6 +42,8 @@ Limiter::Limiter(MemoryStore& memory, RedisParts redis, Metrics& metrics)
       corrections_(redis_, memory, refunds_, local_report_),
       leases_(redis_),
       batches_(redis_, denials_, leases_, failure_policy_, redis.sharing),
+      batches_of_leases_({redis_, refunds_, redis.freed, redis.replicas, failure_policy_, metrics},
+                         [this](LimitDecision& decision) { send(decision); }),
       cross_slot_services_{redis_, failure_policy_, refunds_, leases_, denials_, freed_, metrics} {
     if (redis_.servers) inspector_.emplace(redis_);
     std::random_device device;
@@ -49,6 +51,44 @@ Limiter::Limiter(MemoryStore& memory, RedisParts redis, Metrics& metrics)
 }
 
 void Limiter::decide(LimitDecision& decision, Wakeup& sleeper, SteadyTime now) {
+    if (batches_of_leases_.is_used()) {
+        decide_with_leases(decision, sleeper, now);
+    } else {
+        ask(decision, sleeper, now);
+    }
+}
+
+// A request that batches admit alone asks nothing. Of others the store is asked about the rest.
+void Limiter::decide_with_leases(LimitDecision& decision, Wakeup& sleeper, SteadyTime now) {
+    begin(decision, now, StoreKind::redis);
+    decision.store_state.is_settled = !decision.needs_settling;
+    decision.store_state.has_status = false;
+    const Leases::Served served = batches_of_leases_.serve(decision, now);
+    if (served == Leases::Served::all) return;
+    if (served == Leases::Served::none) {
+        ask(decision, sleeper, now);
+    } else {
+        decision.store_state.is_leased = true;
+        LimitDecision& rest = Leases::part_of(decision).rest;
+        ask(rest, sleeper, now);
+        decision.result = LimitDecision::Result::pending;
+        is_pending(decision);
+    }
+    // A denial that is remembered is of a limit that has nothing left, or of another one.
+    const bool is_asked = !decision.remembered && !decision.store_failed;
+    if (is_asked) batches_of_leases_.refill(decision, now);
+}
+
+bool Limiter::is_pending(LimitDecision& decision) {
+    if (decision.result != LimitDecision::Result::pending) return false;
+    if (!decision.store_state.is_leased) return true;
+    const LimitDecision& rest = Leases::part_of(decision).rest;
+    if (rest.result == LimitDecision::Result::pending) return true;
+    batches_of_leases_.join(decision, std::chrono::steady_clock::now());
+    return false;
+}
+
+void Limiter::ask(LimitDecision& decision, Wakeup& sleeper, SteadyTime now) {
     const bool in_redis = static_cast<bool>(redis_.servers);
     begin(decision, now, in_redis ? StoreKind::redis : StoreKind::memory);
     LimitDecision::StoreState& state = decision.store_state;
@@ -63,7 +103,13 @@ void Limiter::decide(LimitDecision& decision, Wakeup& sleeper, SteadyTime now) {
         return;
     } else if (now >= decision.needed_by) {
         failure_policy_.decide(decision, StoreFailure::timeout);
-    } else if (redis_.crosses_slots(decision.items)) {
+    } else if (!batches_of_leases_.is_used() || !batches_of_leases_.wait(decision, now)) {
+        send(decision);
+    }
+}
+
+void Limiter::send(LimitDecision& decision) {
+    if (redis_.crosses_slots(decision.items)) {
         cross_slot_of(decision).begin();
     } else {
         batches_.charge(decision);
@@ -136,6 +182,10 @@ void Limiter::read_look(LimitDecision& decision, const Counts& counts) {
 void Limiter::settle(LimitDecision& decision, limit::AnswerStatus status,
                      std::chrono::milliseconds hold) {
     if (decision.is_linked()) decision.unlink();
+    if (decision.store_state.is_leased) {
+        LimitDecision& rest = Leases::part_of(decision).rest;
+        if (rest.is_linked()) rest.unlink();
+    }
     if (decision.result != LimitDecision::Result::admitted) return;
     if (std::exchange(decision.store_state.is_settled, true)) return;
     const bool has_status = decision.store_state.has_status;
@@ -180,12 +230,22 @@ void Limiter::leave_line(LimitDecision& decision) {
 
 void Limiter::follow_wall_clock(SteadyTime now) {
     const std::uint64_t steps = wall_clock_steps();
-    if (std::exchange(clock_steps_, steps) != steps) denials_.clear(now);
+    if (std::exchange(clock_steps_, steps) == steps) return;
+    denials_.clear(now);
+    batches_of_leases_.end_all();
+}
+
+std::vector<std::int64_t> Limiter::leased(std::span<const limit::ChargeItem> items) const {
+    std::vector<std::int64_t> units;
+    units.reserve(items.size());
+    for (const limit::ChargeItem& item : items) units.push_back(batches_of_leases_.units_of(item));
+    return units;
 }
 
 void Limiter::forget(std::span<const limit::ChargeItem> items) {
     denials_.clear(std::chrono::steady_clock::now());
     local_report_.forget(items);
+    for (const limit::ChargeItem& item : items) batches_of_leases_.end_of(item.identifier);
 }
 
 }  // namespace tidegate::store

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "limit/charge.hpp"
 #include "net/wakeup.hpp"
@@ -19,6 +20,7 @@
 #include "store/deny_cache.hpp"
 #include "store/failure_policy.hpp"
 #include "store/inspector.hpp"
+#include "store/leases.hpp"
 #include "store/limit_decision.hpp"
 #include "store/local_report.hpp"
 #include "store/memory_store.hpp"
@@ -50,6 +52,9 @@ class Limiter {
     // to Redis, and so do some about different ones under the same policies.
     void decide(LimitDecision& decision, Wakeup& sleeper,
                 SteadyTime now = std::chrono::steady_clock::now());
+
+    // Whether decide() is still waiting for the store. Call it each time the sleeper was woken.
+    bool is_pending(LimitDecision& decision);
 
     // Whether a charge of decision.items would be denied now, as far as the store knows; takes
     // nothing. The result is `limited` with its verdict, else `admitted` without one: also when the
@@ -110,8 +115,10 @@ class Limiter {
 
     // Looks after charges that other threads have. Call about every 50 ms.
     void tend_lent(SteadyTime now) { batches_.tend(now); }
+    // Gives back what is left of leases that have ended. Call about every 50 ms.
+    void tend_leases(SteadyTime now) { batches_of_leases_.tend(now); }
     // Whether nothing is under way to Redis, for this thread or for others.
-    bool is_idle() const { return batches_.is_idle(); }
+    bool is_idle() const { return batches_.is_idle() && batches_of_leases_.is_idle(); }
 
     // Counts of these items were reset: forgets all denials, and what was admitted of the items
     // without Redis.
@@ -121,12 +128,22 @@ class Limiter {
         denials_.restart(bounds, std::chrono::steady_clock::now());
     }
 
+    // Whether policies have leases, and how many threads of this process share them. Those that
+    // there are end, and what is left is given back.
+    void use_leases(bool are_used, int threads) { batches_of_leases_.use(are_used, threads); }
+
+    // How many units of each item are in leases of this thread.
+    std::vector<std::int64_t> leased(std::span<const limit::ChargeItem> items) const;
+
     // Null: counts in process alone.
     const RedisStore* redis() const { return redis_.servers ? &redis_ : nullptr; }
     // Requires Redis.
     const Inspector& inspector() const { return *inspector_; }
 
   private:
+    void decide_with_leases(LimitDecision& decision, Wakeup& sleeper, SteadyTime now);
+    void ask(LimitDecision& decision, Wakeup& sleeper, SteadyTime now);
+    void send(LimitDecision& decision);
     CrossSlotCharge& cross_slot_of(LimitDecision& decision);
     bool is_denied_already(LimitDecision& decision);
     void read_look(LimitDecision& decision, const Counts& counts);
@@ -142,6 +159,7 @@ class Limiter {
     Corrections corrections_;
     LeaseRenewal leases_;
     BatchQueue batches_;
+    Leases batches_of_leases_;
     CrossSlotCharge::Services cross_slot_services_;
     std::optional<Inspector> inspector_;  // with Redis
     std::uint64_t lease_holder_;

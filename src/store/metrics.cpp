@@ -23,6 +23,13 @@ void SeenState::add(telemetry::Family family, telemetry::LabelValues,
     }
 }
 
+void LeasedUnits::add(telemetry::Family family, telemetry::LabelValues,
+                      telemetry::Threads<LeasedUnits> threads) {
+    std::int64_t units = 0;
+    for (const LeasedUnits* one : threads) units += one->units_.load(std::memory_order_relaxed);
+    family.add({}, units);
+}
+
 void Metrics::write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads) {
     telemetry::write_members<Metrics>(out, threads);
 }

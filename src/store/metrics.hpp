@@ -13,7 +13,8 @@
 namespace tidegate::store {
 
 // Which store answered.
-BOOST_DEFINE_FIXED_ENUM_CLASS(StoreKind, std::uint8_t, memory, redis, local)
+BOOST_DEFINE_FIXED_ENUM_CLASS(StoreKind, std::uint8_t, memory, redis, local,
+                              lease)  // a batch that this thread has taken in advance
 
 // Why the store made no decision.
 BOOST_DEFINE_FIXED_ENUM_CLASS(StoreFailure, std::uint8_t,
@@ -34,6 +35,29 @@ BOOST_DEFINE_FIXED_ENUM_CLASS(LocalReportResult, std::uint8_t, reported,
                               lost,       // sent and not answered: perhaps counted, not sent again
                               refused,    // Redis answered with an error, again and again
                               forgotten)  // dropped for lack of room
+
+// Says what became of the question for a batch of a lease.
+BOOST_DEFINE_FIXED_ENUM_CLASS(LeaseResult, std::uint8_t, taken,
+                              denied,  // it did not fit any more
+                              failed)  // no answer: perhaps counted, and not used
+
+// What happens to units of batches; the rest of those that were taken was admitted.
+BOOST_DEFINE_FIXED_ENUM_CLASS(LeaseUnits, std::uint8_t, taken, given_back,
+                              kept)  // not given back, as they expire soon
+
+// What one thread holds in batches. Any thread may read it.
+class LeasedUnits {
+  public:
+    void set(std::int64_t units) { units_.store(units, std::memory_order_relaxed); }
+
+    static constexpr telemetry::MetricType kType = telemetry::MetricType::gauge;
+    static std::vector<telemetry::MetricLabel> labels() { return {}; }
+    static void add(telemetry::Family family, telemetry::LabelValues outer,
+                    telemetry::Threads<LeasedUnits> threads);
+
+  private:
+    std::atomic<std::int64_t> units_{0};
+};
 
 // The state of the store in the eyes of one thread: `up` at first. Any thread may read it.
 class SeenState {
@@ -68,6 +92,17 @@ struct Metrics {
                       "Identifiers counted in process while Redis was down, by the result of "
                       "reporting them to Redis afterwards">
         local_reports;
+    telemetry::Metric<telemetry::By<"result", LeaseResult>, "tidegate_lease_batches_total",
+                      "Batches of units that threads asked Redis for, by result",
+                      "See [leases](limits.md#leases).">
+        lease_batches;
+    telemetry::Metric<
+        telemetry::By<"units", LeaseUnits>, "tidegate_lease_units_total",
+        "Units that threads took in batches, and of these gave back or let expire unused">
+        lease_units;
+    telemetry::Metric<LeasedUnits, "tidegate_lease_held_units",
+                      "Units in batches that no request has used yet">
+        lease_held;
     telemetry::Metric<SeenState, "tidegate_store_state", "Workers that see the store in this state">
         state;
 

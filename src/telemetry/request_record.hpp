@@ -56,7 +56,7 @@ struct RequestRecord {
     Amount usage_reserved = -1;
     Amount usage_cost = -1;
     Amount usage_usd = -1;             // of the first policy that counts money
-    std::string_view store;            // memory | redis | local | remembered | ""
+    std::string_view store;            // memory | redis | local | lease | remembered | ""
     std::string_view upstream;         // the server as it is configured, or empty
     std::string_view upstream_server;  // the address of that server, which was chosen last
     std::string_view error;            // whose fault and what, or empty
@@ -325,7 +325,7 @@ inline constexpr auto kRequestFields = std::to_array<RequestField>({
      .is_optional = true},
     {.name = "store",
      .member = &RequestRecord::store,
-     .meaning = "what decided: `memory`, `redis`, `local` or `remembered`",
+     .meaning = "what decided: `memory`, `redis`, `local`, `lease` or `remembered`",
      .attribute = {SpanName::decide, "tidegate.store"}},
     {.name = "status",
      .member = &RequestRecord::status,

@@ -333,6 +333,16 @@ TEST_CASE("inspect text: a policy with tiers labels each row with its tier") {
           "the tier of a request.\n");
 }
 
+TEST_CASE("inspect text: of a policy with leases it says how much of the count is in batches") {
+    const auto config = loaded("  p: {key: [user], limits: [4/s], lease: {slack: 12.5%}}\n");
+    Inspected inspected{"user:a", "", items_of("user:a", *config), {}, {7}};
+    inspected.counts.items = {{.limits = {{.counted = 9, .remaining = 3}}}};
+    const AdminAnswer answer = answer_to_inspect({inspected}, *config, "redis");
+    CHECK(answer.text.find("  p: threads of this proxy hold 7 of the counted units in leases, and "
+                           "all proxies at most 12.5% of each quota\n") != std::string::npos);
+    CHECK(answer.body.find("\"leased\"") != std::string::npos);
+}
+
 TEST_CASE("inspect text: times are rounded up, never down") {
     using limit::Micros;
     denied_for(Micros{1}, "denies for 1ms");

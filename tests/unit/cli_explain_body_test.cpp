@@ -241,4 +241,16 @@ TEST_CASE("explain body: a soft policy says that it refuses nothing") {
     CHECK(has(doc.text(), "what is reserved stays"));
 }
 
+TEST_CASE("explain: a policy with leases says that a thread may admit in advance") {
+    const Explanation told =
+        explained(kBegin +
+                      "policies: {p: {key: [ip], limits: [9/s], lease: {slack: 2.5%}}}\n"
+                      "routes: [{policies: [p]}]\n",
+                  std::nullopt);
+    const Doc doc = doc_of(told);
+    CHECK(
+        has(doc.text(), "leases: a thread may admit it from units that it took in advance, 2.5%"));
+    CHECK(doc.json["policies"][0]["lease_slack"] == 0.025);
+}
+
 }  // namespace tidegate::cli::explain_body_test

@@ -1,5 +1,7 @@
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -281,6 +283,25 @@ TEST_CASE("config: a cost from a field has its bounds, and is believed of truste
     CHECK(config->routes[1].header_cost->from_anyone);
     CHECK(config->routes[1].header_cost->min == 2);
     CHECK(config->routes[1].header_cost->max == 9);
+}
+
+TEST_CASE("config: a lease has a share of each quota, in millionths") {
+    const auto config =
+        read("store: {redis: {url: \"redis://127.0.0.1\"}}\nreplicas: 2\n" + kBegin +
+             "policies:\n"
+             "  none: {key: [ip], limits: [9/s]}\n"
+             "  off: {key: [ip], limits: [9/s], lease: off}\n"
+             "  auto: {key: [ip], limits: [9/s], lease: auto}\n"
+             "  empty: {key: [ip], limits: [9/s], lease: {}}\n"
+             "  least: {key: [ip], limits: [9/s], lease: {slack: 0.0001%}}\n"
+             "  more: {key: [ip], limits: [9/s, 9/h], lease: {slack: 12.5%}}\n"
+             "  all: {key: [ip], limits: [{quota: 9, per: 1day, algorithm: "
+             "fixed_window}], lease: {slack: 100%}}\n"
+             "routes: [{name: all, policies: [auto]}]\n");
+    std::vector<std::int64_t> slacks;
+    for (const auto& policy : config->policies) slacks.push_back(policy->lease_slack);
+    std::sort(slacks.begin(), slacks.end());
+    CHECK(slacks == std::vector<std::int64_t>{0, 0, 1, 10'000, 10'000, 125'000, 1'000'000});
 }
 
 TEST_CASE("config: users have tiers, from a file beside the configuration") {

@@ -1,0 +1,306 @@
+#include <algorithm>
+#include <cassert>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "limit/window.hpp"
+#include "store/leases.hpp"
+
+namespace tidegate::store {
+
+namespace {
+
+using limit::ChargeItem;
+using limit::Limit;
+using limit::Micros;
+
+constexpr std::int64_t kMillion = 1'000'000;
+// Clocks of two machines that follow NTP differ by less in speed: a thousandth.
+constexpr std::int64_t kSpeedApart = 1'000;
+
+bool is_known_as(const ChargeItem& known, const ChargeItem& item) {
+    return known.policy == item.policy && known.tier == item.tier &&
+           known.identifier == item.identifier;
+}
+
+// After how long a sub-bucket of one of the limits has ended, if none begins anew earlier.
+Micros interval_of(std::span<const Limit> limits) {
+    Micros shortest = LeaseTable::kLongest;
+    for (const Limit& limit : limits) shortest = std::min(shortest, limit.precision);
+    return shortest;
+}
+
+// How long units count that were taken and not used; 0 where that is too long to wait for it.
+Micros brief_span_of(std::span<const Limit> limits) {
+    Micros longest{0};
+    for (const Limit& limit : limits) {
+        longest = std::max(longest, limit::span_of(limit));
+    }
+    return longest <= LeaseTable::kBriefMax ? longest : Micros{0};
+}
+
+}  // namespace
+
+Micros left_of_sub_bucket(const Limit& limit, Micros at, const limit::LimitVerdict& told) {
+    // The whole window is one sub-bucket, and `told` says when it ends.
+    if (limit.frees_all_at_once()) return told.next_unit;
+    return limit.precision - at % limit.precision;
+}
+
+std::int64_t most_leased(const ChargeItem& item, std::int64_t threads) {
+    __extension__ using Wide = __int128;
+    std::int64_t most = limit::kQuotaMax;
+    for (const Limit& limit : item.limits()) {
+        const Wide slack = Wide{limit.quota} * item.policy->lease_slack / kMillion;
+        most = std::min(most, static_cast<std::int64_t>(slack / threads));
+    }
+    return most;
+}
+
+void Lease::append_verdict(SteadyTime now, std::vector<limit::LimitVerdict>& out) const {
+    const auto passed = std::chrono::duration_cast<Micros>(now - told_at_);
+    for (limit::LimitVerdict one : told_) {
+        one.remaining += left_;
+        if (one.next_unit != limit::kNever) {
+            one.next_unit = std::max(Micros{1}, one.next_unit - passed);
+        }
+        out.push_back(one);
+    }
+}
+
+Lease* LeaseTable::meet(const ChargeItem& item, std::int64_t cost, SteadyTime now) {
+    Lease* const lease = find_or_place(item, now);
+    if (lease == nullptr) return nullptr;
+    const std::int64_t at = now.time_since_epoch() / lease->interval_;
+    if (at != lease->interval_at_) {
+        lease->before_ = at == lease->interval_at_ + 1 ? lease->now_ : Lease::Met{};
+        lease->now_ = {};
+        lease->interval_at_ = at;
+    }
+    ++lease->now_.times;
+    lease->now_.units += std::min<std::int64_t>(cost, limit::kQuotaMax);
+    return lease;
+}
+
+Lease* LeaseTable::find(const ChargeItem& item) {
+    if (leases_.empty()) return nullptr;
+    const std::size_t place = place_of(item);
+    for (Lease* const lease : {&leases_[place], &leases_[place ^ 1]}) {
+        if (is_known_as(lease->item_, item)) return lease;
+    }
+    return nullptr;
+}
+
+std::size_t LeaseTable::place_of(const ChargeItem& item) const {
+    const std::size_t hash = std::hash<std::string_view>{}(item.identifier) +
+                             std::hash<const void*>{}(item.policy) / alignof(limit::Policy);
+    return hash & (places_ - 1);
+}
+
+// Two places for each key. A key that has a batch keeps its place, and so does one that is met
+// often; of the others the one that was not met for longer goes.
+Lease* LeaseTable::find_or_place(const ChargeItem& item, SteadyTime now) {
+    if (leases_.empty()) leases_.resize(places_);
+    const std::size_t place = place_of(item);
+    Lease& first = leases_[place];
+    if (is_known_as(first.item_, item)) return &first;
+    Lease& second = leases_[place ^ 1];
+    if (is_known_as(second.item_, item)) return &second;
+    const auto can_go = [now](const Lease& lease) {
+        if (lease.item_.policy == nullptr) return true;
+        if (lease.is_asked_ || lease.is_live_) return false;
+        const std::int64_t since = now.time_since_epoch() / lease.interval_ - lease.interval_at_;
+        const bool is_met_often = (since <= 1 && lease.now_.times >= kMetMin) ||
+                                  (since <= 0 && lease.before_.times >= kMetMin);
+        return !is_met_often;
+    };
+    const auto met_at = [](const Lease& lease) { return lease.interval_at_ * lease.interval_; };
+    const bool first_can = can_go(first);
+    const bool second_can = can_go(second);
+    if (!first_can && !second_can) return nullptr;
+    Lease& goes = !second_can || (first_can && met_at(first) <= met_at(second)) ? first : second;
+    begin(goes, item);
+    return &goes;
+}
+
+// The number of the last batch stays: what was spent of it never goes back to a later one.
+void LeaseTable::begin(Lease& lease, const ChargeItem& item) {
+    lease.identifier_ = item.identifier;
+    lease.item_ = {item.policy, lease.identifier_, item.tier, item.of_client};
+    lease.interval_ = interval_of(item.limits());
+    lease.interval_at_ = 0;
+    lease.now_ = lease.before_ = {};
+    lease.quiet_until_ = {};
+    lease.kept_for_ = brief_span_of(item.limits());
+    lease.kept_at_ = lease.kept_ = lease.kept_before_ = 0;
+}
+
+void LeaseTable::unspend(Lease& lease, Lease::Number batch, std::int64_t cost,
+                         const ChargeItem& item, const limit::Receipt& receipt, SteadyTime now) {
+    if (cost == 0) return;
+    if (lease.is_live_ && lease.batch_ == batch && now < lease.ends_) {
+        lease.left_ += cost;
+    } else {
+        give_back_(item, cost, receipt);
+    }
+}
+
+std::int64_t LeaseTable::wanted(Lease& lease, std::int64_t cost, std::int64_t threads,
+                                SteadyTime now) {
+    if (lease.is_live_ && now >= lease.ends_) end_by_time(lease, threads, now);
+    if (lease.is_asked_ || now < lease.quiet_until_ || threads < 1) return 0;
+    if (lease.before_.times < kMetMin) return 0;
+    const std::int64_t used = std::max(lease.before_.units, lease.now_.units);
+    const std::int64_t most = most_leased(lease.item_, threads) - kept_of(lease, now);
+    // A batch that cannot serve such a request leaves the present one alone.
+    if (cost > most) return 0;
+    const std::int64_t units = std::min(most, used + used / 2);
+    if (units < 2) return 0;
+    end(lease);
+    return units;
+}
+
+void LeaseTable::asked(Lease& lease, std::int64_t units, std::shared_ptr<const void> owner,
+                       SteadyTime now) {
+    assert(!lease.is_asked_ && units > 0);
+    lease.is_asked_ = true;
+    lease.is_dropped_ = false;
+    lease.asked_at_ = now;
+    lease.asked_ = units;
+    lease.promised_ = 0;
+    lease.owner_ = std::move(owner);
+}
+
+bool LeaseTable::promise(Lease& lease, std::int64_t cost) {
+    if (!lease.is_asked_ || lease.is_dropped_ || cost > lease.asked_ - lease.promised_)
+        return false;
+    lease.promised_ += cost;
+    return true;
+}
+
+bool LeaseTable::answered(Lease& lease, const limit::Verdict& verdict, SteadyTime now) {
+    assert(lease.is_asked_);
+    lease.is_asked_ = false;
+    const auto limits = lease.item_.limits();
+    Micros lasts = kLongest;
+    for (std::size_t i = 0; i < limits.size(); ++i) {
+        lasts =
+            std::min(lasts, left_of_sub_bucket(limits[i], verdict.receipt.at, verdict.limits[i]));
+    }
+    const SteadyTime ends = lease.asked_at_ + (lasts - lasts / kSpeedApart - Micros{1});
+    const bool is_dropped = std::exchange(lease.is_dropped_, false);
+    if (!verdict.admitted) {
+        // Without units the window may have no sub-bucket at all: a pause it is, in any case.
+        lease.quiet_until_ = std::max(ends, lease.asked_at_ + interval_of(limits));
+    } else if (is_dropped || now >= ends) {
+        give_back_(lease.item_, lease.asked_, verdict.receipt);
+    } else {
+        // The former batch may be of another sub-bucket.
+        if (lease.is_live_) end(lease);
+        lease.is_live_ = true;
+        live_.push_back(&lease);
+        lease.batch_ = ++last_batch_;
+        lease.left_ = lease.asked_;
+        lease.ends_ = ends;
+        lease.receipt_ = verdict.receipt;
+        lease.told_at_ = lease.asked_at_;
+        lease.told_ = verdict.limits;
+        return true;
+    }
+    forget_owner(lease, is_dropped);
+    return false;
+}
+
+void LeaseTable::failed(Lease& lease, SteadyTime now) {
+    assert(lease.is_asked_);
+    lease.is_asked_ = false;
+    lease.quiet_until_ = now + kLongest;
+    forget_owner(lease, std::exchange(lease.is_dropped_, false));
+}
+
+// Without an owner the policy may go with its configuration.
+void LeaseTable::forget_owner(Lease& lease, bool is_dropped) {
+    if (lease.is_live_ || lease.is_asked_) return;
+    if (is_dropped) lease.item_ = {nullptr, {}};
+    lease.owner_.reset();
+}
+
+void LeaseTable::end_batches(std::int64_t threads, SteadyTime now) {
+    for (std::size_t i = live_.size(); i-- > 0;) {
+        if (now >= live_[i]->ends_) end_by_time(*live_[i], threads, now);
+    }
+}
+
+std::int64_t LeaseTable::kept_of(Lease& lease, SteadyTime now) {
+    if (lease.kept_for_.count() == 0) return 0;
+    const std::int64_t at = now.time_since_epoch() / lease.kept_for_;
+    if (at != lease.kept_at_) {
+        lease.kept_before_ = at == lease.kept_at_ + 1 ? lease.kept_ : 0;
+        lease.kept_ = 0;
+        lease.kept_at_ = at;
+    }
+    return lease.kept_ + lease.kept_before_;
+}
+
+// Units that others need are given back.
+void LeaseTable::end_by_time(Lease& lease, std::int64_t threads, SteadyTime now) {
+    const auto limits = lease.item_.limits();
+    bool keeps = lease.kept_for_.count() > 0 && threads > 0 && lease.left_ > 0;
+    for (std::size_t i = 0; keeps && i < limits.size(); ++i) {
+        keeps = lease.told_[i].remaining >= limits[i].quota / 2;
+    }
+    if (keeps && kept_of(lease, now) + lease.left_ <= most_leased(lease.item_, threads) / 4) {
+        lease.kept_ += lease.left_;
+        kept_ += lease.left_;
+        lease.left_ = 0;
+    }
+    end(lease);
+}
+
+// Also where nothing is left: the key can lose its place then.
+void LeaseTable::end(Lease& lease) {
+    if (!std::exchange(lease.is_live_, false)) return;
+    live_.erase(std::find(live_.begin(), live_.end(), &lease));
+    const std::int64_t left = std::exchange(lease.left_, 0);
+    lease.ends_ = {};
+    if (left > 0) give_back_(lease.item_, left, lease.receipt_);
+    forget_owner(lease, false);
+}
+
+// A key that waits for an answer keeps its place until that has come.
+void LeaseTable::drop(Lease& lease) {
+    end(lease);
+    lease.is_dropped_ = lease.is_asked_;
+    lease.now_ = lease.before_ = {};
+    if (!lease.is_asked_) lease.item_ = {nullptr, {}};
+}
+
+void LeaseTable::drop_all() {
+    for (Lease& lease : leases_) drop(lease);
+}
+
+void LeaseTable::drop(std::string_view identifier) {
+    for (Lease& lease : leases_) {
+        if (lease.item_.policy != nullptr && lease.item_.identifier == identifier) drop(lease);
+    }
+}
+
+std::int64_t LeaseTable::units() const {
+    std::int64_t units = 0;
+    for (const Lease* lease : live_) units += lease->left_;
+    return units;
+}
+
+std::int64_t LeaseTable::units_of(const ChargeItem& item) const {
+    std::int64_t units = 0;
+    for (const Lease* lease : live_) {
+        const ChargeItem& known = lease->item_;
+        if (known.identifier == item.identifier && known.policy->name == item.policy->name) {
+            units += lease->left_;
+        }
+    }
+    return units;
+}
+
+}  // namespace tidegate::store

@@ -1,0 +1,303 @@
+// Leases of the units of hot keys: a thread takes a batch of units from Redis at once, and admits
+// requests from it without asking. Only policies with `lease` have them. One for each worker, on
+// its thread. LeaseTable is pure, and time is an argument; Leases sends its commands.
+//
+// The promise is that of the limit without leases, and not a unit more. These rules keep it:
+// - Redis counts a whole batch before a unit of it is used, and no unit is both used and given
+//   back, nor given back twice. A batch whose answer is lost stays counted until its window ends.
+// - A unit is used in the sub-bucket that it is counted in. So a batch lasts as long as the answer
+//   says is left of the sub-bucket, counted from the moment when the command was sent (Redis has
+//   carried it out no earlier), less a thousandth, as clocks run at different speeds; and 1 s at
+//   most. Where a policy has several limits, the first sub-bucket that ends counts.
+// - What is left of a batch that has ended is given back to that sub-bucket of that state. A state
+//   that began anew (a reset, FLUSHALL) has another generation, which refuses it.
+// - A reset in this process and a reload end all batches, and those whose command has left.
+//
+// The price is that units in batches are denied to others: together at most `slack` of the quota,
+// and what give-backs that got lost hold until its window ends. So
+// - a batch is at most slack x quota / threads, rounded down, of the limit for which that is least;
+//   threads are the proxies that heartbeats count (`replicas`) times the threads of this process;
+// - a thread has one batch of a key at a time, and asks for the next one when it cannot serve
+//   a request from it;
+// - a batch is no larger than half as much again as the thread took of the key in its last
+//   interval, a sub-bucket or 1 s if that is shorter. A thread that met the key less than
+//   kMetMin times in it takes none, nor one that would get less than 2 units;
+// - where windows last at most kBriefMax, a few units are not given back while half of each quota
+//   is free: they expire soon by themselves, and that saves Redis a command for each sub-bucket.
+//   Together they are at most a quarter of what the thread may hold, and it asks for as many less;
+// - where a batch does not fit any more, the thread asks for no other until the sub-bucket ends,
+//   and each request is charged by itself: the last units are exact.
+//
+// Requests of a key alone wait for the batch that is on its way, as long as it has units for them.
+// One that is about other keys as well does not wait: the store is asked about it at once, and then
+// for the batch.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/timestamp.hpp"
+#include "limit/charge.hpp"
+#include "store/deny_cache.hpp"
+#include "store/failure_policy.hpp"
+#include "store/limit_decision.hpp"
+#include "store/metrics.hpp"
+#include "store/redis_store.hpp"
+#include "store/refund.hpp"
+
+namespace tidegate::store {
+
+// How long a batch of `limit` may last that was charged at `at`, which the store told with `told`:
+// what is left of the sub-bucket. Requires a limit that may be leased (can_be_leased()).
+limit::Micros left_of_sub_bucket(const limit::Limit& limit, limit::Micros at,
+                                 const limit::LimitVerdict& told);
+
+// How many units of these limits, of the policy's slack, one of so many threads may hold.
+std::int64_t most_leased(const limit::ChargeItem& item, std::int64_t threads);
+
+// What a thread knows of one identifier under a policy with leases, and its batch.
+class Lease {
+  public:
+    // A batch that is, or was, there.
+    using Number = std::uint64_t;
+
+    const limit::ChargeItem& item() const { return item_; }
+    Number batch() const { return batch_; }
+    std::int64_t left() const { return left_; }
+    const limit::Receipt& receipt() const { return receipt_; }
+
+    // Takes `cost` units of the batch. False: it has ended, or has not as many.
+    bool spend(std::int64_t cost, SteadyTime now) {
+        if (now >= ends_ || left_ < cost || left_ == 0) return false;
+        left_ -= cost;
+        return true;
+    }
+    // Appends what clients see of each limit: what the store said last, with what is left of the
+    // batch, which this thread can still admit.
+    void append_verdict(SteadyTime now, std::vector<limit::LimitVerdict>& out) const;
+
+  private:
+    friend class LeaseTable;
+
+    limit::ChargeItem item_{nullptr, {}};  // its identifier is `identifier_`
+    std::string identifier_;
+    std::shared_ptr<const void> owner_;  // of the policy, while there is or may come a batch
+
+    // How often it was met, and the units that it was met with.
+    std::chrono::nanoseconds interval_{0};
+    std::int64_t interval_at_ = 0;  // its number
+    struct Met {
+        std::int64_t times = 0;
+        std::int64_t units = 0;
+    };
+    Met now_, before_;  // in this interval and in the one before
+
+    bool is_asked_ = false;    // the command of a batch is under way
+    bool is_dropped_ = false;  // and what it brings is given back
+    bool is_live_ = false;     // in LeaseTable::live_
+    SteadyTime asked_at_{};
+    std::int64_t asked_ = 0;
+    std::int64_t promised_ = 0;  // of these, to requests that wait
+    SteadyTime quiet_until_{};   // asks for no batch before
+
+    // Units that were not given back and may still count: of the last two times as long as the
+    // longest window.
+    std::chrono::nanoseconds kept_for_{0};  // that; 0: all are given back
+    std::int64_t kept_at_ = 0;              // the number of such a time
+    std::int64_t kept_ = 0;                 // in it
+    std::int64_t kept_before_ = 0;          // and in the one before
+
+    Number batch_ = 0;
+    std::int64_t left_ = 0;
+    SteadyTime ends_{};
+    limit::Receipt receipt_;
+    SteadyTime told_at_{};  // not later than the store said this:
+    std::vector<limit::LimitVerdict> told_;
+};
+
+class LeaseTable {
+  public:
+    // Gives units back to the state that `receipt` names. The item is valid during the call.
+    using GiveBack = std::function<void(const limit::ChargeItem&, std::int64_t units,
+                                        const limit::Receipt& receipt)>;
+
+    // A key that is met less often in its interval is not worth a batch.
+    static constexpr std::int64_t kMetMin = 4;
+    static constexpr std::chrono::seconds kLongest{1};
+    static constexpr std::chrono::seconds kBriefMax{10};
+
+    // `places`, a power of 2: so many keys are known at once. Memory for them is taken when the
+    // first key is met.
+    explicit LeaseTable(GiveBack give_back, std::size_t places = 1'024)
+        : give_back_(std::move(give_back)), places_(places) {}
+
+    // A request meets the item, whose policy has leases, with `cost` units. Null: there is no
+    // room to know it. Valid until the next meet().
+    Lease* meet(const limit::ChargeItem& item, std::int64_t cost, SteadyTime now);
+
+    // Gives back `cost` units that spend() took of `batch`; `receipt` is the batch's. They go to
+    // the batch if it has not ended.
+    void unspend(Lease& lease, Lease::Number batch, std::int64_t cost,
+                 const limit::ChargeItem& item, const limit::Receipt& receipt, SteadyTime now);
+
+    // The lease of an item that was met; null: its place is another's by now.
+    Lease* find(const limit::ChargeItem& item);
+
+    // How many units to ask for now, above 1; 0: none. `cost`: of the request that the batch could
+    // not serve. What is left of the batch is given back if it has ended, or if others are wanted.
+    std::int64_t wanted(Lease& lease, std::int64_t cost, std::int64_t threads, SteadyTime now);
+
+    // A command leaves that asks for `units`. `owner` owns what the item points to.
+    void asked(Lease& lease, std::int64_t units, std::shared_ptr<const void> owner, SteadyTime now);
+    // Whether a batch is under way that has `cost` units for a request, which waits for it.
+    static bool promise(Lease& lease, std::int64_t cost);
+    // Its answer. Returns whether the units are there to be spent; else, if it admitted them, they
+    // were given back.
+    bool answered(Lease& lease, const limit::Verdict& verdict, SteadyTime now);
+    // There is none: the units may be counted, and are not used.
+    void failed(Lease& lease, SteadyTime now);
+
+    // Gives back what is left of batches that have ended. Call about every 50 ms.
+    void end_batches(std::int64_t threads, SteadyTime now);
+    // Ends all batches, and those under way, and forgets all keys.
+    void drop_all();
+    // The same of this identifier, under all policies.
+    void drop(std::string_view identifier);
+
+    // Units in batches.
+    std::int64_t units() const;
+    // How many were not given back since this was called last.
+    std::int64_t take_kept() { return std::exchange(kept_, 0); }
+    // Units of batches of this identifier under this policy.
+    std::int64_t units_of(const limit::ChargeItem& item) const;
+
+  private:
+    std::size_t place_of(const limit::ChargeItem& item) const;
+    Lease* find_or_place(const limit::ChargeItem& item, SteadyTime now);
+    void begin(Lease& lease, const limit::ChargeItem& item);
+    void end(Lease& lease);
+    void end_by_time(Lease& lease, std::int64_t threads, SteadyTime now);
+    static std::int64_t kept_of(Lease& lease, SteadyTime now);
+    void drop(Lease& lease);
+    static void forget_owner(Lease& lease, bool is_dropped);
+
+    GiveBack give_back_;
+    std::size_t places_;
+    std::vector<Lease> leases_;  // empty until one is met
+    std::vector<Lease*> live_;   // with a batch
+    Lease::Number last_batch_ = 0;
+    std::int64_t kept_ = 0;  // see take_kept()
+};
+
+// A decision of which batches have admitted some items or all. Reused with its decision; allocates
+// only to grow.
+struct LeasedPart {
+    // What was spent of a batch.
+    struct Spent {
+        Lease* lease;
+        Lease::Number batch;
+        std::size_t position;  // among the items of the decision
+        limit::Micros at;      // with the generation: the receipt of the batch
+        std::uint64_t generation;
+    };
+    std::vector<Spent> spent;
+    std::vector<limit::LimitVerdict> limits;  // of what was spent, in its order
+    LimitDecision rest;  // the store decides it; without items, nothing is left to ask
+};
+
+// Admits requests from batches, and asks for new ones. The servers are stopped before it is
+// destroyed.
+class Leases {
+  public:
+    struct Parts {
+        const RedisStore& redis;
+        const Refunds& refunds;
+        FreedIdentifiers* freed;   // may be null
+        const Replicas* replicas;  // likewise: then there are no batches
+        const FailurePolicy& failure_policy;
+        Metrics& metrics;
+    };
+    enum class Served : std::uint8_t { none, some, all };
+
+    // Sends the charge of a decision that has waited in vain, and whose result is not there yet.
+    using Send = std::function<void(LimitDecision&)>;
+
+    Leases(const Parts& parts, Send send);
+    ~Leases();
+
+    // Whether any policy has leases, and how many threads this process has. Ends all batches.
+    void use(bool is_used, int threads);
+    bool is_used() const { return is_used_; }
+
+    // Spends of batches for the items that have them. `some`: part_of(decision).rest has the items
+    // that the store is to be asked about. `all`: the decision has its verdict.
+    Served serve(LimitDecision& decision, SteadyTime now);
+    // Whether the decision, of which the last serve() has admitted nothing, waits for a batch that
+    // is, or now gets, under way. Then its sleeper is woken when the result is there. Requires that
+    // no denial of it is remembered.
+    bool wait(LimitDecision& decision, SteadyTime now);
+    // Asks for batches of the items that the last serve() had none for. After the request's own
+    // command, which goes first.
+    void refill(const LimitDecision& decision, SteadyTime now);
+    // The rest is decided: makes the verdict of the whole. What was spent returns to its batches
+    // unless the rest is admitted.
+    void join(LimitDecision& decision, SteadyTime now);
+
+    // Gives back what is left of batches that have ended. Call about every 50 ms.
+    void tend(SteadyTime now);
+    // Ends all batches, and gives back what is left.
+    void end_all();
+    // The same of an identifier whose counts are reset.
+    void end_of(std::string_view identifier);
+    // Whether nothing is under way to Redis, and what was given back has left.
+    bool is_idle() const { return idle_.size() == commands_.size() && !has_unsent_; }
+
+    // Units in batches of this thread that items with the identifier and a policy of that name
+    // have.
+    std::int64_t units_of(const limit::ChargeItem& item) const { return table_.units_of(item); }
+
+    static LeasedPart& part_of(LimitDecision& decision);
+
+  private:
+    class Command;
+
+    static void join_verdicts(LimitDecision& decision);
+    bool ask(Lease& lease, std::int64_t units, const LimitDecision& decision, SteadyTime now);
+    template <class Decide>
+    void end_waiting(const Lease& lease, Decide decide);
+    void decide_waiting(LimitDecision& decision);
+    void give_back(const limit::ChargeItem& item, std::int64_t units,
+                   const limit::Receipt& receipt);
+    void append_rest(const LimitDecision& decision, LeasedPart& part) const;
+    std::int64_t threads() const;
+
+    Parts parts_;
+    bool is_used_ = false;
+    int threads_ = 1;  // of this process
+    LeaseTable table_;
+    Send send_;
+    struct Unserved {
+        Lease* lease;
+        std::int64_t cost;
+    };
+    std::vector<Unserved> unserved_;           // by the last serve()
+    const LimitDecision* may_wait_ = nullptr;  // it, of the last serve()
+    struct Waiting {
+        const Lease* lease;
+        LimitDecision* decision;
+    };
+    std::vector<Waiting> waiting_;  // for batches that are under way
+    std::vector<Waiting> ready_;    // scratch
+    std::vector<std::unique_ptr<Command>> commands_;
+    std::vector<Command*> idle_;  // of them
+    bool has_unsent_ = false;     // what was given back may not have left yet
+};
+
+}  // namespace tidegate::store

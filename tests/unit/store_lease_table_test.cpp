@@ -1,0 +1,483 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "store/leases.hpp"
+#include "store/memory_store.hpp"
+#include "unit/store_asking.hpp"
+
+namespace tidegate::store::lease_table_test {
+namespace {
+
+using namespace std::chrono_literals;
+using limit::Micros;
+
+const SteadyTime kBegin{1'000h};
+
+limit::Policy leased(std::vector<limit::Limit> limits, std::int64_t slack = 10'000) {
+    limit::Policy policy = test::policy("everybody", std::move(limits));
+    policy.lease_slack = slack;
+    return policy;
+}
+
+// A table whose give-backs are listed.
+struct Rig {
+    struct Given {
+        std::string identifier;
+        std::int64_t units;
+        limit::Receipt receipt;
+    };
+
+    std::vector<Given> given;
+    LeaseTable table{
+        [this](const limit::ChargeItem& item, std::int64_t units, const limit::Receipt& receipt) {
+            given.push_back({std::string(item.identifier), units, receipt});
+        }};
+
+    // Meets the item `times` in the interval before `now`, and once at `now`.
+    Lease& hot(const limit::ChargeItem& item, SteadyTime now, Micros interval, int times = 8) {
+        for (int i = 0; i < times; ++i) table.meet(item, 1, now - interval);
+        Lease* const lease = table.meet(item, 1, now);
+        REQUIRE(lease != nullptr);
+        return *lease;
+    }
+    // As the store answers at `at` where `remaining` are left after the batch.
+    static limit::Verdict verdict(Micros at, std::int64_t remaining, Micros next_unit) {
+        limit::Verdict verdict;
+        verdict.limits = {{.remaining = remaining, .next_unit = next_unit}};
+        verdict.receipt = {at, {7}};
+        return verdict;
+    }
+};
+
+// 60 sub-buckets of 1 s.
+const limit::Policy kPolicy = leased({test::window(100'000, 1min)});
+const limit::ChargeItem kItem{&kPolicy, "constant:all"};
+
+}  // namespace
+
+TEST_CASE("lease_table: a key takes a batch once it was met four times in its last interval") {
+    Rig rig;
+    CHECK(rig.table.wanted(rig.hot(kItem, kBegin, 1s, 3), 1, 1, kBegin) == 0);
+    Rig other;
+    // Half as much again as the eight of the last second.
+    CHECK(other.table.wanted(other.hot(kItem, kBegin, 1s), 1, 1, kBegin) == 12);
+    Rig late;
+    CHECK(late.table.wanted(late.hot(kItem, kBegin, 2s), 1, 1, kBegin) == 0);
+}
+
+TEST_CASE("lease_table: a batch is at most the slack, shared by the threads, and at least two") {
+    Rig rig;
+    Lease& lease = rig.hot(kItem, kBegin, 1s, 10'000);
+    CHECK(rig.table.wanted(lease, 1, 1, kBegin) == 1'000);
+    CHECK(rig.table.wanted(lease, 1, 3, kBegin) == 333);
+    CHECK(rig.table.wanted(lease, 1, 500, kBegin) == 2);
+    CHECK(rig.table.wanted(lease, 1, 501, kBegin) == 0);
+    CHECK(rig.table.wanted(lease, 1, 0, kBegin) == 0);
+    // It would not serve such a request.
+    CHECK(rig.table.wanted(lease, 334, 3, kBegin) == 0);
+    const auto two = leased({test::window(100'000, 1min), test::window(20'000, 1h)});
+    CHECK(most_leased({&two, "x"}, 2) == 100);
+    const auto large = leased({test::window(limit::kQuotaMax, 1min)}, 1'000'000);
+    CHECK(most_leased({&large, "x"}, 1) == limit::kQuotaMax);
+}
+
+TEST_CASE("lease_table: a batch ends with its sub-bucket, counted from the sending on") {
+    Rig rig;
+    Lease& lease = rig.hot(kItem, kBegin, 1s);
+    rig.table.asked(lease, 12, nullptr, kBegin);
+    // 300 ms of the sub-bucket are left, of which 100 ms are gone when the answer is there.
+    CHECK(rig.table.answered(lease, Rig::verdict(7'700ms, 50'000, 10s), kBegin + 100ms));
+    CHECK(lease.spend(1, kBegin + 100ms));
+    CHECK(lease.spend(5, kBegin + 299ms));
+    CHECK_FALSE(lease.spend(1, kBegin + 300ms));
+    CHECK(rig.given.empty());
+    rig.table.end_batches(1, kBegin + 299ms);
+    CHECK(rig.given.empty());
+    rig.table.end_batches(1, kBegin + 300ms);
+    REQUIRE(rig.given.size() == 1);
+    CHECK(rig.given[0].units == 6);
+    CHECK(rig.given[0].receipt.at == 7'700ms);
+    CHECK(rig.given[0].receipt.generations.at(0) == 7);
+    rig.table.end_batches(1, kBegin + 1h);
+    CHECK(rig.given.size() == 1);
+}
+
+TEST_CASE("lease_table: no batch lasts longer than a second, nor than the window that opened it") {
+    const auto lasts = [](const limit::Limit& limit, Micros next_unit) {
+        const limit::Policy policy = leased({limit});
+        const limit::ChargeItem item{&policy, "constant:all"};
+        Rig rig;
+        Lease& lease = rig.hot(item, kBegin, 1s);
+        rig.table.asked(lease, 12, nullptr, kBegin);
+        REQUIRE(rig.table.answered(lease, Rig::verdict(7'700ms, 50'000, next_unit), kBegin));
+        Micros last{0};
+        while (lease.spend(0, kBegin + last)) last += 1ms;
+        return last;
+    };
+    CHECK(lasts(test::window(100'000, 24h), 1h) == 999ms);
+    limit::LimitSpec spec = test::spec_of(limit::Algorithm::fixed_window, 100'000, 1h);
+    spec.anchor = limit::Anchor::first_request;
+    CHECK(lasts(test::made(spec), 400ms) == 400ms);
+    CHECK(lasts(test::made(spec), 1h) == 999ms);
+    spec.anchor = limit::Anchor::utc_month;
+    spec.duration = 0s;
+    CHECK(lasts(test::made(spec), 250ms) == 250ms);
+}
+
+TEST_CASE("lease_table: of brief windows a few units expire, unless others need them") {
+    const limit::Policy policy = leased({test::window(100'000, 1s)});
+    const limit::ChargeItem item{&policy, "constant:all"};
+    Rig rig;
+    const Micros width = policy.limits[0].precision;
+    SteadyTime now = kBegin;
+    // A batch of which `units` are left when its sub-bucket ends.
+    const auto leave = [&](std::int64_t units, std::int64_t remaining) {
+        Lease& lease = rig.hot(item, now, width);
+        rig.table.asked(lease, 400, nullptr, now);
+        REQUIRE(rig.table.answered(lease, Rig::verdict(limit::Micros{0}, remaining, 1s), now));
+        REQUIRE(lease.spend(400 - units, now));
+        now += width;
+        rig.table.end_batches(1, now);
+        return rig.given.empty() ? 0 : rig.given.back().units;
+    };
+    // A quarter of the slack, which is 1,000 units.
+    CHECK(leave(200, 90'000) == 0);
+    CHECK(leave(50, 50'000) == 0);
+    CHECK(rig.table.take_kept() == 250);
+    CHECK(rig.table.take_kept() == 0);
+    CHECK(leave(1, 90'000) == 1);
+    rig.given.clear();
+    // The batch is smaller by as many.
+    Lease& lease = rig.hot(item, now, width, 10'000);
+    CHECK(rig.table.wanted(lease, 1, 1, now) == 750);
+    // Two windows later they count no more; but now less than half of the quota is free.
+    now += 2s;
+    CHECK(leave(5, 49'999) == 5);
+    CHECK(leave(6, 50'000) == 5);
+    CHECK(rig.table.take_kept() == 6);
+    rig.given.clear();
+    // A drop gives back all.
+    Lease& dropped = rig.hot(item, now, width);
+    rig.table.asked(dropped, 3, nullptr, now);
+    REQUIRE(rig.table.answered(dropped, Rig::verdict(limit::Micros{0}, 90'000, 1s), now));
+    rig.table.drop_all();
+    REQUIRE(rig.given.size() == 1);
+    CHECK(rig.given[0].units == 3);
+}
+
+TEST_CASE("lease_table: an answer after the sub-bucket gives the whole batch back") {
+    Rig rig;
+    Lease& lease = rig.hot(kItem, kBegin, 1s);
+    rig.table.asked(lease, 12, nullptr, kBegin);
+    CHECK_FALSE(rig.table.answered(lease, Rig::verdict(7'700ms, 50'000, 10s), kBegin + 301ms));
+    REQUIRE(rig.given.size() == 1);
+    CHECK(rig.given[0].units == 12);
+    CHECK_FALSE(lease.spend(1, kBegin));
+}
+
+TEST_CASE("lease_table: a batch that does not fit is not asked for again in that sub-bucket") {
+    Rig rig;
+    Lease& lease = rig.hot(kItem, kBegin, 1s);
+    rig.table.asked(lease, 12, nullptr, kBegin);
+    CHECK(rig.table.wanted(lease, 1, 1, kBegin) == 0);
+    limit::Verdict denied = Rig::verdict(7'500ms, 3, 10s);
+    denied.admitted = false;
+    CHECK_FALSE(rig.table.answered(lease, denied, kBegin + 1ms));
+    CHECK(rig.given.empty());
+    CHECK_FALSE(lease.spend(1, kBegin + 1ms));
+    CHECK(rig.table.wanted(lease, 1, 1, kBegin + 999ms) == 0);
+    rig.hot(kItem, kBegin + 1s, 1s);
+    CHECK(rig.table.wanted(lease, 1, 1, kBegin + 1s) > 0);
+}
+
+TEST_CASE("lease_table: a command without an answer is followed by a pause, and brings nothing") {
+    Rig rig;
+    Lease& lease = rig.hot(kItem, kBegin, 1s);
+    rig.table.asked(lease, 12, nullptr, kBegin);
+    rig.table.failed(lease, kBegin + 100ms);
+    CHECK(rig.given.empty());
+    CHECK_FALSE(lease.spend(1, kBegin + 100ms));
+    rig.hot(kItem, kBegin + 1s, 1s);
+    CHECK(rig.table.wanted(lease, 1, 1, kBegin + 1s) == 0);
+    rig.hot(kItem, kBegin + 1'100ms, 1s);
+    CHECK(rig.table.wanted(lease, 1, 1, kBegin + 1'100ms) > 0);
+}
+
+TEST_CASE("lease_table: what another limit denied goes to its batch, or back if that has ended") {
+    Rig rig;
+    Lease& lease = rig.hot(kItem, kBegin, 1s);
+    rig.table.asked(lease, 12, nullptr, kBegin);
+    REQUIRE(rig.table.answered(lease, Rig::verdict(7'000ms, 50'000, 10s), kBegin));
+    const Lease::Number batch = lease.batch();
+    const limit::Receipt receipt = lease.receipt();
+    REQUIRE(lease.spend(3, kBegin));
+    rig.table.unspend(lease, batch, 2, kItem, receipt, kBegin + 1ms);
+    CHECK(lease.left() == 11);
+    CHECK(rig.given.empty());
+    rig.table.unspend(lease, batch, 1, kItem, receipt, kBegin + 2s);
+    REQUIRE(rig.given.size() == 1);
+    CHECK(rig.given[0].units == 1);
+    CHECK(lease.left() == 11);
+    // Nor does it go to the next batch.
+    rig.table.asked(lease, 5, nullptr, kBegin + 2s);
+    REQUIRE(rig.table.answered(lease, Rig::verdict(9'000ms, 50'000, 10s), kBegin + 2s));
+    CHECK(rig.given.size() == 2);
+    rig.table.unspend(lease, batch, 1, kItem, receipt, kBegin + 2s);
+    CHECK(rig.given.size() == 3);
+    CHECK(lease.left() == 5);
+}
+
+TEST_CASE("lease_table: a drop gives back what is left, and what its command still brings") {
+    Rig rig;
+    Lease& lease = rig.hot(kItem, kBegin, 1s);
+    rig.table.asked(lease, 12, nullptr, kBegin);
+    REQUIRE(rig.table.answered(lease, Rig::verdict(7'000ms, 50'000, 10s), kBegin));
+    REQUIRE(lease.spend(12, kBegin));
+    rig.table.asked(lease, 9, nullptr, kBegin + 1ms);
+    SUBCASE("of all") {
+        rig.table.drop_all();
+    }
+    SUBCASE("of the identifier") {
+        rig.table.drop("constant:other");
+        CHECK(rig.table.units() == 0);
+        rig.table.drop(kItem.identifier);
+    }
+    CHECK(rig.given.empty());
+    CHECK_FALSE(rig.table.answered(lease, Rig::verdict(7'002ms, 50'000, 10s), kBegin + 2ms));
+    REQUIRE(rig.given.size() == 1);
+    CHECK(rig.given[0].units == 9);
+    // It is a new key afterwards.
+    CHECK(rig.table.wanted(*rig.table.meet(kItem, 1, kBegin + 3ms), 1, 1, kBegin + 3ms) == 0);
+}
+
+TEST_CASE("lease_table: the owner of a policy lives as long as a batch of it") {
+    Rig rig;
+    const auto owner = std::make_shared<const limit::Policy>(kPolicy);
+    const limit::ChargeItem item{owner.get(), "constant:all"};
+    Lease& lease = rig.hot(item, kBegin, 1s);
+    rig.table.asked(lease, 12, owner, kBegin);
+    REQUIRE(rig.table.answered(lease, Rig::verdict(7'000ms, 50'000, 10s), kBegin));
+    CHECK(owner.use_count() == 2);
+    rig.table.end_batches(1, kBegin + 2s);
+    CHECK(owner.use_count() == 1);
+    rig.table.asked(lease, 12, owner, kBegin + 2s);
+    rig.table.drop_all();
+    CHECK(owner.use_count() == 2);
+    rig.table.failed(lease, kBegin + 3s);
+    CHECK(owner.use_count() == 1);
+}
+
+TEST_CASE("lease_table: clients see what the store said, with what is left of the batch") {
+    Rig rig;
+    Lease& lease = rig.hot(kItem, kBegin, 1s);
+    rig.table.asked(lease, 12, nullptr, kBegin);
+    REQUIRE(rig.table.answered(lease, Rig::verdict(7'000ms, 500, 400ms), kBegin + 1ms));
+    REQUIRE(lease.spend(2, kBegin + 100ms));
+    std::vector<limit::LimitVerdict> seen;
+    lease.append_verdict(kBegin + 100ms, seen);
+    REQUIRE(seen.size() == 1);
+    CHECK(seen[0].remaining == 510);
+    CHECK(seen[0].next_unit == 300ms);
+    CHECK_FALSE(seen[0].denied);
+    seen.clear();
+    lease.append_verdict(kBegin + 900ms, seen);
+    CHECK(seen[0].next_unit == 1us);
+}
+
+TEST_CASE("lease_table: a flood of other names pushes no key out that is met often") {
+    Rig rig;
+    Lease& lease = rig.hot(kItem, kBegin, 1s);
+    for (int i = 0; i < 100'000; ++i) {
+        rig.table.meet({&kPolicy, "ip:" + std::to_string(i)}, 1, kBegin);
+    }
+    CHECK(rig.table.wanted(lease, 1, 1, kBegin) > 0);
+    CHECK(lease.item().identifier == kItem.identifier);
+    // Once it is not met any more, it goes.
+    for (int i = 0; i < 100'000; ++i) {
+        rig.table.meet({&kPolicy, "ip:" + std::to_string(i)}, 1, kBegin + 10s);
+    }
+    CHECK(lease.item().identifier != kItem.identifier);
+}
+
+// Random traces: threads with tables of their own, one store, and commands that take their time,
+// arrive in another order than they were sent in, or get lost. The store's clock has another zero.
+
+namespace {
+
+struct Sent {
+    SteadyTime at;  // when it happens next
+    enum class Kind : std::uint8_t { charge, answer, give_back } kind = Kind::charge;
+    std::size_t thread = 0;
+    Lease* lease = nullptr;
+    std::int64_t units = 0;
+    limit::Verdict verdict{};
+    limit::Receipt receipt{};
+    bool answer_is_lost = false;
+};
+
+class World {
+  public:
+    World(limit::Policy policy, std::uint64_t seed, std::size_t threads)
+        : policy_(std::move(policy)), random_(seed), offset_{Micros{random_() % 100'000'000}} {
+        for (std::size_t i = 0; i < threads; ++i) {
+            tables_.push_back(
+                std::make_unique<LeaseTable>([this, i](const limit::ChargeItem&, std::int64_t units,
+                                                       const limit::Receipt& receipt) {
+                    if (random_() % 8 == 0) return;  // lost
+                    under_way_.push_back(
+                        {now_ + latency(), Sent::Kind::give_back, i, nullptr, units, {}, receipt});
+                }));
+        }
+    }
+
+    void run(int requests, Micros mean_gap) {
+        for (int i = 0; i < requests; ++i) {
+            now_ += Micros{random_() % (2 * mean_gap.count() + 1)};
+            if (random_() % 64 == 0) now_ += 20 * mean_gap;
+            deliver();
+            request(random_() % tables_.size());
+            if (random_() % 16 == 0) {
+                tables_[random_() % tables_.size()]->end_batches(
+                    static_cast<std::int64_t>(tables_.size()), now_);
+            }
+            if (random_() % 512 == 0) tables_[random_() % tables_.size()]->drop_all();
+            if (random_() % 2'048 == 0) store_.forget({&item_, 1});
+        }
+    }
+
+    std::int64_t from_batches() const { return from_batches_; }
+    std::int64_t admitted() const { return static_cast<std::int64_t>(taken_.size()); }
+
+  private:
+    Micros store_now() const {
+        return std::chrono::duration_cast<Micros>(now_ - kBegin) + 1'000s + offset_;
+    }
+    Micros latency() { return Micros{random_() % 16 == 0 ? random_() % 50'000 : random_() % 500}; }
+
+    void deliver() {
+        for (;;) {
+            const auto next =
+                std::min_element(under_way_.begin(), under_way_.end(),
+                                 [](const Sent& a, const Sent& b) { return a.at < b.at; });
+            if (next == under_way_.end() || next->at > now_) return;
+            Sent sent = std::move(*next);
+            under_way_.erase(next);
+            const SteadyTime until = std::exchange(now_, std::max(sent.at, last_));
+            last_ = now_;
+            happen(std::move(sent));
+            now_ = until;
+        }
+    }
+
+    void happen(Sent sent) {
+        LeaseTable& table = *tables_[sent.thread];
+        if (sent.kind == Sent::Kind::answer) {
+            if (sent.answer_is_lost) {
+                table.failed(*sent.lease, now_);
+            } else {
+                table.answered(*sent.lease, sent.verdict, now_);
+            }
+        } else if (sent.kind == Sent::Kind::charge) {
+            store_.charge({{&item_, 1}, sent.units}, store_now(), sent.verdict);
+            sent.kind = Sent::Kind::answer;
+            sent.at = now_ + latency();
+            under_way_.push_back(std::move(sent));
+        } else {
+            store_.give_back({{{&item_, 1}, sent.units}, &sent.receipt}, store_now());
+        }
+    }
+
+    void request(std::size_t thread) {
+        LeaseTable& table = *tables_[thread];
+        const std::int64_t cost = random_() % 4 == 0 ? 3 : 1;
+        Lease* const lease = table.meet(item_, cost, now_);
+        REQUIRE(lease != nullptr);
+        if (lease->spend(cost, now_)) {
+            const Lease::Number batch = lease->batch();
+            const limit::Receipt receipt = lease->receipt();
+            if (random_() % 8 == 0) {
+                table.unspend(*lease, batch, cost, item_, receipt, now_);
+            } else {
+                from_batches_ += cost;
+                admit(cost, receipt.generations.at(0));
+            }
+            return;
+        }
+        limit::Verdict verdict;
+        store_.charge({{&item_, 1}, cost}, store_now(), verdict);
+        if (verdict.admitted) admit(cost, verdict.receipt.generations.at(0));
+        const auto threads = static_cast<std::int64_t>(tables_.size());
+        const std::int64_t units = table.wanted(*lease, cost, threads, now_);
+        if (units == 0) return;
+        table.asked(*lease, units, nullptr, now_);
+        under_way_.push_back({.at = now_ + latency(),
+                              .thread = thread,
+                              .lease = lease,
+                              .units = units,
+                              .answer_is_lost = random_() % 16 == 0});
+    }
+
+    // By the plainest rule: all that was admitted in the sub-buckets that count at this moment.
+    void admit(std::int64_t cost, std::uint64_t generation) {
+        const Micros at = store_now();
+        for (std::int64_t i = 0; i < cost; ++i) taken_.push_back({at, generation});
+        for (const limit::Limit& limit : policy_.limits) {
+            std::int64_t counted = 0;
+            for (auto one = taken_.rbegin(); one != taken_.rend(); ++one) {
+                const Micros ends =
+                    one->first - one->first % limit.precision + limit.blocks * limit.precision;
+                if (ends > at && one->second == generation) ++counted;
+                if (at - one->first > 2 * limit.duration) break;
+            }
+            REQUIRE(counted <= limit.quota);
+        }
+    }
+
+    limit::Policy policy_;
+    limit::ChargeItem item_{&policy_, "constant:all"};
+    std::mt19937_64 random_;
+    Micros offset_;
+    MemoryStore store_{MemoryStore::Options{}};
+    std::vector<std::unique_ptr<LeaseTable>> tables_;
+    std::vector<Sent> under_way_;
+    SteadyTime now_ = kBegin;
+    SteadyTime last_ = kBegin;
+    std::vector<std::pair<Micros, std::uint64_t>> taken_;
+    std::int64_t from_batches_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("lease_table: in no random trace is a window above its quota") {
+    std::int64_t admitted = 0;
+    std::int64_t from_batches = 0;
+    for (std::uint64_t seed = 0; seed < 60; ++seed) {
+        CAPTURE(seed);
+        std::vector<limit::Limit> limits;
+        limit::LimitSpec spec = test::spec_of(limit::Algorithm::sliding_window,
+                                              200 + 150 * static_cast<int>(seed % 5), 1s);
+        spec.precision = 100ms;
+        spec.strict = seed % 2 == 0;
+        if (seed % 3 != 1) limits.push_back(test::made(spec));
+        spec = test::spec_of(limit::Algorithm::fixed_window, 400, 700ms);
+        if (seed % 3 != 0) limits.push_back(test::made(spec));
+        World world(leased(limits, 50'000 + 100'000 * static_cast<int>(seed % 4)), seed,
+                    1 + seed % 5);
+        world.run(2'000, seed % 2 == 0 ? 500us : 2'000us);
+        admitted += world.admitted();
+        from_batches += world.from_batches();
+    }
+    MESSAGE(from_batches, " of ", admitted, " units from batches");
+    CHECK(from_batches > admitted / 4);
+}
+
+}  // namespace tidegate::store::lease_table_test
