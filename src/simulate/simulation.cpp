@@ -26,7 +26,6 @@ namespace {
 using PartKind = limit::KeyPart::Kind;
 
 constexpr std::string_view kHeader = "header:";
-constexpr std::size_t kUnknownPolicies = 20;  // that are named
 constexpr std::string_view kCookie = "cookie:";
 constexpr std::string_view kClaim = "claim:";
 
@@ -356,69 +355,6 @@ void Simulation::count(Verdict verdict, ask::Fault fault) {
 }
 
 // A recording has the identifiers of each request, and needs no route.
-std::optional<Simulation::Verdict> Simulation::ask_recorded(const LoggedRequest& request,
-                                                            ask::Decision& decision) {
-    store::LimitDecision& asked = decision.charge;
-    const config::PolicySettings* counting = nullptr;
-    std::size_t first = 0;  // where its items begin
-    std::string_view rest = request.text(LogText::charges);
-    while (const auto one = take_recorded_charge(rest)) {
-        // What a candidate would count is what the policy before it does.
-        if (one->policy.ends_with(config::kCandidateSuffix)) continue;
-        const auto plan = std::find_if(plans_.begin(), plans_.end(), [&](const PolicyPlan& other) {
-            return other.is_simulated && !other.policy->is_derived() &&
-                   other.policy->name == one->policy;
-        });
-        if (plan == plans_.end()) {
-            if (unknown_policies_.size() < kUnknownPolicies) {
-                add_once(std::string(one->policy), unknown_policies_);
-            }
-            continue;
-        }
-        if (std::exchange(counting, plan->policy) != plan->policy) first = asked.items.size();
-        add_recorded(*one, *plan->policy, first, decision);
-    }
-    if (asked.items.empty()) return Verdict::admitted;
-    if (request.number(LogNumber::refused_elsewhere) == 1) return Verdict::elsewhere;
-    return std::nullopt;
-}
-
-// Adds the item of a charge, and that of the policy's candidate: behind all items of the policy,
-// which begin at `first`.
-void Simulation::add_recorded(const RecordedCharge& charge, const config::PolicySettings& policy,
-                              std::size_t first, ask::Decision& decision) {
-    store::LimitDecision& asked = decision.charge;
-    const auto make = [&](const config::PolicySettings& counting) {
-        const auto tier =
-            std::find_if(counting.tiers.begin(), counting.tiers.end(),
-                         [&](const limit::Tier& other) { return other.name == charge.tier; });
-        limit::ChargeItem item{&counting, charge.identifier,
-                               tier != counting.tiers.end() ? &*tier : nullptr};
-        item.own_cost = charge.cost;
-        return item;
-    };
-    const auto is_of_candidate = [](const limit::ChargeItem& item) {
-        return item.policy->is_candidate();
-    };
-    const auto end = std::find_if(asked.items.begin() + static_cast<std::ptrdiff_t>(first),
-                                  asked.items.end(), is_of_candidate);
-    const bool is_known = std::any_of(
-        asked.items.begin() + static_cast<std::ptrdiff_t>(first), asked.items.end(),
-        [&](const limit::ChargeItem& other) { return other.identifier == charge.identifier; });
-    if (is_known) return;
-    const bool is_enforced =
-        policy.unenforced == nullptr || ask::is_in_share(policy, charge.identifier);
-    const limit::ChargeItem item = make(is_enforced ? policy : *policy.unenforced);
-    if (!item.limits().empty()) {
-        asked.items.insert(end, item);
-        asked.needs_settling =
-            asked.needs_settling || rules_.config->limit_lists[ask::list_of(item)].settles;
-    }
-    if (policy.candidate == nullptr) return;
-    const limit::ChargeItem candidate = make(*policy.candidate);
-    if (!candidate.limits().empty()) asked.items.push_back(candidate);
-}
-
 std::optional<Simulation::Verdict> Simulation::ask(const LoggedRequest& request,
                                                    ask::Decision& decision) {
     decision.reset();

@@ -135,6 +135,7 @@ class Simulation {
     std::optional<Verdict> ask_recorded(const LoggedRequest& request, ask::Decision& decision);
     void add_recorded(const RecordedCharge& charge, const config::PolicySettings& policy,
                       std::size_t first, ask::Decision& decision);
+    void name_unknown(std::string_view policy);
     bool read_facts(const LoggedRequest& request);
     bool read_target(const LoggedRequest& request);
     KnownRoute* place_of_route(const LoggedRequest& request);
@@ -174,7 +175,7 @@ class Simulation {
     std::string cookie_room_;
     std::vector<std::string> claim_values_;
     std::vector<CandidateChanges> changes_;  // by Policy::index
-    bool is_recorded_ = false;  // what is simulated is a recording
+    bool is_recorded_ = false;               // what is simulated is a recording
     std::vector<std::string> unknown_policies_;
     std::array<std::uint64_t, 6> verdicts_{};
     std::array<std::uint64_t, ask::kFaults> faults_{};

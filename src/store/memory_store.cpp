@@ -28,9 +28,6 @@ using limit::Limit;
 using limit::Micros;
 
 constexpr std::size_t kKeysAShardMin = 64;
-constexpr std::size_t kShardsMax = 64;  // a set of shards is the bits of one word
-
-using Shards = std::array<Shard, kShardsMax>;
 
 // An item of the charge and what the store knows of it.
 struct Found {
@@ -294,28 +291,11 @@ Scratch& scratch() {
     return instance;
 }
 
-// Holds the mutexes of a set of shards. Always taken in their order, so no two charges can wait for
-// each other; a shard with several identifiers of the charge is taken once.
-class ShardLocks {
-  public:
-    ShardLocks(Shards& shards, const std::vector<Found>& found) : shards_(shards) {
-        for (const Found& one : found) set_ |= std::uint64_t{1} << one.shard;
-        for (std::uint64_t left = set_; left != 0; left &= left - 1) {
-            shards_[static_cast<std::size_t>(std::countr_zero(left))].mutex().lock();
-        }
-    }
-    ~ShardLocks() {
-        for (; set_ != 0; set_ &= set_ - 1) {
-            shards_[static_cast<std::size_t>(std::countr_zero(set_))].mutex().unlock();
-        }
-    }
-    ShardLocks(const ShardLocks&) = delete;
-    ShardLocks& operator=(const ShardLocks&) = delete;
-
-  private:
-    Shards& shards_;
-    std::uint64_t set_ = 0;
-};
+std::uint64_t shards_of(const std::vector<Found>& found) {
+    std::uint64_t set = 0;
+    for (const Found& one : found) set |= std::uint64_t{1} << one.shard;
+    return set;
+}
 
 ItemCounts count_item(const Found& found, const limit::Asked& asked) {
     ItemCounts counts;
@@ -380,7 +360,7 @@ class MemoryStore::Call {
         // The divisor is read once: it may change while the charge is decided.
         : asked{charge, now, store.divisor.load(std::memory_order_relaxed), store.stands_in},
           work(scratch()),
-          locks_(store.shards, store.locate(charge, work.found)) {
+          locks_(store.shards, shards_of(store.locate(charge, work.found))) {
         for (Found& found : work.found) found.state = store.shards[found.shard].find(found.name);
     }
 

@@ -355,4 +355,29 @@ class alignas(64) Shard {
     std::atomic<std::uint64_t> evictions_{0};
 };
 
+inline constexpr std::size_t kShardsMax = 64;  // a set of shards is the bits of one word
+using Shards = std::array<Shard, kShardsMax>;
+
+// Holds the mutexes of a set of shards. Always taken in their order, so no two charges can wait for
+// each other.
+class ShardLocks {
+  public:
+    ShardLocks(Shards& shards, std::uint64_t set) : shards_(shards), set_(set) {
+        for (std::uint64_t left = set_; left != 0; left &= left - 1) {
+            shards_[static_cast<std::size_t>(std::countr_zero(left))].mutex().lock();
+        }
+    }
+    ~ShardLocks() {
+        for (; set_ != 0; set_ &= set_ - 1) {
+            shards_[static_cast<std::size_t>(std::countr_zero(set_))].mutex().unlock();
+        }
+    }
+    ShardLocks(const ShardLocks&) = delete;
+    ShardLocks& operator=(const ShardLocks&) = delete;
+
+  private:
+    Shards& shards_;
+    std::uint64_t set_;
+};
+
 }  // namespace tidegate::store
