@@ -70,6 +70,13 @@ struct ActivityRequest {
     DenialFilter filter{};  // of lists of denials
 };
 
+// A recording that is begun, or goes on.
+struct RecordRequest {
+    std::int64_t share = 0;  // of the identifiers, in parts of a million; of one that is begun
+    std::string id{};        // of one that goes on; empty: it is begun
+    bool stop = false;       // the recording ends with this request
+};
+
 // The functions that answers are made of. The listener calls them on the admin listener's thread,
 // for each request.
 struct AdminSources {
@@ -88,6 +95,7 @@ struct AdminSources {
     // The answer to `/api/live` with this target.
     std::function<AdminAnswer(std::string_view)> live{};
     std::function<Task<AdminAnswer>(ActivityRequest)> activity{};
+    std::function<Task<AdminAnswer>(RecordRequest)> record{};
 };
 
 struct AdminRequest {

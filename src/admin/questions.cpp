@@ -112,6 +112,26 @@ AdminAnswer ask_denials(const AdminSources& sources, const AdminRequest&,
     return answer_by([&sources, asked = std::move(asked)] { return sources.activity(asked); });
 }
 
+constexpr std::int64_t kAllIdentifiers = 1'000'000;
+enum RecordParameter : std::uint8_t { kPerMillion, kRecording, kStop };
+
+AdminAnswer ask_record(const AdminSources& sources, const AdminRequest&,
+                       const AdminValues& values) {
+    RecordRequest asked;
+    asked.id = values[kRecording];
+    asked.stop = values[kStop] == kSwitch.back();
+    if (asked.id.empty()) {
+        const auto share = parse_decimal(values[kPerMillion]);
+        if (!share || *share < 1 || *share > kAllIdentifiers) {
+            return problem(400, fmt::format("`per_million` is {}: write how many of a million "
+                                            "identifiers to record, from 1 to 1000000.",
+                                            quote(values[kPerMillion])));
+        }
+        asked.share = *share;
+    }
+    return answer_by([&sources, asked = std::move(asked)] { return sources.record(asked); });
+}
+
 constexpr std::string_view kReloadFooter =
     R"(Tidegate asks the running proxy on its admin address. It takes the address and
 the token from the configuration, or with --admin from the command line. The exit
@@ -243,6 +263,13 @@ constexpr auto kDenialsParameters = std::to_array<AdminParameter>({
      .what = "What policies in shadow alone would have refused, instead"},
 });
 
+// In the order of RecordParameter.
+constexpr auto kRecordParameters = std::to_array<AdminParameter>({
+    {.name = "per_million"},
+    {.name = "id"},
+    {.name = "stop", .kind = AdminParameter::Kind::flag, .choices = kSwitch},
+});
+
 // More than the proxy takes for any answer (app/admin_services.hpp).
 constexpr auto kInspectPatience = 30s;
 // A little more than the proxy gives a reload.
@@ -321,6 +348,11 @@ constexpr auto kQuestions = std::to_array<AdminQuestion>({
                   .line = denial_line,
                   .when_off = kNotKept}},
     {.path = "/api/live", .answer = ask_live},
+    // Asked by `tidegate simulate --record`.
+    {.path = "/api/record",
+     .answer = ask_record,
+     .access = AdminQuestion::Access::change,
+     .parameters = kRecordParameters},
 });
 
 }  // namespace

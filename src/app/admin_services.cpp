@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <span>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -12,7 +14,10 @@
 #include "admin/dashboard_answer.hpp"
 #include "admin/inspect_answer.hpp"
 #include "base/result.hpp"
+#include "base/text.hpp"
+#include "identity/digest.hpp"
 #include "proxy/metrics.hpp"
+#include "proxy/recording.hpp"
 #include "store/inspector.hpp"
 #include "store/process_clock.hpp"
 #include "telemetry/activity.hpp"
@@ -305,6 +310,86 @@ Task<std::string> InspectService::forget_in_workers(JobPtr counted) {
         counted->meant.identifier, job->left);
     co_return "Redis has reset the identifier, but some threads have not yet cleared the denials "
               "that they remember: try again.";
+}
+
+// Lines on their way from the workers. Other threads only hold it; the main thread alone touches
+// it.
+struct RecordService::Job {
+    explicit Job(const Executor& executor) : answered(executor, Timer::time_point::max()) {}
+
+    std::string lines;
+    std::uint64_t left_out = 0;
+    bool is_lost = false;  // a worker has forgotten the recording
+    std::size_t left = 0;  // workers that have to answer
+    Timer answered;        // cancelled when all have
+};
+
+Task<admin::AdminAnswer> RecordService::answer(admin::RecordRequest request) {
+    if (request.id.empty()) co_return begin(request.share);
+    co_return co_await go_on(std::move(request));
+}
+
+admin::AdminAnswer RecordService::begin(std::int64_t share) {
+    // What an answer may have at most, with room for the rest of it (cli/admin_client.cpp).
+    constexpr std::size_t kAnswerBytes = std::size_t{12} << 20;
+    const auto now = std::chrono::steady_clock::now();
+    if (!id_.empty() && now < ends_) {
+        return admin::problem(409, "Another client of the admin listener is recording.");
+    }
+    const auto plan = std::make_shared<proxy::RecordingPlan>();
+    plan->share = share;
+    plan->bytes_max = kAnswerBytes / std::max<std::size_t>(1, workers_.size());
+    plan->patience = kPatience;
+    id_.clear();
+    append_hex(std::span<const unsigned char>(identity::KeyedDigest().of({"id"})), id_);
+    ends_ = now + kPatience;
+    for (const auto& worker : workers_) {
+        if (worker->has_left()) continue;
+        worker->use_recording([plan, now](auto& recording) {
+            recording = std::make_unique<proxy::Recording>(plan, now);
+        });
+    }
+    admin::AdminAnswer answer;
+    answer.content_type = "application/json";
+    answer.body = "{\"id\":\"" + id_ + "\"}\n";
+    return answer;
+}
+
+Task<admin::AdminAnswer> RecordService::go_on(admin::RecordRequest request) {
+    const auto now = std::chrono::steady_clock::now();
+    if (request.id != id_ || now >= ends_) {
+        co_return admin::problem(404, "There is no such recording, or it has ended.");
+    }
+    ends_ = now + kPatience;
+    const auto job = std::make_shared<Job>(executor_);
+    for (const auto& worker : workers_) {
+        if (worker->has_left()) continue;
+        ++job->left;
+        worker->use_recording([job, now, stops = request.stop](auto& recording) {
+            auto portion = std::make_shared<proxy::Recording::Portion>();
+            const bool is_lost = recording == nullptr;
+            if (!is_lost) *portion = recording->take(now);
+            if (stops) recording.reset();
+            asio::post(job->answered.get_executor(), [job, portion, is_lost] {
+                job->lines += portion->lines;
+                job->left_out += portion->left_out;
+                job->is_lost = job->is_lost || is_lost;
+                if (--job->left == 0) job->answered.cancel();
+            });
+        });
+    }
+    if (request.stop) id_.clear();
+    job->answered.expires_at(now + kActivityPatience);
+    while (job->left > 0 && std::chrono::steady_clock::now() < now + kActivityPatience) {
+        co_await job->answered.async_wait(as_values);
+    }
+    if (job->left > 0) co_return admin::problem(503, "A thread did not answer in time.");
+    if (job->is_lost) co_return admin::problem(404, "The recording has ended.");
+    admin::AdminAnswer answer;
+    answer.content_type = "application/x-ndjson";
+    answer.body = std::move(job->lines);
+    answer.body += "{\"left_out\":" + std::to_string(job->left_out) + "}\n";
+    co_return answer;
 }
 
 }  // namespace tidegate::app

@@ -85,4 +85,32 @@ class InspectService {
     const Reloader& reloader_;
 };
 
+// Answers /api/record: has all workers record requests, and hands out their lines.
+//
+// Runs on the main thread. There is one recording at a time. Its client asks for the lines that
+// have come; after kPatience without that the workers forget the recording.
+class RecordService {
+  public:
+    static constexpr std::chrono::seconds kPatience{10};
+
+    // Both outlive this.
+    RecordService(Executor executor, Workers& workers)
+        : executor_(std::move(executor)), workers_(workers) {}
+
+    // 409 if there is another recording, 404 if there is none of that id, 503 if a worker does not
+    // answer in time.
+    Task<admin::AdminAnswer> answer(admin::RecordRequest request);
+
+  private:
+    struct Job;
+
+    admin::AdminAnswer begin(std::int64_t share);
+    Task<admin::AdminAnswer> go_on(admin::RecordRequest request);
+
+    Executor executor_;
+    Workers& workers_;
+    std::string id_;  // empty: there is none
+    std::chrono::steady_clock::time_point ends_{};
+};
+
 }  // namespace tidegate::app

@@ -115,6 +115,7 @@ Life::Life(std::shared_ptr<const config::Config> config, ConfigOrigin origin, Ow
       reloader_(io_.get_executor(), shared_, workers_, std::move(config), std::move(origin)),
       inspect_service_(io_.get_executor(), shared_, workers_, reloader_),
       dashboard_(io_.get_executor(), shared_, workers_, reloader_),
+      record_service_(io_.get_executor(), workers_),
       signals_(io_, SIGINT, SIGTERM),
       other_signals_(io_, SIGHUP, SIGUSR1, SIGUSR2),
       delay_(io_),
@@ -428,6 +429,9 @@ admin::AdminSources Life::sources() {
     sources.live = [this](std::string_view target) { return dashboard_.live(target); };
     sources.activity = [this](admin::ActivityRequest request) {
         return dashboard_.activity(std::move(request));
+    };
+    sources.record = [this](admin::RecordRequest request) {
+        return record_service_.answer(std::move(request));
     };
     sources.ready = [this] {
         return admin::ReadinessAnswer{phase_ == Phase::ready && !shared_.is_refused_by_store(),

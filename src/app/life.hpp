@@ -88,6 +88,7 @@ class Life {
     Reloader reloader_;
     InspectService inspect_service_;
     DashboardService dashboard_;
+    RecordService record_service_;
     std::unique_ptr<admin::AdminServer> admin_;
     asio::signal_set signals_;
     asio::signal_set other_signals_;

@@ -192,6 +192,16 @@ void Worker::show_activity(std::function<bool(telemetry::Activity&)> look) {
     });
 }
 
+void Worker::use_recording(std::function<void(std::unique_ptr<proxy::Recording>&)> use) {
+    asio::post(io_, [this, use = std::move(use)] {
+        try {
+            use(context_.recording);
+        } catch (const std::bad_alloc&) {
+            // The thread serves its requests, and does not answer.
+        }
+    });
+}
+
 void Worker::drain(std::chrono::milliseconds idle_patience) {
     asio::post(io_, [this, idle_patience] {
         if (clients_.is_draining) return;

@@ -68,6 +68,8 @@ class Worker {
     // Calls `look` on this worker's thread with what it remembers of clients, once in each turn of
     // its loop until `look` returns true.
     void show_activity(std::function<bool(telemetry::Activity&)> look);
+    // Calls `use` on this worker's thread with its recording, which may be null.
+    void use_recording(std::function<void(std::unique_ptr<proxy::Recording>&)> use);
     // Drained: it has no connection left and answers no request any more. Any thread.
     bool has_left() const { return finished_; }
     // Grows at every tick of DeadlineWheel while the loop runs. Any thread.

@@ -60,6 +60,17 @@ Command run_command(CLI::App& app);
 Command size_command(CLI::App& app);
 Command simulate_command(CLI::App& app);
 
+// `simulate --record`: which proxy is asked, and for how long.
+struct RecordingOptions {
+    std::string config;
+    std::string admin;                     // empty: as the configuration has it
+    std::string token_file;                // goes with `admin`
+    std::string file;                      // that the requests are written to; `-`: standard output
+    std::int64_t per_million = 1'000'000;  // of the identifiers
+    std::chrono::microseconds time{0};
+};
+int record_requests(const RecordingOptions& options);
+
 // Each other command that asks the running proxy (admin/questions.hpp).
 std::vector<Command> asking_commands(CLI::App& app);
 

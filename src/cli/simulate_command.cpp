@@ -1,6 +1,7 @@
 // `tidegate simulate`.
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 
 #include "base/doc.hpp"
 #include "base/result.hpp"
+#include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_file.hpp"
@@ -42,6 +44,11 @@ struct SimulateArguments {
     std::string host{};
     std::string suggest{};
     std::string svg{};
+    std::string record{};
+    std::string share{};
+    std::string time{};
+    std::string admin{};
+    std::string token_file{};
     bool as_json = false;
 };
 
@@ -54,10 +61,16 @@ who would have been limited, when and by which limit. Nothing is sent anywhere.
   tidegate simulate -c tidegate.yaml --candidate next.yaml --svg limits.svg access.log
   zcat $(ls -rv access.log.*.gz) | tidegate simulate -c tidegate.yaml -
   tidegate simulate -c tidegate.yaml --map time=ts --map path=req.url app.json
+  tidegate simulate -c tidegate.yaml --record requests.json --share 1% --for 10m
+  tidegate simulate -c tidegate.yaml --candidate next.yaml requests.json
 
 Formats: common and combined (nginx, Apache, Traefik, Tidegate's text), HAProxy,
 AWS ALB, JSON of Caddy, Traefik and Tidegate, logfmt. Of other JSON, --map says
 where the facts are: docs/simulate.md.
+
+--record writes what decisions need of the requests of the running proxy, whose
+configuration -c names: identifiers as digests, costs and times. The file has all
+requests of a share of the identifiers, so that each count is whole.
 
 The exit code is 1 if the configuration has a fault, if the log's format is not
 known, and if more than 1% of the lines could not be read or come too late.)";
@@ -153,7 +166,65 @@ int simulate_logs(const SimulateArguments& arguments,
                     "tidegate: simulate: cannot write " + quote(arguments.svg) + ": " + why);
 }
 
+std::string objection_to_time(const std::string& text) {
+    const auto time = parse_duration(text);
+    if (!time) return time.error();
+    constexpr std::chrono::hours kMost{24};
+    return *time < std::chrono::seconds{1} || *time > kMost ? "write 1s to 24h" : std::string();
+}
+
+void add_record_options(CLI::App& simulate, SimulateArguments& arguments) {
+    CLI::Option* const record =
+        simulate
+            .add_option("--record", arguments.record,
+                        "Write the requests of the running proxy to this file, to be simulated")
+            ->option_text("FILE");
+    simulate
+        .add_option("--share", arguments.share,
+                    "Of which share of the identifiers --record writes the requests (default 100%)")
+        ->option_text("SHARE")
+        ->default_val("100%")
+        ->check(objection_to_share)
+        ->needs(record);
+    simulate.add_option("--for", arguments.time, "How long --record goes on (default 1m)")
+        ->option_text("DURATION")
+        ->default_val("1m")
+        ->check(objection_to_time)
+        ->needs(record);
+    CLI::Option* const admin =
+        simulate
+            .add_option("--admin", arguments.admin,
+                        "The admin address that --record asks, without configuration")
+            ->option_text("ADDRESS")
+            ->check(objection_to_address)
+            ->needs(record);
+    simulate.add_option("--token-file", arguments.token_file, "A file with the admin token")
+        ->option_text("FILE")
+        ->needs(admin);
+}
+
+int run_record(const SimulateArguments& arguments) {
+    if (!arguments.logs.empty()) {
+        return complain(exit_code::kWrongUse,
+                        "tidegate: simulate: --record reads no log: simulate what it has written "
+                        "with another command");
+    }
+    RecordingOptions options{
+        arguments.config, arguments.admin, arguments.token_file, arguments.record, {}, {}};
+    options.per_million = *simulate::parse_share(arguments.share);
+    if (options.per_million == 0) {
+        return complain(exit_code::kWrongUse, "tidegate: simulate: --share must be above 0%");
+    }
+    options.time = *parse_duration(arguments.time);
+    return record_requests(options);
+}
+
 int run_simulate(const SimulateArguments& arguments) {
+    if (!arguments.record.empty()) return run_record(arguments);
+    if (arguments.logs.empty()) {
+        return complain(exit_code::kWrongUse,
+                        "tidegate: LOG is required. See `tidegate simulate --help`");
+    }
     const auto file = find_config_file({arguments.config, {}}, "simulate");
     if (!file) return complain(exit_code::kWrongUse, "tidegate: " + file.error());
     const auto inputs = std::count(arguments.logs.begin(), arguments.logs.end(), "-") +
@@ -177,8 +248,7 @@ Command simulate_command(CLI::App& app) {
     simulate->add_option("-c,--config", arguments->config, "The configuration (tidegate.yaml)")
         ->option_text("FILE");
     simulate->add_option("LOG", arguments->logs, "Access logs; `-` is standard input")
-        ->option_text("FILE")
-        ->required();
+        ->option_text("FILE");
     simulate
         ->add_option(
             "--candidate", arguments->candidate,
@@ -200,6 +270,7 @@ Command simulate_command(CLI::App& app) {
                      "Where lines have a fact, such as path=request.uri or header:x-tenant=12")
         ->option_text("NAME=FIELD")
         ->expected(1)
+        ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->check(objection_to_mapping);
     simulate
@@ -212,6 +283,7 @@ Command simulate_command(CLI::App& app) {
         ->option_text("NAME");
     simulate->add_option("--svg", arguments->svg, "Draw what was found into this file")
         ->option_text("FILE");
+    add_record_options(*simulate, *arguments);
     simulate->add_flag("--json", arguments->as_json, "Print an object for programs");
     simulate->footer(kSimulateFooter);
     return {simulate, [arguments] { return run_simulate(*arguments); }};

@@ -303,10 +303,13 @@ class CheckServing {
 
     // Counts a decision that is not the exchange's own, which proxy::finish() records.
     void note_activity(const ask::Decision& decision) const {
+        const auto now = std::chrono::steady_clock::now();
+        if (face_.worker.recording != nullptr) {
+            proxy::add_to_recording(face_.worker.recording, {decision, x_.facts.began_at}, now);
+        }
         telemetry::Activity::Names* const names = face_.worker.activity.names();
         if (names == nullptr) return;
-        proxy::note_activity(*names, *x_.generation, decision, x_.facts.request_id,
-                             std::chrono::steady_clock::now());
+        proxy::note_activity(*names, *x_.generation, decision, x_.facts.request_id, now);
     }
 
     // Lists the charges of the item, which is a request. A sentence names its fault.

@@ -207,6 +207,7 @@ void AnswerCost::settle(WorkerContext& worker, Exchange& x) {
         worker.engine.count_money(slot, x.generation->slots.model(row), taken);
     });
     worker.engine.correct(decision, used);
+    settled_ = std::move(used);
     count(worker, x);
 }
 

@@ -53,6 +53,10 @@ class AnswerCost {
     // The request has ended: tells the store what each policy's cost was, and counts it. Once.
     void settle(WorkerContext& worker, Exchange& x);
 
+    // What each item of the charge has cost, after settle(); below 0: what was reserved. Empty:
+    // nothing was settled.
+    const std::vector<std::int64_t>& settled() const { return settled_; }
+
     // Adds to the record what is known after settle(). It views this.
     void describe(const Exchange& x, telemetry::RequestRecord& record) const;
 
@@ -92,6 +96,7 @@ class AnswerCost {
     http::BodyBatch passed_;  // views filtered_
     std::chrono::milliseconds time_after_leaving_{0};
     SteadyTime began_;
+    std::vector<std::int64_t> settled_;
     // Of the first policy that settles; negative: unknown.
     Amount reserved_ = -1;
     Amount cost_ = -1;

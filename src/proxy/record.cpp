@@ -159,6 +159,12 @@ void count_exchange(WorkerContext& worker, const Exchange& exchange, telemetry::
         if (telemetry::Activity::Names* const names = worker.activity.names()) {
             note_activity(*names, generation, decision, exchange.facts.request_id, now);
         }
+        if (worker.recording == nullptr) return;
+        Recording::Request request{.decision = decision, .began = exchange.facts.began_at};
+        request.status = relay.status;
+        request.took = std::chrono::duration_cast<std::chrono::microseconds>(now - relay.began);
+        if (exchange.answer_cost != nullptr) request.settled = exchange.answer_cost->settled();
+        add_to_recording(worker.recording, request, now);
     }
 }
 
@@ -274,6 +280,15 @@ void record(WorkerContext& worker, const Exchange& exchange) {
     if (exchange.answer_cost != nullptr) exchange.answer_cost->describe(exchange, known);
     if (is_traced) keep_trace(worker, exchange, known);
     if (generation.access_log != nullptr) generation.access_log->write(worker.thread, known);
+}
+
+void add_to_recording(std::unique_ptr<Recording>& recording, const Recording::Request& request,
+                      std::chrono::steady_clock::time_point now) {
+    if (recording->has_ended(now)) {
+        recording.reset();
+    } else {
+        recording->add(request);
+    }
 }
 
 void note_activity(telemetry::Activity::Names& names, const ask::Ruleset& rules,

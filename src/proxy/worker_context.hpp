@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -15,6 +16,7 @@
 #include "proxy/fields.hpp"
 #include "proxy/held_bodies.hpp"
 #include "proxy/metrics.hpp"
+#include "proxy/recording.hpp"
 #include "telemetry/activity.hpp"
 
 namespace tidegate::proxy {
@@ -36,7 +38,8 @@ struct WorkerContext {
     http::DateField date;  // the worker sets it every tick
     TunnelDrain tunnel_drain{};
     telemetry::Activity activity{};
-    std::string client_text{};     // where record() writes the client's address
+    std::unique_ptr<Recording> recording{};  // null: no client of the admin listener records
+    std::string client_text{};               // where record() writes the client's address
     std::uint64_t held_bytes = 0;  // bytes for bodies that the proxy reads before it sends them
     HeldBodies held_bodies{};      // those that are read before their requests are decided
     SplicePipes pipes{};           // for long bodies

@@ -6,7 +6,7 @@ namespace tidegate::simulate {
 
 void Comparison::add(const Simulation::Decided& live, const Simulation::Decided& candidate) {
     using Verdict = Simulation::Verdict;
-    if (live.verdict == Verdict::none) return;
+    if (live.verdict == Verdict::none || live.verdict == Verdict::elsewhere) return;
     const bool by_live = live.verdict == Verdict::limited;
     const bool by_candidate = candidate.verdict == Verdict::limited;
     if (by_live == by_candidate) {

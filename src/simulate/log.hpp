@@ -28,18 +28,20 @@ using limit::Micros;
 
 // `combined` is `common` with Referer and User-Agent, and what the log has behind them: nginx,
 // Apache, Traefik, and our own `text`. `tidegate` is our own JSON. `json` has only what --map
-// names.
+// names. `recording` is what `tidegate simulate --record` writes.
 BOOST_DEFINE_FIXED_ENUM_CLASS(LogFormat, std::uint8_t, common, combined, haproxy, alb, caddy,
-                              traefik, tidegate, logfmt, json)
+                              traefik, tidegate, logfmt, json, recording)
 
 // What a line says of a request, as the engine needs it.
 BOOST_DEFINE_FIXED_ENUM_CLASS(LogText, std::uint8_t, client,
                               forwarded_for,  // the field X-Forwarded-For
                               method,
                               target,  // the path, with the query if the log has it
-                              host, user, tier, model)
+                              host, user, tier, model,
+                              charges)  // of a recording, see take_recorded_charge()
 BOOST_DEFINE_FIXED_ENUM_CLASS(LogNumber, std::uint8_t, status, duration_us, usage_input,
-                              usage_cached, usage_cache_write, usage_output, usage_cost)
+                              usage_cached, usage_cache_write, usage_output, usage_cost,
+                              refused_elsewhere)  // 1: for an identifier that the recording lacks
 inline constexpr std::size_t kLogTexts = kEnumerators<LogText>.size();
 inline constexpr std::size_t kLogNumbers = kEnumerators<LogNumber>.size();
 
@@ -81,6 +83,17 @@ std::optional<std::int64_t> read_log_duration(std::string_view text);
 
 // Resolves `\"`, `\\`, `\n`, `\xHH` and `\uHHHH`. The view goes into `text`, or into `room`.
 std::string_view unescaped(std::string_view text, std::string& room);
+
+// What a request took from a policy for an identifier, as a recording has it: `per-client
+// 0123456789abcdef0123456789abcdef 1 gold`.
+struct RecordedCharge {
+    std::string_view policy;
+    std::string_view identifier;  // a digest
+    std::int64_t cost = 0;
+    std::string_view tier;  // empty: none
+};
+// Cuts the first charge off a list with `;` between. Nothing: that is none.
+std::optional<RecordedCharge> take_recorded_charge(std::string_view& rest);
 
 // What `--map OURS=THEIRS` says: where the log has a fact.
 struct LogMapping {

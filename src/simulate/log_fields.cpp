@@ -88,7 +88,8 @@ std::string pointer_of(std::string_view theirs) {
 
 bool is_json(LogFormat format) {
     return format == LogFormat::caddy || format == LogFormat::traefik ||
-           format == LogFormat::tidegate || format == LogFormat::json;
+           format == LogFormat::tidegate || format == LogFormat::recording ||
+           format == LogFormat::json;
 }
 
 // `x-tenant` as Go writes names of fields: `X-Tenant`.
@@ -184,6 +185,33 @@ std::string_view unescaped(std::string_view text, std::string& room) {
         }
     }
     return room;
+}
+
+std::optional<RecordedCharge> take_recorded_charge(std::string_view& rest) {
+    constexpr std::size_t kDigestBytes = 32;
+    const std::size_t end = std::min(rest.find(';'), rest.size());
+    std::string_view text = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const auto word = [&text] {
+        const std::size_t space = std::min(text.find(' '), text.size());
+        const std::string_view taken = text.substr(0, space);
+        text.remove_prefix(std::min(space + 1, text.size()));
+        return taken;
+    };
+    RecordedCharge charge;
+    charge.policy = word();
+    charge.identifier = word();
+    const auto cost = parse_number<std::int64_t>(word());
+    charge.tier = word();
+    const bool is_digest = charge.identifier.size() == kDigestBytes &&
+                           std::all_of(charge.identifier.begin(), charge.identifier.end(),
+                                       [](char c) { return hex_value(c) >= 0; });
+    if (charge.policy.empty() || !is_digest || !text.empty() || !cost || *cost < 0 ||
+        *cost > limit::kMoneyMax) {
+        return std::nullopt;
+    }
+    charge.cost = *cost;
+    return charge;
 }
 
 std::vector<std::string_view> mapped_names() {
@@ -282,6 +310,12 @@ void LogFields::add_defaults(LogFormat format) {
         text(LogText::user, "/ClientUsername");
         number(LogNumber::status, "/DownstreamStatus");
         add(Kind::nanos, 0, "/Duration");
+    } else if (format == LogFormat::recording) {
+        add(Kind::begin, 0, "/at");
+        text(LogText::charges, "/charges");
+        number(LogNumber::refused_elsewhere, "/refused_elsewhere");
+        number(LogNumber::status, "/status");
+        add(Kind::micros, 0, "/took_us");
     } else if (format == LogFormat::tidegate || format == LogFormat::logfmt) {
         const std::string slash = format == LogFormat::tidegate ? "/" : "";
         add(Kind::begin, 0, slash + "time");

@@ -25,6 +25,8 @@ constexpr std::string_view kNotHaproxy =
 constexpr std::string_view kNotAlb = "the line is not one of an AWS application load balancer";
 constexpr std::string_view kNotJson = "the line is not a JSON object";
 constexpr std::string_view kNotLogfmt = "the line is not `name=value` with spaces between";
+constexpr std::string_view kNotRecorded =
+    "the line is not one that `tidegate simulate --record` has written";
 constexpr std::string_view kNoTimeField = "the line does not say when the request came";
 constexpr std::string_view kTooLong = "the line has more than 65,535 bytes";
 
@@ -132,7 +134,8 @@ struct LogReader::Impl {
 
     bool is_json() const {
         return format == LogFormat::caddy || format == LogFormat::traefik ||
-               format == LogFormat::tidegate || format == LogFormat::json;
+               format == LogFormat::tidegate || format == LogFormat::recording ||
+               format == LogFormat::json;
     }
 
     void prepare_json() {
@@ -176,6 +179,8 @@ struct LogReader::Impl {
             case LogFormat::tidegate:
             case LogFormat::json:
                 return read_json(line, out);
+            case LogFormat::recording:
+                return read_recorded(line, out);
         }
         return {};
     }
@@ -408,6 +413,17 @@ struct LogReader::Impl {
         return out.time.count() > 0 ? std::string_view() : kNoTimeField;
     }
 
+    std::string_view read_recorded(std::string_view line, LoggedRequest& out) {
+        const auto why = read_json(line, out);
+        if (!why.empty()) return why;
+        std::string_view rest = out.text(LogText::charges);
+        if (rest.empty()) return kNotRecorded;
+        while (!rest.empty()) {
+            if (!take_recorded_charge(rest)) return kNotRecorded;
+        }
+        return {};
+    }
+
     LogFormat format;
     LogFields fields;
     std::string host;  // of requests whose line names none
@@ -495,13 +511,14 @@ Result<LogFormat, std::string> tell_format(std::span<const std::string> lines,
     for (const LogFormat format : kEnumerators<LogFormat>) {
         if (format == LogFormat::common) continue;  // read as `combined`
         const bool has_own_time = format == LogFormat::caddy || format == LogFormat::traefik ||
-                                  format == LogFormat::tidegate;
+                                  format == LogFormat::tidegate || format == LogFormat::recording;
         if ((format == LogFormat::json && !maps_time) || (has_own_time && maps_time)) continue;
         LogReader reader(format, layout);
         std::size_t count = 0;
         for (const std::string& line : lines) {
             const std::string_view fault = reader.read(line, request);
-            const bool has_request = !request.text(LogText::target).empty();
+            const bool has_request =
+                !request.text(LogText::target).empty() || format == LogFormat::recording;
             if (fault.empty() &&
                 (has_request || format == LogFormat::haproxy || format == LogFormat::combined)) {
                 ++count;

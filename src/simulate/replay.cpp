@@ -226,7 +226,19 @@ Result<std::unique_ptr<Replay>, std::string> Replay::open(const std::vector<std:
         facts.query = facts.query && file.reader->gives_query();
         file.replay();
     }
+    if (replay->mixes_recordings()) {
+        return ErrorMessage{
+            "a recording and a log of another format name clients in different ways: simulate one "
+            "of them at a time"};
+    }
     return replay;
+}
+
+bool Replay::mixes_recordings() const {
+    const auto recordings = std::count_if(files_.begin(), files_.end(), [](const auto& one) {
+        return one->reader->format() == LogFormat::recording;
+    });
+    return recordings > 0 && static_cast<std::size_t>(recordings) < files_.size();
 }
 
 void Replay::note_unread(const File& file, std::string_view line, std::string_view why) {

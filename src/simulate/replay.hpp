@@ -59,6 +59,7 @@ class Replay {
     class File;
 
     Replay();
+    bool mixes_recordings() const;
     void note_unread(const File& file, std::string_view line, std::string_view why);
     bool advance(File& file);
 

@@ -187,10 +187,10 @@ void add_top_text(const LimitView& view, Doc& doc) {
     doc.table(kColumns, rows, "    ");
 }
 
-std::string lacks_text(const PolicyPlan& plan) {
+std::string listed(const std::vector<std::string>& names) {
     std::string text;
-    for (const std::string& lack : plan.lacks) {
-        text += fmt::format("{}`{}`", text.empty() ? "" : ", ", lack);
+    for (const std::string& name : names) {
+        text += fmt::format("{}`{}`", text.empty() ? "" : ", ", name);
     }
     return text;
 }
@@ -228,17 +228,23 @@ bool is_on_route(const config::Config& config, const config::PolicySettings& pol
 void add_plan_text(const PolicyPlan& plan, Doc& doc) {
     const config::PolicySettings& policy = *plan.policy;
     const std::string mode = policy.is_enforced() ? "" : " (mode: " + mode_of(policy) + ")";
+    if (!plan.shared.empty()) {
+        doc.line(fmt::format("policy {}{}: {}, as all requests share {}", escaped_text(policy.name),
+                             mode, plan.is_simulated ? "simulated without a key" : "not simulated",
+                             listed(plan.shared)));
+        return;
+    }
     if (plan.is_simulated) {
         doc.line(fmt::format("policy {}{}", escaped_text(policy.name), mode));
         if (!plan.lacks.empty()) {
             doc.line(fmt::format("  simulated without {}, which the log does not have:{}",
-                                 lacks_text(plan), maps_text(plan)));
+                                 listed(plan.lacks), maps_text(plan)));
         }
         return;
     }
     doc.line(
         fmt::format("policy {}{}: not simulated, as the log does not have {}{}",
-                    escaped_text(policy.name), mode, lacks_text(plan),
+                    escaped_text(policy.name), mode, listed(plan.lacks),
                     plan.can_map ? "; say where it is:" + maps_text(plan) : ", which no log has"));
 }
 
@@ -247,6 +253,7 @@ Json plan_json(const PolicyPlan& plan) {
     one["policy"] = plan.policy->name;
     one["mode"] = mode_of(*plan.policy);
     one["simulated"] = plan.is_simulated;
+    if (!plan.shared.empty()) one["shared"] = plan.shared;
     if (!plan.lacks.empty()) {
         one["lacks"] = plan.lacks;
         one["map"] = maps_of(plan);
@@ -313,7 +320,8 @@ void add_figures(const Simulation& simulation, const ReportOptions& options, Jso
     const std::uint64_t limited = simulation.count_of(Verdict::limited);
     const std::uint64_t refused = simulation.count_of(Verdict::refused);
     const std::uint64_t unavailable = simulation.count_of(Verdict::unavailable);
-    const std::uint64_t requests = admitted + limited + refused + unavailable;
+    const std::uint64_t elsewhere = simulation.count_of(Verdict::elsewhere);
+    const std::uint64_t requests = admitted + limited + refused + unavailable + elsewhere;
     json["requests"] = requests;
     json["admitted"] = admitted;
     json["limited"] = limited;
@@ -325,6 +333,11 @@ void add_figures(const Simulation& simulation, const ReportOptions& options, Jso
     doc.fact("limited", std::to_string(limited), percent_text(limited, requests));
     const std::string why = refusals_text(simulation, json);
     if (refused > 0) doc.fact("refused", std::to_string(refused), why);
+    if (elsewhere > 0) {
+        json["refused_elsewhere"] = elsewhere;
+        doc.fact("refused elsewhere", std::to_string(elsewhere),
+                 "by limits of identifiers that the recording does not have: not counted");
+    }
     if (unavailable > 0) {
         doc.fact("unavailable", std::to_string(unavailable), "the store was full");
     }
@@ -344,6 +357,11 @@ void add_figures(const Simulation& simulation, const ReportOptions& options, Jso
     if (simulation.unknown_costs() > 0) {
         doc.fact("unknown costs", std::to_string(simulation.unknown_costs()),
                  "lines without usage: counted as what the policy reserves");
+    }
+    if (!simulation.unknown_policies().empty()) {
+        json["unknown_policies"] = simulation.unknown_policies();
+        doc.fact("left out", listed(simulation.unknown_policies()),
+                 "policies of the recording that are not simulated here");
     }
     doc.line("");
     add_routes(simulation, json, doc);

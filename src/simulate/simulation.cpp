@@ -25,6 +25,7 @@ namespace {
 using PartKind = limit::KeyPart::Kind;
 
 constexpr std::string_view kHeader = "header:";
+constexpr std::size_t kUnknownPolicies = 20;  // that are named
 constexpr std::string_view kCookie = "cookie:";
 constexpr std::string_view kClaim = "claim:";
 
@@ -109,6 +110,7 @@ class Simulation::Planner {
         const config::PolicySettings& policy, PolicyPlan& plan,
         std::vector<std::unique_ptr<const config::PolicySettings>>& made) const {
         plan.policy = &policy;
+        if (facts_.has(LogText::charges)) return plan_recorded(policy, plan);
         std::vector<limit::Key> keys;
         for (const limit::Key& key : policy.key) add_key(key, keys, plan);
         plan.is_simulated = !keys.empty();
@@ -125,6 +127,7 @@ class Simulation::Planner {
     // What the choice of a route, or its cost, depends on and the log does not have.
     std::vector<std::string> routes_lack(const config::Config& config) const {
         std::vector<std::string> lacks;
+        if (facts_.has(LogText::charges)) return lacks;
         for (std::size_t i = 0; i < config.routes.size(); ++i) {
             if (config.router.names_host(i) && !facts_.has(LogText::host)) {
                 add_once("host", lacks);
@@ -142,6 +145,33 @@ class Simulation::Planner {
     }
 
   private:
+    static void lack_in_recording(std::string what, PolicyPlan& plan) {
+        plan.is_simulated = plan.can_map = false;
+        add_once(std::move(what), plan.lacks);
+    }
+
+    // A recording has the identifiers of all keys but those that many clients share.
+    static const config::PolicySettings* plan_recorded(const config::PolicySettings& policy,
+                                                       PolicyPlan& plan) {
+        const auto is_shared = [](const limit::KeyPart& part) {
+            return part.kind == PartKind::constant || part.kind == PartKind::route ||
+                   part.kind == PartKind::method;
+        };
+        plan.is_simulated = false;
+        for (const limit::Key& key : policy.key) {
+            for (const auto& choice : key.choices) {
+                if (!std::all_of(choice.begin(), choice.end(), is_shared)) {
+                    plan.is_simulated = true;
+                } else {
+                    add_once(ask::key_text({{choice}, key.on_missing}), plan.shared);
+                }
+            }
+        }
+        if (policy.moment) lack_in_recording("the moment that a request is meant for", plan);
+        if (!policy.claimed_quotas.empty()) lack_in_recording("the quotas of tokens", plan);
+        return plan.is_simulated ? &policy : nullptr;
+    }
+
     bool has_value(const std::string& name) const {
         const auto found = std::find(wanted_.begin(), wanted_.end(), name);
         return found != wanted_.end() &&
@@ -257,6 +287,7 @@ Simulation::Simulation(std::shared_ptr<const config::Config> config, const LogFa
         if (!facts.has(LogText::user)) route.needs_user = false;
     }
     routes_lack_ = planner.routes_lack(with);
+    is_recorded_ = facts.has(LogText::charges);
     claim_values_.resize(with.claims.size());
     // Fields are there or not, whatever the target.
     knows_routes_ = with.router.header_names().empty();
@@ -313,10 +344,47 @@ void Simulation::count(Verdict verdict, ask::Fault fault) {
     if (verdict != Verdict::none) tally_.add_to_timeline(last_, verdict == Verdict::limited);
 }
 
+// A recording has the identifiers of each request, and needs no route.
+std::optional<Simulation::Verdict> Simulation::ask_recorded(const LoggedRequest& request,
+                                                            ask::Decision& decision) {
+    store::LimitDecision& asked = decision.charge;
+    std::string_view rest = request.text(LogText::charges);
+    while (const auto one = take_recorded_charge(rest)) {
+        const auto plan = std::find_if(plans_.begin(), plans_.end(), [&](const PolicyPlan& other) {
+            return other.is_simulated && other.policy->name == one->policy;
+        });
+        if (plan == plans_.end()) {
+            if (unknown_policies_.size() < kUnknownPolicies) {
+                add_once(std::string(one->policy), unknown_policies_);
+            }
+            continue;
+        }
+        const auto& tiers = plan->policy->tiers;
+        const auto tier = std::find_if(tiers.begin(), tiers.end(), [&](const limit::Tier& other) {
+            return other.name == one->tier;
+        });
+        limit::ChargeItem item{plan->policy, one->identifier,
+                               tier != tiers.end() ? &*tier : nullptr};
+        item.own_cost = one->cost;
+        const bool is_known = std::any_of(
+            asked.items.begin(), asked.items.end(), [&](const limit::ChargeItem& other) {
+                return other.policy == item.policy && other.identifier == item.identifier;
+            });
+        if (is_known || item.limits().empty()) continue;
+        asked.items.push_back(item);
+        asked.needs_settling =
+            asked.needs_settling || rules_.config->limit_lists[ask::list_of(item)].settles;
+    }
+    if (asked.items.empty()) return Verdict::admitted;
+    if (request.number(LogNumber::refused_elsewhere) == 1) return Verdict::elsewhere;
+    return std::nullopt;
+}
+
 std::optional<Simulation::Verdict> Simulation::ask(const LoggedRequest& request,
                                                    ask::Decision& decision) {
-    facts_.reset();
     decision.reset();
+    if (is_recorded_) return ask_recorded(request, decision);
+    facts_.reset();
     KnownRoute* const known = place_of_route(request);
     if (known == nullptr || !take_known_route(*known, request, decision)) {
         if (!read_facts(request)) return Verdict::none;

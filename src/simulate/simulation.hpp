@@ -46,6 +46,8 @@ struct PolicyPlan {
     // that is simulated, the keys that are left out.
     std::vector<std::string> lacks;
     bool can_map = true;  // false: no --map would do
+    // Of a recording: keys that requests of many clients share, which are left out.
+    std::vector<std::string> shared;
 };
 
 class Simulation {
@@ -63,6 +65,7 @@ class Simulation {
         limited,
         refused,      // before a limit was asked: no route, a `deny`, a key that is missing
         unavailable,  // `on_full: deny`, and the store is full
+        elsewhere,    // refused for an identifier that the recording does not have
     };
     struct Decided {
         Verdict verdict = Verdict::none;
@@ -85,6 +88,8 @@ class Simulation {
     std::uint64_t count_of(ask::Fault fault) const {
         return faults_[static_cast<std::size_t>(fault)];
     }
+    // Policies of the recording that the configuration does not have, or that are not simulated.
+    const std::vector<std::string>& unknown_policies() const { return unknown_policies_; }
     std::uint64_t unknown_costs() const { return unknown_costs_; }
     std::uint64_t evictions() const { return store_.evictions(); }
     // Of the requests; 0 while there is none.
@@ -118,6 +123,7 @@ class Simulation {
     void load_ahead();
     // The verdict, or nothing where the store decides.
     std::optional<Verdict> ask(const LoggedRequest& request, ask::Decision& decision);
+    std::optional<Verdict> ask_recorded(const LoggedRequest& request, ask::Decision& decision);
     bool read_facts(const LoggedRequest& request);
     bool read_target(const LoggedRequest& request);
     KnownRoute* place_of_route(const LoggedRequest& request);
@@ -154,7 +160,9 @@ class Simulation {
     std::optional<IpAddress> client_;
     std::string cookie_room_;
     std::vector<std::string> claim_values_;
-    std::array<std::uint64_t, 5> verdicts_{};
+    bool is_recorded_ = false;  // what is simulated is a recording
+    std::vector<std::string> unknown_policies_;
+    std::array<std::uint64_t, 6> verdicts_{};
     std::array<std::uint64_t, ask::kFaults> faults_{};
     std::uint64_t unknown_costs_ = 0;
     std::uint64_t leases_ = 0;

@@ -35,6 +35,8 @@ std::string said(LogReader& reader, std::string_view line) {
         FUZZ_CHECK(text.size() <= line.size());
         out.append(text).append("\n");
     }
+    std::string_view charges = request.text(LogText::charges);
+    while (!charges.empty()) FUZZ_CHECK(take_recorded_charge(charges).has_value());
     for (const std::string_view value : request.values) {
         FUZZ_CHECK(value.size() <= line.size());
         out.append(value).append("\n");

@@ -3,11 +3,13 @@
 // unit/simulate_log_test.cpp has lines of the form that their documents describe.
 #include <unistd.h>
 
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -265,6 +267,105 @@ TEST_CASE("simulate: the log of a real Caddy") {
         "policies: {tenants: {key: ['header:x-tenant'], on_missing: skip, limits: [1/h]}}\n"
         "routes: [{name: all, policies: [tenants]}]\n");
     CHECK(simulated({"-c", tenants, at + "/access.log"})["limited"] == 4);
+}
+
+TEST_CASE("simulate: a recording of the running proxy is decided as the proxy has decided") {
+    const Upstream upstream(ok());
+    const std::string yaml =
+        "identity: {client_ip: {trusted_proxies: [127.0.0.1]}}\n"
+        "upstreams: {api: {servers: [" +
+        upstream.url() +
+        "]}}\n"
+        "policies:\n"
+        "  clients: {key: [ip], limits: [6/h, {quota: 60, per: 1h, algorithm: gcra, burst: 5}]}\n"
+        "  everybody: {key: ['constant:all'], limits: [40/h]}\n"
+        "routes:\n"
+        "  - {name: dear, match: {path: '/dear/**'}, cost: 3, policies: [clients]}\n"
+        "  - {name: rest, match: {path: '/**'}, policies: [clients, everybody]}\n";
+    const TemporaryFolder folder;
+    const Tidegate tidegate(yaml);
+    std::string file;
+    // What came of 30 clients that ask `rounds` times each, while a share of them is recorded.
+    const auto record = [&](const std::string& share, int rounds, int first) {
+        file = (folder.path() / (std::to_string(first) + ".json")).string();
+        Process recording({program(), "simulate", "-c", tidegate.file(), "--record", file,
+                           "--share", share, "--for", "1h"},
+                          folder.path());
+        for (int i = 0; i < 400; ++i) {
+            if (recording.errors().find("recording") != std::string::npos) break;
+            ::usleep(25'000);
+        }
+        std::size_t limited = 0;
+        for (int i = 0; i < 30 * rounds; ++i) {
+            const std::string client = "203.0.113." + std::to_string(first + i % 30);
+            const Message answer =
+                tidegate.get(i % 4 == 0 ? "/dear/a" : "/x", "X-Forwarded-For: " + client + "\r\n");
+            if (answer.status() == 429) ++limited;
+        }
+        recording.signal(SIGINT);
+        CHECK(recording.wait(kPatience) == 0);
+        CHECK_MESSAGE(recording.errors().find("recorded ") != std::string::npos,
+                      recording.errors());
+        return limited;
+    };
+    const std::size_t limited = record("100%", 4, 0);
+    const json told = simulated({"-c", tidegate.file(), file});
+    CAPTURE(told.dump(1));
+    CHECK(limited > 10);
+    CHECK(told["logs"][0]["format"] == "recording");
+    CHECK(told["unread"] == 0);
+    CHECK(told["requests"] == 120);
+    CHECK(told["clients"] == 30);
+    CHECK(told["refused_elsewhere"] > 0);
+    CHECK(told["limited"].get<std::size_t>() + told["refused_elsewhere"].get<std::size_t>() ==
+          limited);
+    CHECK(told["policies"][1]["shared"][0] == "constant:all");
+
+    record("40%", 4, 100);
+    std::map<std::string, int> requests;
+    std::istringstream lines(read_file(file));
+    for (std::string line; std::getline(lines, line);) {
+        ++requests[json::parse(line).at("charges").get<std::string>().substr(8, 32)];
+    }
+    CHECK(requests.size() > 1);
+    CHECK(requests.size() < 30);
+    for (const auto& [client, count] : requests) CHECK(count == 4);
+}
+
+TEST_CASE("simulate: a recording needs a proxy that can be asked, and there is one at a time") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(simple(upstream.url()), "secret");
+    const TemporaryFolder folder;
+    const std::string file = (folder.path() / "r.json").string();
+    Process first({program(), "simulate", "-c", tidegate.file(), "--record", file, "--for", "1h"},
+                  folder.path());
+    for (int i = 0; i < 400; ++i) {
+        if (first.errors().find("recording") != std::string::npos) break;
+        ::usleep(25'000);
+    }
+    const auto second =
+        run_tidegate({"simulate", "-c", tidegate.file(), "--record", file + "2", "--for", "1s"});
+    CHECK(second.code != 0);
+    CHECK(second.errors.find("Another client") != std::string::npos);
+    first.signal(SIGTERM);
+    CHECK(first.wait(kPatience) == 0);
+    const auto third =
+        run_tidegate({"simulate", "-c", tidegate.file(), "--record", file + "2", "--for", "1s"});
+    CHECK_MESSAGE(third.code == 0, third.errors);
+    const auto refused = run_tidegate({"simulate", "--record", file, "--admin",
+                                       "127.0.0.1:" + std::to_string(tidegate.admin_port())});
+    CHECK(refused.code == 3);
+    CHECK(refused.errors.find("--token-file") != std::string::npos);
+    const auto unanswered = run_tidegate(
+        {"simulate", "--record", file, "--admin", "127.0.0.1:" + std::to_string(free_port())});
+    CHECK(unanswered.code == 3);
+    CHECK(run_tidegate({"simulate", "--record", file, "access.log"}).code == 2);
+    CHECK(run_tidegate({"simulate", "--record", file, "--share", "0%"}).code == 2);
+    CHECK(run_tidegate({"simulate", "--share", "1%", "access.log"}).code == 2);
+    CHECK(run_tidegate({"simulate", "--record", file, "--for", "0s"}).code == 2);
+    CHECK(run_tidegate({"simulate", "-c", tidegate.file(), "--record", "/nowhere/at.all"}).code ==
+          1);
+    CHECK(run_tidegate({"simulate"}).errors.find("LOG is required") != std::string::npos);
 }
 
 TEST_CASE("simulate: a wrong command line says what is wrong") {
