@@ -354,7 +354,7 @@ TEST_CASE("simulate: a recording needs a proxy that can be asked, and there is o
     CHECK_MESSAGE(third.code == 0, third.errors);
     const auto refused = run_tidegate({"simulate", "--record", file, "--admin",
                                        "127.0.0.1:" + std::to_string(tidegate.admin_port())});
-    CHECK(refused.code == 2);
+    CHECK(refused.code == 3);
     CHECK(refused.errors.find("--token-file") != std::string::npos);
     const auto unanswered = run_tidegate(
         {"simulate", "--record", file, "--admin", "127.0.0.1:" + std::to_string(free_port())});
