@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "config/keys.hpp"
@@ -271,9 +273,37 @@ std::optional<std::int64_t> read_slack(const Value& value) {
         slack = parse_fixed(number, kDecimals);
     }
     if (slack && *slack >= 1 && *slack <= 1'000'000) return slack;
-    value.fault(quote(*text) +
-                " is not a share of the quota: write more than 0% and at most 100%, such as `1%`");
+    value.fault(
+        quote(*text) +
+        " is not a share of the quota: write more than 0% and at most 100%, with at most four "
+        "decimals, such as `1%`");
     return std::nullopt;
+}
+
+// The limit of which no batch may have 2 units, even if one thread has all of the slack.
+const limit::Limit* find_too_small(const std::vector<limit::Limit>& limits, std::int64_t slack) {
+    constexpr std::int64_t kTwoUnits = 2'000'000;  // in millionths
+    const std::int64_t too_small = (kTwoUnits - 1) / slack;
+    const auto found = std::find_if(limits.begin(), limits.end(), [&](const limit::Limit& limit) {
+        return limit.quota <= too_small;
+    });
+    return found != limits.end() ? &*found : nullptr;
+}
+
+void warn_if_too_small(const Value& value, const PolicySettings& policy) {
+    const auto warn = [&](std::string_view of_what, const limit::Limit& limit) {
+        value.warn(
+            fmt::format("has no effect{}: {:.6g}% of the quota of `{}` is less than 2 units; write "
+                        "a larger `slack`",
+                        of_what, static_cast<double>(policy.lease_slack) / 10'000, limit.name));
+    };
+    if (const auto* const limit = find_too_small(policy.limits, policy.lease_slack)) {
+        warn(policy.tiers.empty() ? "" : " without a tier", *limit);
+    }
+    for (const limit::Tier& tier : policy.tiers) {
+        const auto* const limit = find_too_small(tier.limits, policy.lease_slack);
+        if (limit != nullptr) warn(" in the tier " + quote(tier.name), *limit);
+    }
 }
 
 const limit::Limit* find_unleasable(const std::vector<limit::Limit>& limits) {
@@ -322,12 +352,29 @@ std::string what_excludes_leases(Section& section, const PolicySettings& policy)
 const Rows& lease_keys() {
     static const auto keys =
         Rows("`auto`, or a map: `{slack: 1%}`")
-            .key("slack",
-                 kind::written(
-                     R"({"type":"string","pattern":"^[0-9]{1,3}([.][0-9]{1,4})?%$|\\$\\{"})"),
-                 {"the share of each quota that all threads of all proxies together may hold",
-                  "`1%`", "above `0%`, at most `100%`; four decimals"});
+            .key(
+                "slack",
+                kind::written(
+                    R"({"type":"string","pattern":"^(100([.]0{1,4})?|[1-9][0-9]?([.][0-9]{1,4})?|)"
+                    R"(0[.]([1-9][0-9]{0,3}|0[1-9][0-9]{0,2}|00[1-9][0-9]?|000[1-9]))%$|\\$\\{"})"),
+                {"the share of each quota that all threads of all proxies together may hold",
+                 "`1%`", "above `0%`, at most `100%`; four decimals"});
     return keys;
+}
+
+// False: it is not `auto`, which is a fault.
+bool read_lease_word(const Value& value) {
+    if (value.is("auto")) return true;
+    if (value.is_scalar()) {
+        const auto text = value.text();
+        if (!text) return false;
+        if (text->ends_with('%')) {
+            value.fault("write `lease: {slack: " + *text + "}`");
+            return false;
+        }
+    }
+    value.wrong_kind("`auto`, `off` or a map: `{slack: 1%}`");
+    return false;
 }
 
 void read_lease(Section& section, PolicySettings& policy) {
@@ -335,16 +382,19 @@ void read_lease(Section& section, PolicySettings& policy) {
     if (!value || value->is_off()) return;
     policy.lease_slack = kSlackAuto;
     if (!value->is_map()) {
-        if (!value->is("auto")) value->wrong_kind("`auto`, `off` or a map: `{slack: 1%}`");
+        if (!read_lease_word(*value)) return;
     } else {
         Section lease(*value, lease_keys());
         if (const auto slack = lease.find("slack")) {
-            policy.lease_slack = read_slack(*slack).value_or(kSlackAuto);
+            const auto share = read_slack(*slack);
+            if (!share) return;
+            policy.lease_slack = *share;
         }
         lease.refuse_others();
     }
     const std::string why = what_excludes_leases(section, policy);
-    if (!why.empty()) value->fault(why);
+    if (!why.empty()) return value->fault(why);
+    warn_if_too_small(*value, policy);
 }
 
 void read_who_and_what(Section& section, Config& config, PolicySettings& policy,

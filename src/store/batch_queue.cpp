@@ -355,7 +355,13 @@ BatchQueue::BatchQueue(const RedisStore& redis, DenyCache& denials, LeaseRenewal
 
 BatchQueue::~BatchQueue() = default;
 
+// A flush may lose the connection, which the reply that is being read still needs.
 void BatchQueue::charge(LimitDecision& decision) {
+    charge_later(decision);
+    if (waiting_ >= kWaitingMax) redis_.servers.flush();
+}
+
+void BatchQueue::charge_later(LimitDecision& decision) {
     const bool may_share = !decision.is_alone && can_share_command(decision.charge());
     const Entry entry(decision, may_share ? hash_of(decision.items) : 0);
     if (may_share && join_open_command(entry)) {
@@ -365,7 +371,6 @@ void BatchQueue::charge(LimitDecision& decision) {
     } else if (const auto failure = send(entry, may_share)) {
         failure_policy_.decide(decision, failure_of(*failure));
     }
-    if (waiting_ >= kWaitingMax) redis_.servers.flush();
 }
 
 bool BatchQueue::is_idle() const {

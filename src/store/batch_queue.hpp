@@ -195,6 +195,8 @@ class BatchQueue {
     // Decides what lies in one slot of the store. The result is there when this returns (Redis took
     // no command), or later: then the sleeper of the decision is woken.
     void charge(LimitDecision& decision);
+    // The same from inside a reply: the command leaves at the end of the turn, in any case.
+    void charge_later(LimitDecision& decision);
 
     // Sends what has waited too long for a command of another thread, and fails what another thread
     // has not answered in time. Call about every 50 ms.

@@ -19,11 +19,6 @@ constexpr std::int64_t kMillion = 1'000'000;
 // Clocks of two machines that follow NTP differ by less in speed: a thousandth.
 constexpr std::int64_t kSpeedApart = 1'000;
 
-bool is_known_as(const ChargeItem& known, const ChargeItem& item) {
-    return known.policy == item.policy && known.tier == item.tier &&
-           known.identifier == item.identifier;
-}
-
 // After how long a sub-bucket of one of the limits has ended, if none begins anew earlier.
 Micros interval_of(std::span<const Limit> limits) {
     Micros shortest = LeaseTable::kLongest;
@@ -58,6 +53,13 @@ std::int64_t most_leased(const ChargeItem& item, std::int64_t threads) {
     return most;
 }
 
+bool Lease::is_of(const ChargeItem& item,
+                  const std::shared_ptr<const config::Config>& config) const {
+    return item_.policy == item.policy && item_.tier == item.tier &&
+           item_.identifier == item.identifier && !config_.owner_before(config) &&
+           !config.owner_before(config_);
+}
+
 void Lease::append_verdict(SteadyTime now, std::vector<limit::LimitVerdict>& out) const {
     const auto passed = std::chrono::duration_cast<Micros>(now - told_at_);
     for (limit::LimitVerdict one : told_) {
@@ -69,8 +71,9 @@ void Lease::append_verdict(SteadyTime now, std::vector<limit::LimitVerdict>& out
     }
 }
 
-Lease* LeaseTable::meet(const ChargeItem& item, std::int64_t cost, SteadyTime now) {
-    Lease* const lease = find_or_place(item, now);
+Lease* LeaseTable::meet(const ChargeItem& item, std::int64_t cost,
+                        const std::shared_ptr<const config::Config>& config, SteadyTime now) {
+    Lease* const lease = find_or_place(item, config, now);
     if (lease == nullptr) return nullptr;
     const std::int64_t at = now.time_since_epoch() / lease->interval_;
     if (at != lease->interval_at_) {
@@ -83,11 +86,12 @@ Lease* LeaseTable::meet(const ChargeItem& item, std::int64_t cost, SteadyTime no
     return lease;
 }
 
-Lease* LeaseTable::find(const ChargeItem& item) {
+Lease* LeaseTable::find(const ChargeItem& item,
+                        const std::shared_ptr<const config::Config>& config) {
     if (leases_.empty()) return nullptr;
     const std::size_t place = place_of(item);
     for (Lease* const lease : {&leases_[place], &leases_[place ^ 1]}) {
-        if (is_known_as(lease->item_, item)) return lease;
+        if (lease->is_of(item, config)) return lease;
     }
     return nullptr;
 }
@@ -100,13 +104,15 @@ std::size_t LeaseTable::place_of(const ChargeItem& item) const {
 
 // Two places for each key. A key that has a batch keeps its place, and so does one that is met
 // often; of the others the one that was not met for longer goes.
-Lease* LeaseTable::find_or_place(const ChargeItem& item, SteadyTime now) {
+Lease* LeaseTable::find_or_place(const ChargeItem& item,
+                                 const std::shared_ptr<const config::Config>& config,
+                                 SteadyTime now) {
     if (leases_.empty()) leases_.resize(places_);
     const std::size_t place = place_of(item);
     Lease& first = leases_[place];
-    if (is_known_as(first.item_, item)) return &first;
+    if (first.is_of(item, config)) return &first;
     Lease& second = leases_[place ^ 1];
-    if (is_known_as(second.item_, item)) return &second;
+    if (second.is_of(item, config)) return &second;
     const auto can_go = [now](const Lease& lease) {
         if (lease.item_.policy == nullptr) return true;
         if (lease.is_asked_ || lease.is_live_) return false;
@@ -120,12 +126,14 @@ Lease* LeaseTable::find_or_place(const ChargeItem& item, SteadyTime now) {
     const bool second_can = can_go(second);
     if (!first_can && !second_can) return nullptr;
     Lease& goes = !second_can || (first_can && met_at(first) <= met_at(second)) ? first : second;
-    begin(goes, item);
+    begin(goes, item, config);
     return &goes;
 }
 
 // The number of the last batch stays: what was spent of it never goes back to a later one.
-void LeaseTable::begin(Lease& lease, const ChargeItem& item) {
+void LeaseTable::begin(Lease& lease, const ChargeItem& item,
+                       const std::shared_ptr<const config::Config>& config) {
+    lease.config_ = config;
     lease.identifier_ = item.identifier;
     lease.item_ = {item.policy, lease.identifier_, item.tier, item.of_client};
     lease.interval_ = interval_of(item.limits());
@@ -152,7 +160,8 @@ std::int64_t LeaseTable::wanted(Lease& lease, std::int64_t cost, std::int64_t th
     if (lease.is_asked_ || now < lease.quiet_until_ || threads < 1) return 0;
     if (lease.before_.times < kMetMin) return 0;
     const std::int64_t used = std::max(lease.before_.units, lease.now_.units);
-    const std::int64_t most = most_leased(lease.item_, threads) - kept_of(lease, now);
+    const std::int64_t most =
+        most_leased(lease.item_, threads) - kept_of(lease, now) - held_by_other_tier(lease, now);
     // A batch that cannot serve such a request leaves the present one alone.
     if (cost > most) return 0;
     const std::int64_t units = std::min(most, used + used / 2);
@@ -195,6 +204,8 @@ bool LeaseTable::answered(Lease& lease, const limit::Verdict& verdict, SteadyTim
         lease.quiet_until_ = std::max(ends, lease.asked_at_ + interval_of(limits));
     } else if (is_dropped || now >= ends) {
         give_back_(lease.item_, lease.asked_, verdict.receipt);
+        const bool is_slow = 2 * (now - lease.asked_at_) >= lease.interval_;
+        if (is_slow && !is_dropped) lease.quiet_until_ = now + kLongest;
     } else {
         // The former batch may be of another sub-bucket.
         if (lease.is_live_) end(lease);
@@ -222,7 +233,7 @@ void LeaseTable::failed(Lease& lease, SteadyTime now) {
 // Without an owner the policy may go with its configuration.
 void LeaseTable::forget_owner(Lease& lease, bool is_dropped) {
     if (lease.is_live_ || lease.is_asked_) return;
-    if (is_dropped) lease.item_ = {nullptr, {}};
+    if (is_dropped) forget_key(lease);
     lease.owner_.reset();
 }
 
@@ -230,6 +241,22 @@ void LeaseTable::end_batches(std::int64_t threads, SteadyTime now) {
     for (std::size_t i = live_.size(); i-- > 0;) {
         if (now >= live_[i]->ends_) end_by_time(*live_[i], threads, now);
     }
+}
+
+// An identifier has one state in the store, whatever its tier. Both leases are in its two places;
+// a third tier has none.
+Lease* LeaseTable::of_other_tier(const Lease& lease) {
+    const auto place = static_cast<std::size_t>(&lease - leases_.data());
+    Lease& other = leases_[place ^ 1];
+    const bool is_same = other.item_.policy == lease.item_.policy &&
+                         other.item_.identifier == lease.item_.identifier;
+    return is_same ? &other : nullptr;
+}
+
+std::int64_t LeaseTable::held_by_other_tier(const Lease& lease, SteadyTime now) {
+    Lease* const other = of_other_tier(lease);
+    if (other == nullptr) return 0;
+    return other->left_ + (other->is_asked_ ? other->asked_ : 0) + kept_of(*other, now);
 }
 
 std::int64_t LeaseTable::kept_of(Lease& lease, SteadyTime now) {
@@ -250,7 +277,10 @@ void LeaseTable::end_by_time(Lease& lease, std::int64_t threads, SteadyTime now)
     for (std::size_t i = 0; keeps && i < limits.size(); ++i) {
         keeps = lease.told_[i].remaining >= limits[i].quota / 2;
     }
-    if (keeps && kept_of(lease, now) + lease.left_ <= most_leased(lease.item_, threads) / 4) {
+    Lease* const other = of_other_tier(lease);
+    const std::int64_t kept =
+        kept_of(lease, now) + (other != nullptr ? kept_of(*other, now) : std::int64_t{0});
+    if (keeps && kept + lease.left_ <= most_leased(lease.item_, threads) / 4) {
         lease.kept_ += lease.left_;
         kept_ += lease.left_;
         lease.left_ = 0;
@@ -273,7 +303,12 @@ void LeaseTable::drop(Lease& lease) {
     end(lease);
     lease.is_dropped_ = lease.is_asked_;
     lease.now_ = lease.before_ = {};
-    if (!lease.is_asked_) lease.item_ = {nullptr, {}};
+    if (!lease.is_asked_) forget_key(lease);
+}
+
+void LeaseTable::forget_key(Lease& lease) {
+    lease.item_ = {nullptr, {}};
+    lease.config_.reset();
 }
 
 void LeaseTable::drop_all() {

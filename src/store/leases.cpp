@@ -132,13 +132,13 @@ Leases::Served Leases::serve(LimitDecision& decision, SteadyTime now) {
         const ChargeItem& item = decision.items[i];
         if (!has_lease(item)) continue;
         const std::int64_t cost = charge.cost_of(item);
-        Lease* const lease = table_.meet(item, cost, now);
+        Lease* const lease = table_.meet(item, cost, *decision.owner, now);
         if (lease == nullptr) continue;
         if (lease->spend(cost, now)) {
             part.spent.push_back(spent_of(*lease, i));
             lease->append_verdict(now, part.limits);
         } else {
-            unserved_.push_back({lease, cost});
+            unserved_.push_back({lease, cost, i});
         }
     }
     if (part.spent.empty()) {
@@ -184,24 +184,26 @@ bool Leases::wait(LimitDecision& decision, SteadyTime now) {
     return true;
 }
 
-// What `decide` sends may have others wait.
+// What `decide` does may end the wait of others.
 template <class Decide>
 void Leases::end_waiting(const Lease& lease, Decide decide) {
     const auto is_others = [&](const Waiting& one) { return one.lease != &lease; };
     const auto ready = std::stable_partition(waiting_.begin(), waiting_.end(), is_others);
-    ready_.assign(ready, waiting_.end());
+    std::vector<Waiting> of_lease = std::exchange(ready_, {});
+    of_lease.assign(ready, waiting_.end());
     waiting_.erase(ready, waiting_.end());
-    for (const Waiting& one : ready_) {
+    for (const Waiting& one : of_lease) {
         decide(*one.decision);
         if (one.decision->result == LimitDecision::Result::pending) continue;
         one.decision->store_state.sleeper->wake_later();
     }
+    ready_ = std::move(of_lease);
 }
 
 void Leases::decide_waiting(LimitDecision& decision) {
     const ChargeItem& item = decision.items.front();
     const auto now = std::chrono::steady_clock::now();
-    Lease* const lease = table_.find(item);
+    Lease* const lease = table_.find(item, *decision.owner);
     const std::int64_t cost = limit::Charge{decision.items, decision.cost}.cost_of(item);
     if (lease == nullptr || !lease->spend(cost, now)) return send_(decision);
     LeasedPart& part = part_of(decision);
@@ -214,6 +216,8 @@ void Leases::decide_waiting(LimitDecision& decision) {
 
 void Leases::refill(const LimitDecision& decision, SteadyTime now) {
     for (const Unserved& one : unserved_) {
+        // An item of the request that was met later may have its place.
+        if (!one.lease->is_of(decision.items[one.position], *decision.owner)) continue;
         const std::int64_t units = table_.wanted(*one.lease, one.cost, threads(), now);
         if (units > 0) ask(*one.lease, units, decision, now);
     }

@@ -2,7 +2,8 @@
 // requests from it without asking. Only policies with `lease` have them. One for each worker, on
 // its thread. LeaseTable is pure, and time is an argument; Leases sends its commands.
 //
-// The promise is that of the limit without leases, and not a unit more. These rules keep it:
+// The promise, while the clock of Redis does not jump forward and no machine is suspended, is that
+// of the limit without leases, and not a unit more. These rules keep it:
 // - Redis counts a whole batch before a unit of it is used, and no unit is both used and given
 //   back, nor given back twice. A batch whose answer is lost stays counted until its window ends.
 // - A unit is used in the sub-bucket that it is counted in. So a batch lasts as long as the answer
@@ -11,22 +12,27 @@
 //   most. Where a policy has several limits, the first sub-bucket that ends counts.
 // - What is left of a batch that has ended is given back to that sub-bucket of that state. A state
 //   that began anew (a reset, FLUSHALL) has another generation, which refuses it.
-// - A reset in this process and a reload end all batches, and those whose command has left.
+// - A reset in this process ends the batches of its identifier, a reload all, and those whose
+// command
+//   has left.
 //
 // The price is that units in batches are denied to others: together at most `slack` of the quota,
 // and what give-backs that got lost hold until its window ends. So
 // - a batch is at most slack x quota / threads, rounded down, of the limit for which that is least;
 //   threads are the proxies that heartbeats count (`replicas`) times the threads of this process;
-// - a thread has one batch of a key at a time, and asks for the next one when it cannot serve
-//   a request from it;
-// - a batch is no larger than half as much again as the thread took of the key in its last
-//   interval, a sub-bucket or 1 s if that is shorter. A thread that met the key less than
-//   kMetMin times in it takes none, nor one that would get less than 2 units;
+// - a thread has one batch of a key and a tier at a time, and asks for the next one when it cannot
+//   serve a request from it; of two tiers, the batch of one is smaller by what the other holds;
+// - a batch is no larger than half as much again as the thread was asked for of the key, in this
+//   interval or the one before: a sub-bucket, or 1 s if that is shorter. A thread that met the key
+//   less than kMetMin times in the one before takes none, nor one that would get less than 2 units;
 // - where windows last at most kBriefMax, a few units are not given back while half of each quota
 //   is free: they expire soon by themselves, and that saves Redis a command for each sub-bucket.
-//   Together they are at most a quarter of what the thread may hold, and it asks for as many less;
+//   Together they are at most a quarter of what the thread may hold, and it asks for as many less,
+//   as long as the key keeps its place in the table;
 // - where a batch does not fit any more, the thread asks for no other until the sub-bucket ends,
-//   and each request is charged by itself: the last units are exact.
+//   or for 1 s if that is shorter, and each request is charged by itself: the last units are exact;
+// - a batch that comes after its end was in vain. Where the trip took half of a sub-bucket or more,
+//   the next ones mostly would, too: the thread asks for none for 1 s.
 //
 // Requests of a key alone wait for the batch that is on its way, as long as it has units for them.
 // One that is about other keys as well does not wait: the store is asked about it at once, and then
@@ -62,7 +68,8 @@ limit::Micros left_of_sub_bucket(const limit::Limit& limit, limit::Micros at,
 // How many units of these limits, of the policy's slack, one of so many threads may hold.
 std::int64_t most_leased(const limit::ChargeItem& item, std::int64_t threads);
 
-// What a thread knows of one identifier under a policy with leases, and its batch.
+// What a thread knows of one identifier under a policy with leases and one of its tiers, and its
+// batch.
 class Lease {
   public:
     // A batch that is, or was, there.
@@ -71,6 +78,9 @@ class Lease {
     const limit::ChargeItem& item() const { return item_; }
     Number batch() const { return batch_; }
     std::int64_t left() const { return left_; }
+    // Whether it is of this item, whose policy belongs to this configuration.
+    bool is_of(const limit::ChargeItem& item,
+               const std::shared_ptr<const config::Config>& config) const;
     const limit::Receipt& receipt() const { return receipt_; }
 
     // Takes `cost` units of the batch. False: it has ended, or has not as many.
@@ -89,6 +99,8 @@ class Lease {
     limit::ChargeItem item_{nullptr, {}};  // its identifier is `identifier_`
     std::string identifier_;
     std::shared_ptr<const void> owner_;  // of the policy, while there is or may come a batch
+    // Of the policy: one of a later configuration may have the same address.
+    std::weak_ptr<const config::Config> config_;
 
     // How often it was met, and the units that it was met with.
     std::chrono::nanoseconds interval_{0};
@@ -138,9 +150,11 @@ class LeaseTable {
     explicit LeaseTable(GiveBack give_back, std::size_t places = 1'024)
         : give_back_(std::move(give_back)), places_(places) {}
 
-    // A request meets the item, whose policy has leases, with `cost` units. Null: there is no
-    // room to know it. Valid until the next meet().
-    Lease* meet(const limit::ChargeItem& item, std::int64_t cost, SteadyTime now);
+    // A request meets the item, whose policy has leases and belongs to `config`, with `cost` units.
+    // Null: there is no room to know it. The next meet() may make it the lease of another key:
+    // is_of() and the number of the batch tell.
+    Lease* meet(const limit::ChargeItem& item, std::int64_t cost,
+                const std::shared_ptr<const config::Config>& config, SteadyTime now);
 
     // Gives back `cost` units that spend() took of `batch`; `receipt` is the batch's. They go to
     // the batch if it has not ended.
@@ -148,7 +162,7 @@ class LeaseTable {
                  const limit::ChargeItem& item, const limit::Receipt& receipt, SteadyTime now);
 
     // The lease of an item that was met; null: its place is another's by now.
-    Lease* find(const limit::ChargeItem& item);
+    Lease* find(const limit::ChargeItem& item, const std::shared_ptr<const config::Config>& config);
 
     // How many units to ask for now, above 1; 0: none. `cost`: of the request that the batch could
     // not serve. What is left of the batch is given back if it has ended, or if others are wanted.
@@ -180,13 +194,18 @@ class LeaseTable {
 
   private:
     std::size_t place_of(const limit::ChargeItem& item) const;
-    Lease* find_or_place(const limit::ChargeItem& item, SteadyTime now);
-    void begin(Lease& lease, const limit::ChargeItem& item);
+    Lease* find_or_place(const limit::ChargeItem& item,
+                         const std::shared_ptr<const config::Config>& config, SteadyTime now);
+    void begin(Lease& lease, const limit::ChargeItem& item,
+               const std::shared_ptr<const config::Config>& config);
     void end(Lease& lease);
     void end_by_time(Lease& lease, std::int64_t threads, SteadyTime now);
     static std::int64_t kept_of(Lease& lease, SteadyTime now);
+    Lease* of_other_tier(const Lease& lease);
+    std::int64_t held_by_other_tier(const Lease& lease, SteadyTime now);
     void drop(Lease& lease);
     static void forget_owner(Lease& lease, bool is_dropped);
+    static void forget_key(Lease& lease);
 
     GiveBack give_back_;
     std::size_t places_;
@@ -201,7 +220,7 @@ class LeaseTable {
 struct LeasedPart {
     // What was spent of a batch.
     struct Spent {
-        Lease* lease;
+        Lease* lease;  // may be another key's by now: the number of the batch tells
         Lease::Number batch;
         std::size_t position;  // among the items of the decision
         limit::Micros at;      // with the generation: the receipt of the batch
@@ -286,6 +305,7 @@ class Leases {
     struct Unserved {
         Lease* lease;
         std::int64_t cost;
+        std::size_t position;  // among the items of the decision
     };
     std::vector<Unserved> unserved_;           // by the last serve()
     const LimitDecision* may_wait_ = nullptr;  // it, of the last serve()
@@ -294,7 +314,7 @@ class Leases {
         LimitDecision* decision;
     };
     std::vector<Waiting> waiting_;  // for batches that are under way
-    std::vector<Waiting> ready_;    // scratch
+    std::vector<Waiting> ready_;    // scratch, empty or of none
     std::vector<std::unique_ptr<Command>> commands_;
     std::vector<Command*> idle_;  // of them
     bool has_unsent_ = false;     // what was given back may not have left yet

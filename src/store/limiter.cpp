@@ -43,7 +43,7 @@ Limiter::Limiter(MemoryStore& memory, RedisParts redis, Metrics& metrics)
       leases_(redis_),
       batches_(redis_, denials_, leases_, failure_policy_, redis.sharing),
       batches_of_leases_({redis_, refunds_, redis.freed, redis.replicas, failure_policy_, metrics},
-                         [this](LimitDecision& decision) { send(decision); }),
+                         [this](LimitDecision& decision) { batches_.charge_later(decision); }),
       cross_slot_services_{redis_, failure_policy_, refunds_, leases_, denials_, freed_, metrics} {
     if (redis_.servers) inspector_.emplace(redis_);
     std::random_device device;

@@ -10,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include "config/config.hpp"
 #include "store/leases.hpp"
 #include "store/memory_store.hpp"
 #include "unit/store_asking.hpp"
@@ -44,8 +45,8 @@ struct Rig {
 
     // Meets the item `times` in the interval before `now`, and once at `now`.
     Lease& hot(const limit::ChargeItem& item, SteadyTime now, Micros interval, int times = 8) {
-        for (int i = 0; i < times; ++i) table.meet(item, 1, now - interval);
-        Lease* const lease = table.meet(item, 1, now);
+        for (int i = 0; i < times; ++i) table.meet(item, 1, nullptr, now - interval);
+        Lease* const lease = table.meet(item, 1, nullptr, now);
         REQUIRE(lease != nullptr);
         return *lease;
     }
@@ -184,6 +185,89 @@ TEST_CASE("lease_table: an answer after the sub-bucket gives the whole batch bac
     CHECK_FALSE(lease.spend(1, kBegin));
 }
 
+TEST_CASE(
+    "lease_table: where trips take half of a sub-bucket, a batch in vain is followed by a pause") {
+    const limit::Policy policy = leased({test::window(100'000, 1s)});
+    const limit::ChargeItem item{&policy, "constant:all"};
+    const Micros width = policy.limits[0].precision;
+    const auto asks_after = [&](Micros trip, bool is_dropped, Micros pause) {
+        Rig rig;
+        Lease& lease = rig.hot(item, kBegin, width);
+        rig.table.asked(lease, 12, nullptr, kBegin);
+        if (is_dropped) rig.table.drop_all();
+        // The store carried it out just before a sub-bucket ended.
+        CHECK_FALSE(
+            rig.table.answered(lease, Rig::verdict(width - 1us, 50'000, 1s), kBegin + trip));
+        CHECK(rig.given.size() == 1);
+        const SteadyTime then = kBegin + trip + pause;
+        return rig.table.wanted(rig.hot(item, then, width), 1, 1, then) > 0;
+    };
+    CHECK(asks_after(width / 2 - 1us, false, 0us));
+    CHECK_FALSE(asks_after(width / 2 + 1us, false, 0us));
+    CHECK_FALSE(asks_after(width / 2 + 1us, false, 999ms));
+    CHECK(asks_after(width / 2 + 1us, false, 1s));
+    CHECK(asks_after(width / 2 + 1us, true, 0us));
+}
+
+TEST_CASE("lease_table: all tiers of an identifier together hold no more than the slack") {
+    limit::Policy policy = leased({test::window(100'000, 1min)});
+    policy.tiers = {{"pro", {test::window(100'000, 1min)}, {}},
+                    {"free", {test::window(50'000, 1min)}, {}}};
+    const limit::ChargeItem pro{&policy, "user:alice", &policy.tiers[0]};
+    const limit::ChargeItem free{&policy, "user:alice", &policy.tiers[1]};
+    Rig rig;
+    Lease& of_pro = rig.hot(pro, kBegin, 1s, 600);
+    Lease& of_free = rig.hot(free, kBegin, 1s, 600);
+    REQUIRE(&of_pro != &of_free);
+    CHECK(rig.table.wanted(of_pro, 1, 1, kBegin) == 900);
+    CHECK(rig.table.wanted(of_free, 1, 1, kBegin) == 500);
+    rig.table.asked(of_free, 400, nullptr, kBegin);
+    CHECK(rig.table.wanted(of_pro, 1, 1, kBegin) == 600);
+    REQUIRE(rig.table.answered(of_free, Rig::verdict(7'000ms, 40'000, 10s), kBegin));
+    REQUIRE(of_free.spend(100, kBegin));
+    CHECK(rig.table.wanted(of_pro, 1, 1, kBegin) == 700);
+    rig.table.end_batches(1, kBegin + 999'999us);
+    CHECK(rig.table.wanted(of_pro, 1, 1, kBegin) == 900);
+    // Nor does the table have a third place for it.
+    CHECK(rig.table.meet({&policy, "user:alice"}, 1, nullptr, kBegin) == nullptr);
+}
+
+TEST_CASE("lease_table: units that one tier keeps are fewer for the others") {
+    limit::Policy policy = leased({test::window(100'000, 1s)});
+    policy.tiers = {{"pro", {test::window(100'000, 1s)}, {}}};
+    const limit::ChargeItem plain{&policy, "user:alice"};
+    const limit::ChargeItem pro{&policy, "user:alice", &policy.tiers[0]};
+    const Micros width = policy.limits[0].precision;
+    Rig rig;
+    SteadyTime now = kBegin;
+    const auto leave = [&](const limit::ChargeItem& item, std::int64_t units) {
+        Lease& lease = rig.hot(item, now, width);
+        rig.table.asked(lease, units, nullptr, now);
+        REQUIRE(rig.table.answered(lease, Rig::verdict(limit::Micros{0}, 90'000, 1s), now));
+        now += width;
+        rig.table.end_batches(1, now);
+    };
+    leave(plain, 200);
+    CHECK(rig.given.empty());
+    leave(pro, 51);
+    CHECK(rig.given.size() == 1);
+    leave(pro, 50);
+    CHECK(rig.given.size() == 1);
+    CHECK(rig.table.take_kept() == 250);
+    CHECK(rig.table.wanted(rig.hot(pro, now, width, 10'000), 1, 1, now) == 750);
+}
+
+TEST_CASE("lease_table: a policy of a later configuration at the same address begins anew") {
+    Rig rig;
+    const auto old = std::make_shared<const config::Config>();
+    const auto reread = std::make_shared<const config::Config>();
+    for (int i = 0; i < 8; ++i) rig.table.meet(kItem, 1, old, kBegin - 1s);
+    CHECK(rig.table.wanted(*rig.table.meet(kItem, 1, reread, kBegin), 1, 1, kBegin) == 0);
+    CHECK(rig.table.wanted(*rig.table.meet(kItem, 1, old, kBegin), 1, 1, kBegin) == 12);
+    CHECK(rig.table.find(kItem, old) != rig.table.find(kItem, reread));
+    CHECK(rig.table.find(kItem, nullptr) == nullptr);
+}
+
 TEST_CASE("lease_table: a batch that does not fit is not asked for again in that sub-bucket") {
     Rig rig;
     Lease& lease = rig.hot(kItem, kBegin, 1s);
@@ -256,7 +340,8 @@ TEST_CASE("lease_table: a drop gives back what is left, and what its command sti
     REQUIRE(rig.given.size() == 1);
     CHECK(rig.given[0].units == 9);
     // It is a new key afterwards.
-    CHECK(rig.table.wanted(*rig.table.meet(kItem, 1, kBegin + 3ms), 1, 1, kBegin + 3ms) == 0);
+    CHECK(rig.table.wanted(*rig.table.meet(kItem, 1, nullptr, kBegin + 3ms), 1, 1, kBegin + 3ms) ==
+          0);
 }
 
 TEST_CASE("lease_table: the owner of a policy lives as long as a batch of it") {
@@ -297,13 +382,13 @@ TEST_CASE("lease_table: a flood of other names pushes no key out that is met oft
     Rig rig;
     Lease& lease = rig.hot(kItem, kBegin, 1s);
     for (int i = 0; i < 100'000; ++i) {
-        rig.table.meet({&kPolicy, "ip:" + std::to_string(i)}, 1, kBegin);
+        rig.table.meet({&kPolicy, "ip:" + std::to_string(i)}, 1, nullptr, kBegin);
     }
     CHECK(rig.table.wanted(lease, 1, 1, kBegin) > 0);
     CHECK(lease.item().identifier == kItem.identifier);
     // Once it is not met any more, it goes.
     for (int i = 0; i < 100'000; ++i) {
-        rig.table.meet({&kPolicy, "ip:" + std::to_string(i)}, 1, kBegin + 10s);
+        rig.table.meet({&kPolicy, "ip:" + std::to_string(i)}, 1, nullptr, kBegin + 10s);
     }
     CHECK(lease.item().identifier != kItem.identifier);
 }
@@ -399,7 +484,7 @@ class World {
     void request(std::size_t thread) {
         LeaseTable& table = *tables_[thread];
         const std::int64_t cost = random_() % 4 == 0 ? 3 : 1;
-        Lease* const lease = table.meet(item_, cost, now_);
+        Lease* const lease = table.meet(item_, cost, nullptr, now_);
         REQUIRE(lease != nullptr);
         if (lease->spend(cost, now_)) {
             const Lease::Number batch = lease->batch();

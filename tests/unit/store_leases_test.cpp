@@ -254,6 +254,53 @@ TEST_CASE("leases: requests wait for the batch that is under way, and share its 
     }
 }
 
+// What they send then must not be written from inside the reply: the connection, which the server
+// has closed, would be freed under the replies behind it.
+TEST_CASE("leases: many requests whose batches were denied outlive a connection that is cut") {
+    Rig rig;
+    const auto hot = leased();
+    std::vector<std::string> names;
+    for (int i = 0; i < 40; ++i) names.push_back("user:" + std::to_string(i));
+    std::vector<std::unique_ptr<LimitDecision>> decisions;
+    const auto ask_all = [&](std::chrono::milliseconds at) {
+        for (const std::string& name : names) {
+            decisions.push_back(std::make_unique<LimitDecision>());
+            LimitDecision& one = *decisions.back();
+            one.items = {{&hot, name}};
+            one.owner = &rig.owner;
+            rig.limiter->decide(one, rig.sleeper, rig.begin + at);
+        }
+    };
+    const auto are_decided = [&] {
+        return std::all_of(decisions.begin(), decisions.end(),
+                           [&](const auto& one) { return !rig.limiter->is_pending(*one); });
+    };
+    for (int i = 0; i < 4; ++i) {
+        ask_all(0ms);
+        REQUIRE(rig.wait(are_decided));
+    }
+    std::string denials;
+    std::size_t batches = 0;
+    rig.denies = [](const Words&) { return true; };
+    rig.server.evalsha = [&, answer = rig.server.evalsha](const Words& words) -> std::string {
+        if (cost_of(words) == 1) return "";
+        ++batches;
+        denials += answer(words);
+        return "";
+    };
+    decisions.clear();
+    ask_all(1s);
+    REQUIRE(rig.wait([&] { return batches >= 36; }));
+    rig.server.say(denials);
+    rig.server.hang_up();
+    CHECK(rig.wait(are_decided));
+    CHECK(std::all_of(decisions.begin(), decisions.end(), [](const auto& one) {
+        return one->decided_by == StoreKind::local && one->result == Result::admitted;
+    }));
+    CHECK(rig.metrics_have("tidegate_lease_batches_total{result=\"denied\"} " +
+                           std::to_string(batches)));
+}
+
 TEST_CASE("leases: the last units are charged one by one, once a batch does not fit any more") {
     Rig rig;
     const auto hot = leased();
