@@ -9,8 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include "base/text.hpp"
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "config/keys.hpp"
@@ -292,10 +291,11 @@ const limit::Limit* find_too_small(const std::vector<limit::Limit>& limits, std:
 
 void warn_if_too_small(const Value& value, const PolicySettings& policy) {
     const auto warn = [&](std::string_view of_what, const limit::Limit& limit) {
-        value.warn(
-            fmt::format("has no effect{}: {:.6g}% of the quota of `{}` is less than 2 units; write "
-                        "a larger `slack`",
-                        of_what, static_cast<double>(policy.lease_slack) / 10'000, limit.name));
+        std::string text("has no effect");
+        text.append(of_what).append(": ");
+        append_number(static_cast<double>(policy.lease_slack) / 10'000, text);
+        text.append("% of the quota of ").append(quote(limit.name));
+        value.warn(text + " is less than 2 units; write a larger `slack`");
     };
     if (const auto* const limit = find_too_small(policy.limits, policy.lease_slack)) {
         warn(policy.tiers.empty() ? "" : " without a tier", *limit);
