@@ -182,12 +182,6 @@ std::string identifier_heading(std::string_view identifier, std::string_view sto
                        store == "redis" ? "in Redis" : "in process");
 }
 
-std::string_view mode_of(const limit::Policy& policy) {
-    if (policy.soft) return "soft";
-    if (policy.is_candidate()) return "candidate";
-    return policy.shadow ? "shadow" : "enforce";
-}
-
 // The policy of an item, as the table names it.
 std::string row_name(const limit::ChargeItem& item) {
     std::string text = escaped_text(item.policy->name);
@@ -196,7 +190,7 @@ std::string row_name(const limit::ChargeItem& item) {
     } else if (!item.policy->tiers.empty()) {
         text += " (no tier)";
     }
-    return item.policy->is_enforced() ? text : text + ", " + std::string(mode_of(*item.policy));
+    return item.policy->is_enforced() ? text : text + ", " + std::string(item.policy->mode());
 }
 
 // What is counted for one identifier: its JSON, a table with a row for each limit, and what does
@@ -255,7 +249,7 @@ class InspectedIdentifier {
              {"tier", optional_text(item.tier != nullptr ? std::string_view(item.tier->name)
                                                          : std::string_view())},
              {"has_tiers", !item.policy->tiers.empty()},
-             {"mode", mode_of(*item.policy)},
+             {"mode", item.policy->mode()},
              {"limits", std::move(limits)},
              {"unknown", std::move(records)}});
         if (item.policy->lease_slack == 0) return;
@@ -311,12 +305,6 @@ AdminAnswer counts_answer(Doc& doc, bool counted) {
 }
 
 }  // namespace
-
-Doc::Json amount_json(Amount amount) {
-    constexpr double kDollar = 1'000'000;
-    if (!amount.in_money) return amount.units;
-    return static_cast<double>(amount.units) / kDollar;
-}
 
 Doc::Json limit_json(const limit::Limit& limit, std::string_view name) {
     Json json = {{"name", name},

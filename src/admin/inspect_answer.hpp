@@ -86,9 +86,6 @@ struct Inspected {
 AdminAnswer answer_to_inspect(const std::vector<Inspected>& all, const config::Config& config,
                               std::string_view store);
 
-// A number: units, or dollars with the decimals they have.
-Doc::Json amount_json(Amount amount);
-
 // A limit as it is configured, for programs; of money with `"unit": "usd"` and dollars. `name`:
 // `POLICY-LIMIT`, as RateLimit fields have it.
 Doc::Json limit_json(const limit::Limit& limit, std::string_view name);

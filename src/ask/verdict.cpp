@@ -112,10 +112,7 @@ bool admits_as_live(const store::LimitDecision& charge, const limit::Policy& can
     bool admits = true;
     for_each_limit(charge,
                    [&](const limit::ChargeItem& item, std::size_t, const limit::LimitVerdict& one) {
-                       const bool decides =
-                           item.policy == &candidate ||
-                           (item.policy->is_enforced() && !item.policy->is_replaced_by(candidate));
-                       if (decides && one.denied) admits = false;
+                       if (one.denied && item.policy->decides_for(candidate)) admits = false;
                    });
     return admits;
 }

@@ -132,6 +132,12 @@ Doc::Json optional_text(std::string_view text) {
     return text.empty() ? Doc::Json(nullptr) : Doc::Json(text);
 }
 
+Doc::Json amount_json(Amount amount) {
+    constexpr double kDollar = 1'000'000;
+    if (!amount.in_money) return amount.units;
+    return static_cast<double>(amount.units) / kDollar;
+}
+
 std::string counted(std::size_t count, std::string_view one) {
     return std::to_string(count).append(" ").append(one) + (count == 1 ? "" : "s");
 }

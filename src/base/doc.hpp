@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"
+#include "base/units.hpp"
 
 namespace tidegate {
 
@@ -62,6 +63,9 @@ class Doc {
 
 // Null for what is not there.
 Doc::Json optional_text(std::string_view text);
+
+// A number: units, or dollars with the decimals they have.
+Doc::Json amount_json(Amount amount);
 
 // `1 limit`, `2 limits`.
 std::string counted(std::size_t count, std::string_view one);

@@ -207,8 +207,7 @@ Explanation::Policy policy_of(const ExplainedRequest& request, const ChargeNotes
     Explanation::Policy policy{
         .name = note.policy->name,
         .outcome = note.outcome,
-        .shadow = note.policy->shadow,
-        .soft = note.policy->soft,
+        .mode = note.policy->mode(),
         .lease_slack = static_cast<double>(note.policy->lease_slack) / 1e6,
         .in_money = note.policy->cost != nullptr && note.policy->cost->in_money,
         .has_claimed_quotas = note.tier != nullptr && note.tier->by_claims,
@@ -248,7 +247,7 @@ void add_gradual(const ExplainedRequest& request, const config::PolicySettings& 
     if (first == items.end()) return;
     Explanation::Policy candidate{.name = policy.candidate->name,
                                   .outcome = ChargeNotes::Outcome::counted,
-                                  .shadow = true,
+                                  .mode = policy.candidate->mode(),
                                   .tier = first->tier != nullptr ? first->tier->name : "",
                                   .candidate_of = policy.name};
     candidate.keys = live.keys;

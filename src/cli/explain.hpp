@@ -127,8 +127,7 @@ struct Explanation {
     struct Policy {
         std::string name;
         ask::ChargeNotes::Outcome outcome;
-        bool shadow = false;
-        bool soft = false;
+        std::string_view mode = "enforce";  // limit::Policy::mode()
         double lease_slack = 0;  // the share of each quota that batches may hold; 0: no leases
         bool in_money = false;   // its limits count millionths of a dollar
         bool has_claimed_quotas = false;     // its limits have quotas that the user's token states

@@ -331,16 +331,16 @@ std::string why_of_policy(const Explanation::Policy& policy) {
     if (!policy.listed_as.empty()) why += " as " + quote(policy.listed_as);
     if (!policy.tier.empty()) why += ", tier " + policy.tier;
     if (policy.has_claimed_quotas) why += ", with quotas of the user's token";
-    if (!policy.candidate_of.empty()) {
+    if (policy.mode == "candidate") {
         why += "; candidate: refuses no request, and counts it if all policies but " +
                policy.candidate_of + " admit it";
-    } else if (policy.shadow) {
+    } else if (policy.mode == "shadow") {
         why += "; shadow: refuses no request";
     }
     for (std::size_t i = 0; i < policy.unenforced.size(); ++i) {
         why += (i == 0 ? "; `enforce` counts in shadow: " : ", ") + shown(policy.unenforced[i]);
     }
-    if (policy.soft) why += "; soft: refuses no request, and tells the upstream";
+    if (policy.mode == "soft") why += "; soft: refuses no request, and tells the upstream";
     if (policy.lease_slack > 0) {
         why += fmt::format(
             "; leases: a thread may admit it from units that it took in advance, {:.6g}% "
@@ -388,7 +388,7 @@ std::string why_reserved(const Explanation::Reserved& reserved) {
 
 // Rates are millionths, as money is.
 Json rates_json(const usage::Rates& rates) {
-    const auto number = [](std::int64_t rate) { return admin::amount_json({rate, true}); };
+    const auto number = [](std::int64_t rate) { return amount_json({rate, true}); };
     return {{"input", number(rates.input)},
             {"cached", number(rates.cached)},
             {"cache_write", number(rates.cache_write)},
@@ -422,7 +422,7 @@ Json add_reserved(const Explanation::Reserved& reserved, Doc& doc) {
                                                   : "maximum"},
                  {"settled", optional_text(reserved.settled_by)},
                  {"model", optional_text(reserved.model)}};
-    json["units"] = admin::amount_json({reserved.units, reserved.in_money});
+    json["units"] = amount_json({reserved.units, reserved.in_money});
     if (reserved.rates) json["rates"] = rates_json(*reserved.rates);
     if (reserved.by == By::number) return json;
     json["output"] = {{"tokens", reserved.tokens.output},
@@ -449,12 +449,6 @@ void add_body(const Explanation& explanation, Doc& doc) {
                         {"form", body.is_form}};
 }
 
-std::string_view mode_of(const Explanation::Policy& policy) {
-    if (!policy.candidate_of.empty()) return "candidate";
-    if (policy.shadow) return "shadow";
-    return policy.soft ? "soft" : "enforce";
-}
-
 void add_policy(const Explanation::Policy& policy, Doc& doc) {
     doc.fact("policy", policy.name, why_of_policy(policy));
     Json keys = keys_of(policy, doc);
@@ -473,7 +467,7 @@ void add_policy(const Explanation::Policy& policy, Doc& doc) {
     doc.json["policies"].push_back(
         {{"name", policy.name},
          {"outcome", policy.left_out ? "left_out" : kPolicies[policy.outcome].name},
-         {"mode", mode_of(policy)},
+         {"mode", policy.mode},
          {"candidate_of", optional_text(policy.candidate_of)},
          {"unenforced", policy.unenforced},
          {"tier", optional_text(policy.tier)},
@@ -502,7 +496,7 @@ std::string charged_text(std::size_t identifiers, std::size_t limits) {
 void add_result(const Explanation& explanation, Doc& doc) {
     const auto& cost = explanation.cost;
     if (cost) {
-        doc.json["cost"] = {{"units", admin::amount_json({cost->units, cost->in_money})},
+        doc.json["cost"] = {{"units", amount_json({cost->units, cost->in_money})},
                             {"why", cost->why}};
         if (cost->in_money) doc.json["cost"]["unit"] = "usd";
     }

@@ -73,7 +73,10 @@ configuration -c names: identifiers as digests, costs and times. The file has al
 requests of a share of the identifiers, so that each count is whole.
 
 The exit code is 1 if the configuration has a fault, if the log's format is not
-known, and if more than 1% of the lines could not be read or come too late.)";
+known, and if more than 1% of the lines could not be read or come too late. With
+--record it is 1 if another recording is under way, the file cannot be written or
+lacks requests, and 3 if the proxy does not answer. It is 2 if the command line is
+wrong.)";
 
 std::vector<std::string> format_names() {
     std::vector<std::string> names;
@@ -203,7 +206,25 @@ void add_record_options(CLI::App& simulate, SimulateArguments& arguments) {
         ->needs(admin);
 }
 
+// The first option that says how logs are read or reported; empty: there is none.
+std::string_view option_of_logs(const SimulateArguments& arguments) {
+    if (!arguments.candidate.empty()) return "--candidate";
+    if (!arguments.suggest.empty()) return "--suggest";
+    if (!arguments.format.empty()) return "--format";
+    if (!arguments.map.empty()) return "--map";
+    if (!arguments.zone.empty()) return "--zone";
+    if (!arguments.host.empty()) return "--host";
+    if (!arguments.svg.empty()) return "--svg";
+    return arguments.as_json ? "--json" : "";
+}
+
 int run_record(const SimulateArguments& arguments) {
+    if (const auto option = option_of_logs(arguments); !option.empty()) {
+        return complain(exit_code::kWrongUse,
+                        fmt::format("tidegate: simulate: {} goes with logs: simulate what --record "
+                                    "has written with another command",
+                                    option));
+    }
     if (!arguments.logs.empty()) {
         return complain(exit_code::kWrongUse,
                         "tidegate: simulate: --record reads no log: simulate what it has written "

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/doc.hpp"
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "base/units.hpp"
@@ -30,6 +31,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kOk = 200;
+constexpr int kConflict = 409;
 constexpr std::chrono::seconds kRecordPatience{5};
 // How often the lines are fetched: they wait in bounded memory.
 constexpr std::chrono::milliseconds kFetchEvery{200};
@@ -67,6 +69,10 @@ class RemoteRecording {
     std::optional<int> begin(std::int64_t per_million) {
         const auto reply = ask(fmt::format("/api/record?per_million={}", per_million));
         if (!reply) return complain(exit_code::kNoAnswer, reply.error());
+        // Another recording is under way.
+        if (reply->status == kConflict && is_admin_problem(*reply)) {
+            return complain(exit_code::kRefused, refusal_text(place_, *reply));
+        }
         if (reply->status != kOk) return complain_of_refusal(place_, *reply);
         const auto json = parse_json_object(reply->body);
         const auto id = json ? string_member(*json, "id") : std::nullopt;
@@ -134,9 +140,14 @@ int record_requests(const RecordingOptions& options) {
     const auto end = Clock::now() + options.time;
     for (bool is_last = false; !is_last;) {
         is_last = stop.come_within(kFetchEvery) || Clock::now() >= end;
-        if (const auto code = recording.fetch(is_last, file.get())) return *code;
+        if (const auto code = recording.fetch(is_last, file.get())) {
+            return complain(
+                *code, fmt::format("tidegate: simulate: the recording ended early; {} "
+                                   "has {}",
+                                   quote(options.file), counted(recording.requests(), "request")));
+        }
     }
-    complain(exit_code::kDone, fmt::format("recorded {} requests", recording.requests()));
+    complain(exit_code::kDone, "recorded " + counted(recording.requests(), "request"));
     if (recording.left_out() == 0) return exit_code::kDone;
     return complain(exit_code::kRefused,
                     fmt::format("tidegate: simulate: {} more requests came faster than they could "

@@ -519,10 +519,10 @@ void judge_hot_key(Sizing& sizing, RedisSize& redis) {
         true, "redis", fmt::format("policies: {}", sizing.charges.policy_of_all),
         fmt::format("no answer above {:.0f} requests a second: its key `{}` is one key for all "
                     "requests, one primary has it and decides on one core, and more primaries "
-                    "do not help; Tidegate does not lease parts of a quota to proxies. Split the "
-                    "key, such as `{}+header:x-region` with a part of the quota each; or count "
-                    "it in process (`store: memory` of a proxy in front), the quota divided "
-                    "by the instances",
+                    "do not help. Give the policy leases (`lease: auto`), which this estimate does "
+                    "not know; or split the key, such as `{}+header:x-region` with a part of the "
+                    "quota each; or count it in process (`store: memory` of a proxy in front), "
+                    "the quota divided by the instances",
                     redis.hot_requests_max, sizing.charges.key_of_all, sizing.charges.key_of_all));
 }
 

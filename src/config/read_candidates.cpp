@@ -33,7 +33,7 @@ std::optional<std::int64_t> read_share(const Value& value) {
     if (share && *share > 0 && *share <= kWholeShare) return share;
     std::string fault = quote(*text) +
                         " is not a share of the identifiers: write a percentage above `0%` and up "
-                        "to `100%`, such as `25%` or `0.5%`";
+                        "to `100%`, with at most three decimals, such as `25%` or `0.5%`";
     if (share == 0) fault += "; for none of them, write `mode: shadow`";
     value.fault(fault);
     return std::nullopt;
@@ -53,18 +53,27 @@ bool fits_mode(const Value& value, std::string_view key, const PolicySettings& p
     return false;
 }
 
-const limit::Limit* find_lease(const limit::Policy& policy) {
-    const auto find_in = [](const std::vector<limit::Limit>& limits) -> const limit::Limit* {
-        const auto found =
-            std::find_if(limits.begin(), limits.end(),
-                         [](const limit::Limit& limit) { return limit.traits().has_leases; });
-        return found != limits.end() ? &*found : nullptr;
-    };
-    const limit::Limit* found = find_in(policy.limits);
-    for (const limit::Tier& tier : policy.tiers) {
-        if (found == nullptr) found = find_in(tier.limits);
+bool have_concurrency(const std::vector<limit::Limit>& limits) {
+    return std::any_of(limits.begin(), limits.end(),
+                       [](const limit::Limit& limit) { return limit.traits().has_leases; });
+}
+
+// False: the candidate would count `concurrency`, which is reported.
+bool can_judge(const Value& value, const PolicySettings& candidate, bool takes_over_tiers) {
+    const auto tier = std::find_if(candidate.tiers.begin(), candidate.tiers.end(),
+                                   [](const auto& one) { return have_concurrency(one.limits); });
+    const bool is_in_tier = tier != candidate.tiers.end();
+    if (!is_in_tier && !have_concurrency(candidate.limits)) return true;
+    if (takes_over_tiers && !have_concurrency(candidate.limits)) {
+        value.fault("the candidate takes over the tier " + quote(tier->name) +
+                    ", which has `concurrency`: write `tiers` in the candidate without it");
+        return false;
     }
-    return found;
+    value.fault(
+        "a candidate cannot count `concurrency`: how long a request that the live limits refuse "
+        "would have lasted is not known. Move that limit, or the tier that has it, to a policy of "
+        "its own");
+    return false;
 }
 
 // What the policy would be with the candidate's limits.
@@ -91,7 +100,7 @@ const Rows& candidate_keys() {
 }
 
 std::string_view enforce_schema() {
-    return R"re({"type":"string","pattern":"^([1-9][0-9]?(\\.[0-9]{1,3})?|0\\.[0-9]{1,3}|100(\\.0{1,3})?)%$|\\$\\{"})re";
+    return R"re({"type":"string","pattern":"^([1-9][0-9]?(\\.[0-9]{1,3})?|0\\.(?!0+%)[0-9]{1,3}|100(\\.0{1,3})?)%$|\\$\\{"})re";
 }
 
 void read_enforce(Section& section, Gradual& gradual, const PolicySettings& policy) {
@@ -121,12 +130,7 @@ void read_candidate(Section& section, Gradual& gradual, PolicySettings& policy, 
     }
     // Requests of the one may meet schedules of the other.
     if (!agree_on_moment(*value, candidate.moment, policy.moment)) return;
-    if (find_lease(candidate) != nullptr) {
-        return value->fault(
-            "a candidate cannot count `concurrency`: how long a request that the live limits "
-            "refuse would have lasted is not known. Move that limit, or the tier that has it, to "
-            "a policy of its own");
-    }
+    if (!can_judge(*value, candidate, !tiers)) return;
     if (candidate.cost != nullptr) check_fit(*value, *value, *candidate.cost, candidate, declared);
     gradual.candidate = std::move(candidate);
 }

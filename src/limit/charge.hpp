@@ -47,7 +47,8 @@ struct LeaseId {
 // shadow policies are a group of their own, taken only if the request is admitted and the group
 // admits itself. Each candidate is a group, too: it takes if it admits and all enforced policies
 // but the one that it would replace do. So a request that is denied may take from candidates. The
-// items of a candidate are next to each other, behind those of the policy that it would replace.
+// items of a candidate are next to each other, behind those of the policy that it would replace,
+// and have one tier and one cost.
 // No two items name the same policy and identifier.
 struct Charge {
     std::span<const ChargeItem> items;

@@ -322,6 +322,15 @@ struct Policy {
     bool is_replaced_by(const Policy& candidate) const {
         return has_candidate && candidate.candidate_of == &written();
     }
+    // Whether the policy could refuse a request if `candidate` were live.
+    bool decides_for(const Policy& candidate) const {
+        return this == &candidate || (is_enforced() && !is_replaced_by(candidate));
+    }
+    // For people and programs: `enforce`, `shadow`, `soft` or `candidate`.
+    std::string_view mode() const {
+        if (is_candidate()) return "candidate";
+        return shadow ? "shadow" : soft ? "soft" : "enforce";
+    }
 };
 
 // The name of a limit for everybody but metrics, which have two labels: `POLICY-LIMIT`. In one

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -51,6 +52,11 @@ bool is_shared_by_all(std::string_view identifier) {
     return true;
 }
 
+// Whether a line can have the name as it is.
+[[maybe_unused]] bool is_bare(std::string_view name) {
+    return name.find_first_of("\"\\ ;") == name.npos;
+}
+
 // Whether a limit of the item refused the request.
 bool refused(const store::LimitDecision& decision, const limit::ChargeItem& of) {
     bool denied = false;
@@ -66,6 +72,8 @@ bool refused(const store::LimitDecision& decision, const limit::ChargeItem& of) 
 
 // {"at":1795946400123456,"route":"api","charges":"per-client 0a1b... 1;tenants 2c3d... 3 gold",
 //  "verdict":"admitted","status":200,"took_us":1234}
+// Names of routes, policies and tiers have no quote, backslash, space or `;`: is_identifier(),
+// is_plain_name() of read_routes.cpp, is_tier_name().
 void Recording::add(const Request& request) {
     const ask::Decision& decision = request.decision;
     const store::LimitDecision& asked = decision.charge;
@@ -80,26 +88,31 @@ void Recording::add(const Request& request) {
             .count(),
         line_);
     line_.append(",\"route\":\"");
-    if (decision.route != nullptr) line_.append(decision.route->name);
+    if (decision.route != nullptr) {
+        assert(is_bare(decision.route->name));
+        line_.append(decision.route->name);
+    }
     line_.append("\",\"charges\":\"");
     for (std::size_t i = 0; i < asked.items.size(); ++i) {
         const limit::ChargeItem& item = asked.items[i];
         if (is_shared_by_all(item.identifier)) continue;
         const auto name = plan_->names.of({item.identifier});
         if (!is_chosen(name, plan_->share)) continue;
+        assert(is_bare(item.policy->name) && (item.tier == nullptr || is_bare(item.tier->name)));
         if (count++ > 0) line_ += ';';
         line_.append(item.policy->name) += ' ';
         append_hex(std::span<const unsigned char>(name), line_);
         line_ += ' ';
         const bool is_settled = i < request.settled.size() && request.settled[i] >= 0;
-        append_number(is_settled ? request.settled[i] : charge.cost_of(item), line_);
+        const std::int64_t cost = is_settled ? request.settled[i] : charge.cost_of(item);
+        append_number(std::min(cost, limit::kMoneyMax), line_);
         if (item.tier != nullptr) line_.append(" ").append(item.tier->name);
         refused_here = refused_here || (is_limited && refused(asked, item));
     }
     if (count == 0) return;
     line_.append(is_limited ? "\",\"verdict\":\"limited\"" : "\",\"verdict\":\"admitted\"");
     // A simulation cannot know why.
-    if (is_limited && !refused_here) line_.append(",\"refused_elsewhere\":true");
+    if (is_limited && !refused_here) line_.append(",\"refused_elsewhere\":1");
     if (request.status > 0) {
         line_.append(",\"status\":");
         append_number(request.status, line_);

@@ -13,9 +13,9 @@ std::optional<Simulation::Verdict> Simulation::ask_recorded(const LoggedRequest&
     const config::PolicySettings* counting = nullptr;
     std::size_t first = 0;  // where its items begin
     std::string_view rest = request.text(LogText::charges);
-    while (const auto one = take_recorded_charge(rest)) {
-        // What a candidate would count is what the policy before it does.
-        if (one->policy.ends_with(config::kCandidateSuffix)) continue;
+    while (auto one = take_recorded_charge(rest)) {
+        const bool is_candidate = one->policy.ends_with(config::kCandidateSuffix);
+        if (is_candidate) one->policy.remove_suffix(config::kCandidateSuffix.size());
         const auto plan = std::find_if(plans_.begin(), plans_.end(), [&](const PolicyPlan& other) {
             return other.is_simulated && !other.policy->is_derived() &&
                    other.policy->name == one->policy;
@@ -25,17 +25,18 @@ std::optional<Simulation::Verdict> Simulation::ask_recorded(const LoggedRequest&
             continue;
         }
         if (std::exchange(counting, plan->policy) != plan->policy) first = asked.items.size();
-        add_recorded(*one, *plan->policy, first, decision);
+        add_recorded(*one, *plan->policy, is_candidate, first, decision);
     }
-    if (asked.items.empty()) return Verdict::admitted;
     if (request.number(LogNumber::refused_elsewhere) == 1) return Verdict::elsewhere;
+    if (asked.items.empty()) return Verdict::admitted;
     return std::nullopt;
 }
 
 // Adds the item of a charge, and that of the policy's candidate: behind all items of the policy,
-// which begin at `first`.
+// which begin at `first`. What a candidate has counted is what the policy before it does, but where
+// the policy has no limits for the client: then only the candidate counts it.
 void Simulation::add_recorded(const RecordedCharge& charge, const config::PolicySettings& policy,
-                              std::size_t first, ask::Decision& decision) {
+                              bool is_candidate, std::size_t first, ask::Decision& decision) {
     store::LimitDecision& asked = decision.charge;
     const auto make = [&](const config::PolicySettings& counting) {
         const auto tier =
@@ -46,22 +47,23 @@ void Simulation::add_recorded(const RecordedCharge& charge, const config::Policy
         item.own_cost = charge.cost;
         return item;
     };
-    const auto is_of_candidate = [](const limit::ChargeItem& item) {
-        return item.policy->is_candidate();
-    };
-    const auto end = std::find_if(asked.items.begin() + static_cast<std::ptrdiff_t>(first),
-                                  asked.items.end(), is_of_candidate);
-    const bool is_known = std::any_of(
-        asked.items.begin() + static_cast<std::ptrdiff_t>(first), asked.items.end(),
-        [&](const limit::ChargeItem& other) { return other.identifier == charge.identifier; });
+    const bool is_known =
+        std::any_of(asked.items.begin(), asked.items.end(), [&](const limit::ChargeItem& other) {
+            return &other.policy->written() == &policy && other.identifier == charge.identifier;
+        });
     if (is_known) return;
-    const bool is_enforced =
-        policy.unenforced == nullptr || ask::is_in_share(policy, charge.identifier);
-    const limit::ChargeItem item = make(is_enforced ? policy : *policy.unenforced);
-    if (!item.limits().empty()) {
-        asked.items.insert(end, item);
-        asked.needs_settling =
-            asked.needs_settling || rules_.config->limit_lists[ask::list_of(item)].settles;
+    if (!is_candidate) {
+        const auto end = std::find_if(
+            asked.items.begin() + static_cast<std::ptrdiff_t>(first), asked.items.end(),
+            [](const limit::ChargeItem& item) { return item.policy->is_candidate(); });
+        const bool is_enforced =
+            policy.unenforced == nullptr || ask::is_in_share(policy, charge.identifier);
+        const limit::ChargeItem item = make(is_enforced ? policy : *policy.unenforced);
+        if (!item.limits().empty()) {
+            asked.items.insert(end, item);
+            asked.needs_settling =
+                asked.needs_settling || rules_.config->limit_lists[ask::list_of(item)].settles;
+        }
     }
     if (policy.candidate == nullptr) return;
     const limit::ChargeItem candidate = make(*policy.candidate);

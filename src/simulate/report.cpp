@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/text.hpp"
 #include "base/timestamp.hpp"
@@ -89,9 +90,15 @@ std::string limit_text(const limit::Limit& limit) {
     return text;
 }
 
-Json peaks_json(const std::vector<std::int64_t>& peaks) {
+Json units_json(const limit::Limit& limit, std::int64_t units) {
+    return amount_json({units, limit.in_money});
+}
+
+Json peaks_json(const LimitView& view) {
     Json json = Json::object();
-    for (const NamedQuantile& one : kQuantiles) json[one.name] = quantile(peaks, one.share);
+    for (const NamedQuantile& one : kQuantiles) {
+        json[one.name] = units_json(*view.tally->limit, quantile(view.peaks, one.share));
+    }
     return json;
 }
 
@@ -102,7 +109,7 @@ Json clients_json(const LimitView& view) {
         Json one = Json::object();
         one["identifier"] = client.identifier;
         one["limited"] = client.limited;
-        if (view.tally->has_peaks) one["peak"] = client.peak;
+        if (view.tally->has_peaks) one["peak"] = units_json(*view.tally->limit, client.peak);
         list.push_back(std::move(one));
     }
     return list;
@@ -114,8 +121,9 @@ void add_limit_json(const LimitView& view, const std::string& tier, const Report
     Json one = Json::object();
     one["limit"] = view.name;
     if (!tier.empty()) one["tier"] = tier;
-    one["quota"] = limit.quota;
-    if (limit.traits().has(limit::kBurst)) one["burst"] = limit.burst;
+    one["quota"] = units_json(limit, limit.quota);
+    if (limit.in_money) one["unit"] = "usd";
+    if (limit.traits().has(limit::kBurst)) one["burst"] = units_json(limit, limit.burst);
     one["per"] = format_duration(limit.duration);
     one["limited"] = view.tally->limited;
     one["clients"] = view.limited.size();
@@ -127,10 +135,10 @@ void add_limit_json(const LimitView& view, const std::string& tier, const Report
     }
     if (view.tally->has_peaks) {
         one["near"] = view.near;
-        one["peaks"] = peaks_json(view.peaks);
+        one["peaks"] = peaks_json(view);
         if (options.suggest_share) {
             const auto found = suggest(view.peaks, *options.suggest_share);
-            one["suggest"] = found ? Json(found->quota) : Json();
+            one["suggest"] = found ? units_json(limit, found->quota) : Json();
             if (found) one["suggest_clients"] = found->clients;
         }
     }
@@ -212,15 +220,10 @@ std::string maps_text(const PolicyPlan& plan) {
     return text;
 }
 
-std::string mode_of(const config::PolicySettings& policy) {
-    if (policy.is_candidate()) return "candidate";
-    return policy.shadow ? "shadow" : policy.soft ? "soft" : "enforce";
-}
-
 std::string mode_text(const config::PolicySettings& policy) {
     if (policy.twin_of != nullptr) return " (mode: shadow, for what `enforce` leaves out)";
     if (policy.unenforced != nullptr) return " (for the share of `enforce`)";
-    return policy.is_enforced() ? "" : " (mode: " + mode_of(policy) + ")";
+    return policy.is_enforced() ? "" : fmt::format(" (mode: {})", policy.mode());
 }
 
 // Policies of routes, with their candidates: others, such as the one for guesses, have nothing in a
@@ -253,6 +256,11 @@ void add_plan_text(const PolicyPlan& plan, Doc& doc) {
         }
         return;
     }
+    if (plan.is_recorded) {
+        doc.line(fmt::format("policy {}{}: not simulated, as recordings do not have {}",
+                             escaped_text(policy.name), mode, fmt::join(plan.lacks, ", ")));
+        return;
+    }
     doc.line(
         fmt::format("policy {}{}: not simulated, as the log does not have {}{}",
                     escaped_text(policy.name), mode, listed(plan.lacks),
@@ -262,12 +270,12 @@ void add_plan_text(const PolicyPlan& plan, Doc& doc) {
 Json plan_json(const PolicyPlan& plan) {
     Json one = Json::object();
     one["policy"] = plan.policy->name;
-    one["mode"] = mode_of(*plan.policy);
+    one["mode"] = std::string(plan.policy->mode());
     one["simulated"] = plan.is_simulated;
     if (!plan.shared.empty()) one["shared"] = plan.shared;
     if (!plan.lacks.empty()) {
         one["lacks"] = plan.lacks;
-        one["map"] = maps_of(plan);
+        if (plan.can_map) one["map"] = maps_of(plan);
     }
     return one;
 }
@@ -393,6 +401,11 @@ bool are_too_many(std::uint64_t lines, const Replay& replay) {
     return lines * kLeftOutParts > replay.lines();
 }
 
+bool is_of_recordings(const Replay& replay) {
+    const auto files = replay.files();
+    return !files.empty() && files.front().format == LogFormat::recording;
+}
+
 void add_lines(const Replay& replay, Doc& doc) {
     Doc::Json& json = doc.json;
     json["logs"] = Json::array();
@@ -411,7 +424,8 @@ void add_lines(const Replay& replay, Doc& doc) {
              replay.unread() == 0 ? "" : percent_text(replay.unread(), replay.lines()));
     if (replay.late() > 0) {
         doc.fact("late", std::to_string(replay.late()),
-                 "more than 60 s behind a line before them: left out");
+                 is_of_recordings(replay) ? "requests that lasted longer than a minute: left out"
+                                          : "more than 60 s behind a line before them: left out");
     }
     if (are_too_many(replay.unread(), replay) || are_too_many(replay.late(), replay)) {
         doc.exit_code = 1;
@@ -422,6 +436,11 @@ void add_lines(const Replay& replay, Doc& doc) {
 void explain_late(const Replay& replay, Doc& doc) {
     if (!are_too_many(replay.late(), replay)) return;
     doc.line("");
+    if (is_of_recordings(replay)) {
+        return doc.line(
+            "more than 1% of the requests lasted longer than a minute and are left out, so the "
+            "counts are too low");
+    }
     doc.line(
         "more than 1% of the lines are late, so the counts are too low: several logs in one "
         "stream must come oldest first");

@@ -149,7 +149,7 @@ class Simulation::Planner {
 
   private:
     static void lack_in_recording(std::string what, PolicyPlan& plan) {
-        plan.is_simulated = plan.can_map = false;
+        plan.is_simulated = false;
         add_once(std::move(what), plan.lacks);
     }
 
@@ -160,7 +160,8 @@ class Simulation::Planner {
             return part.kind == PartKind::constant || part.kind == PartKind::route ||
                    part.kind == PartKind::method;
         };
-        plan.is_simulated = false;
+        plan.is_simulated = plan.can_map = false;
+        plan.is_recorded = true;
         for (const limit::Key& key : policy.key) {
             for (const auto& choice : key.choices) {
                 if (!std::all_of(choice.begin(), choice.end(), is_shared)) {

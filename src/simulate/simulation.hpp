@@ -45,7 +45,8 @@ struct PolicyPlan {
     // What its keys, limits or costs need and the log does not have: `header:x-tenant`. Of a policy
     // that is simulated, the keys that are left out.
     std::vector<std::string> lacks;
-    bool can_map = true;  // false: no --map would do
+    bool can_map = true;       // false: no --map would do
+    bool is_recorded = false;  // what is simulated is a recording; then `lacks` are prose
     // Of a recording: keys that requests of many clients share, which are left out.
     std::vector<std::string> shared;
 };
@@ -134,7 +135,7 @@ class Simulation {
     std::optional<Verdict> ask(const LoggedRequest& request, ask::Decision& decision);
     std::optional<Verdict> ask_recorded(const LoggedRequest& request, ask::Decision& decision);
     void add_recorded(const RecordedCharge& charge, const config::PolicySettings& policy,
-                      std::size_t first, ask::Decision& decision);
+                      bool is_candidate, std::size_t first, ask::Decision& decision);
     void name_unknown(std::string_view policy);
     bool read_facts(const LoggedRequest& request);
     bool read_target(const LoggedRequest& request);

@@ -113,6 +113,15 @@ bool is_replaced(const limit::Policy& policy, std::span<const ChargeItem> behind
     return next != behind.end() && policy.is_replaced_by(*next->policy);
 }
 
+// Whether a candidate has items beside its run. The script judges each run of a candidate as a
+// candidate of its own.
+[[maybe_unused]] bool has_more_of_candidate(const limit::Policy& policy,
+                                            std::span<const ChargeItem> behind) {
+    return policy.is_candidate() &&
+           std::any_of(behind.begin(), behind.end(),
+                       [&](const ChargeItem& item) { return item.policy == &policy; });
+}
+
 // `behind`: the items of the charge that follow.
 std::uint8_t flags_of(std::span<const ChargeItem> run, std::span<const ChargeItem> behind) {
     const limit::Policy& policy = *run[0].policy;
@@ -511,6 +520,7 @@ void append_reading_argument(std::span<const ChargeItem> items, std::size_t requ
     std::span<const ChargeItem> behind = items;
     for_each_run(items, [&](std::span<const ChargeItem> run) {
         behind = behind.subspan(run.size());
+        assert(!has_more_of_candidate(*run[0].policy, behind));
         append_run(run, behind, clock, out);
     });
     out += "\r\n";

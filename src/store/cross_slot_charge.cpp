@@ -195,10 +195,7 @@ bool CrossSlotVerdict::admits_as_live(const limit::Policy& candidate) const {
     for_each_part([&](const Part& part) {
         if (part.answer != Answer::admitted && part.answer != Answer::denied) return;
         for (std::size_t i = 0; i < part.items.size(); ++i) {
-            const limit::Policy& policy = *part.items[i].policy;
-            const bool decides = &policy == &candidate ||
-                                 (policy.is_enforced() && !policy.is_replaced_by(candidate));
-            if (decides && denies(part, i)) admits = false;
+            if (part.items[i].policy->decides_for(candidate) && denies(part, i)) admits = false;
         }
     });
     return admits;

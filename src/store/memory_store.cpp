@@ -128,10 +128,7 @@ void begin_verdict(limit::Asked& asked, Scratch& work, limit::Verdict& verdict) 
 // Whether a candidate admits, and so do all policies that would be enforced beside it.
 bool admits_as_live(const limit::Policy& candidate, const Scratch& work) {
     return std::none_of(work.found.begin(), work.found.end(), [&](const Found& found) {
-        const limit::Policy& policy = *found.item->policy;
-        const bool decides =
-            &policy == &candidate || (policy.is_enforced() && !policy.is_replaced_by(candidate));
-        return decides && found.denies;
+        return found.denies && found.item->policy->decides_for(candidate);
     });
 }
 

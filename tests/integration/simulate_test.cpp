@@ -345,7 +345,7 @@ TEST_CASE("simulate: a recording needs a proxy that can be asked, and there is o
     }
     const auto second =
         run_tidegate({"simulate", "-c", tidegate.file(), "--record", file + "2", "--for", "1s"});
-    CHECK(second.code != 0);
+    CHECK(second.code == 1);
     CHECK(second.errors.find("Another client") != std::string::npos);
     first.signal(SIGTERM);
     CHECK(first.wait(kPatience) == 0);
@@ -354,18 +354,52 @@ TEST_CASE("simulate: a recording needs a proxy that can be asked, and there is o
     CHECK_MESSAGE(third.code == 0, third.errors);
     const auto refused = run_tidegate({"simulate", "--record", file, "--admin",
                                        "127.0.0.1:" + std::to_string(tidegate.admin_port())});
-    CHECK(refused.code == 2);
+    CHECK(refused.code == 3);
     CHECK(refused.errors.find("--token-file") != std::string::npos);
     const auto unanswered = run_tidegate(
         {"simulate", "--record", file, "--admin", "127.0.0.1:" + std::to_string(free_port())});
     CHECK(unanswered.code == 3);
     CHECK(run_tidegate({"simulate", "--record", file, "access.log"}).code == 2);
+    for (const std::vector<std::string>& option : {std::vector<std::string>{"--json"},
+                                                   {"--candidate", "next.yaml"},
+                                                   {"--svg", "x.svg"},
+                                                   {"--suggest", "1%"},
+                                                   {"--format", "json"},
+                                                   {"--map", "path=p"},
+                                                   {"--zone", "UTC"},
+                                                   {"--host", "example.com"}}) {
+        std::vector<std::string> all = {"simulate", "--record", file};
+        all.insert(all.end(), option.begin(), option.end());
+        const auto said = run_tidegate(all);
+        CHECK(said.code == 2);
+        CHECK(said.errors.find(option[0] + " goes with logs: simulate what --record has written "
+                                           "with another command") != std::string::npos);
+    }
     CHECK(run_tidegate({"simulate", "--record", file, "--share", "0%"}).code == 2);
     CHECK(run_tidegate({"simulate", "--share", "1%", "access.log"}).code == 2);
     CHECK(run_tidegate({"simulate", "--record", file, "--for", "0s"}).code == 2);
     CHECK(run_tidegate({"simulate", "-c", tidegate.file(), "--record", "/nowhere/at.all"}).code ==
           1);
     CHECK(run_tidegate({"simulate"}).errors.find("LOG is required") != std::string::npos);
+}
+
+TEST_CASE("simulate: a recording whose proxy ends says how many requests it has") {
+    const Upstream upstream(ok());
+    const TemporaryFolder folder;
+    const std::string file = (folder.path() / "r.json").string();
+    std::optional<Tidegate> tidegate(std::in_place, simple(upstream.url()));
+    Process recording(
+        {program(), "simulate", "-c", tidegate->file(), "--record", file, "--for", "1h"},
+        folder.path());
+    for (int i = 0; i < 400; ++i) {
+        if (recording.errors().find("recording") != std::string::npos) break;
+        ::usleep(25'000);
+    }
+    tidegate.reset();
+    CHECK(recording.wait(kPatience) == 3);
+    CHECK_MESSAGE(recording.errors().find("the recording ended early; `" + file +
+                                          "` has 0 requests") != std::string::npos,
+                  recording.errors());
 }
 
 TEST_CASE("simulate: a wrong command line says what is wrong") {

@@ -23,7 +23,7 @@ SCHEMA = "config/tidegate.schema.json"
 PLACE = re.compile(r"<!-- reference ([^\n]+): begin -->\n.*?<!-- reference \1: end -->\n", re.DOTALL)
 
 # A name of a metric, not a variable of nginx ($tidegate_user) or a package (tidegate_0.1.0).
-METRIC = re.compile(r"(?<!\$)\b(?:tidegate|process)_[a-z][a-z0-9_]*\b")
+METRIC = re.compile(r"(?<![$/])\b(?:tidegate|process)_[a-z][a-z0-9_]*\b")
 
 
 def documents():

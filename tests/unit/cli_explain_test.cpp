@@ -215,7 +215,7 @@ TEST_CASE("explain: policies with their keys, identifiers, limits, and the cost"
     REQUIRE(first.limits.size() == 2);
     CHECK(first.limits[0].name == "per-client-1s");
     CHECK(first.limits[0].limit.quota == 10);
-    CHECK(told.policies[1].shadow);
+    CHECK(told.policies[1].mode == "shadow");
     CHECK(told.policies[1].keys[0].identifiers == std::vector<std::string>{"header:x-watched=w"});
     REQUIRE(told.cost);
     CHECK(told.cost->units == 7);

@@ -236,6 +236,16 @@ TEST_CASE("config: a candidate is a policy of its own, with the key and the tier
     CHECK(candidate.candidate_of == &live);
     CHECK(live.is_replaced_by(candidate));
     CHECK(live.unenforced->is_replaced_by(candidate));
+    CHECK(candidate.decides_for(candidate));
+    CHECK_FALSE(live.decides_for(candidate));
+    CHECK_FALSE(live.unenforced->decides_for(candidate));
+    CHECK(with_policy("key: [ip], limits: [9/s]")->policies[0]->decides_for(candidate));
+    CHECK_FALSE(
+        with_policy("key: [ip], limits: [9/s], mode: soft")->policies[0]->decides_for(candidate));
+    CHECK(candidate.mode() == "candidate");
+    CHECK(live.mode() == "enforce");
+    CHECK(live.unenforced->mode() == "shadow");
+    CHECK(with_policy("key: [ip], limits: [9/s], mode: soft")->policies[0]->mode() == "soft");
     CHECK(candidate.key == live.key);
     CHECK(candidate.limits.size() == 2);
     CHECK(candidate.limits.at(0).quota == 5);

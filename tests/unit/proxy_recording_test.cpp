@@ -11,6 +11,7 @@
 
 #include "base/json.hpp"
 #include "proxy/recording.hpp"
+#include "unit/simulate_world.hpp"
 
 namespace tidegate::proxy::recording_test {
 
@@ -166,7 +167,7 @@ TEST_CASE("recording: a line says if an identifier that it lacks was refused") {
         const auto lines = world.lines();
         REQUIRE(lines.size() == 1);
         CHECK(lines[0].at("verdict") == "limited");
-        return lines[0].contains("refused_elsewhere");
+        return lines[0].value("refused_elsewhere", 0) == 1;
     };
     world.begin();
     world.charge(world.one, "ip:203.0.113.7", true);
@@ -183,6 +184,48 @@ TEST_CASE("recording: a line says if an identifier that it lacks was refused") {
     world.charge(shadow, "ip:203.0.113.7", true);
     world.charge(world.two, "constant:all", true);
     CHECK(last());
+}
+
+TEST_CASE("recording: a cost above all that a limit counts is in a line that can be read") {
+    World world;
+    world.begin();
+    world.charge(world.one, "ip:203.0.113.7");
+    const std::vector<std::int64_t> settled{limit::kMoneyMax + 1};
+    world.recording->add({world.decision, kBegan, 200, 1ms, settled});
+    const auto lines = world.lines();
+    REQUIRE(lines.size() == 1);
+    CHECK(lines[0].at("charges") ==
+          "one " + world.digest("ip:203.0.113.7") + " " + std::to_string(limit::kMoneyMax));
+}
+
+TEST_CASE("recording: a simulation decides its lines as the proxy has decided") {
+    World world;
+    std::string log;
+    const auto add = [&](std::string_view client, bool is_denied, bool is_denied_elsewhere,
+                         std::int64_t cost = 1) {
+        world.begin();
+        world.charge(world.one, client, is_denied);
+        world.charge(world.two, "constant:all", is_denied_elsewhere);
+        const std::vector<std::int64_t> settled{cost, cost};
+        world.recording->add({world.decision, kBegan, 200, 1'500us, settled});
+        log += world.recording->take(kNow).lines;
+    };
+    for (int i = 0; i < 5; ++i) add("ip:203.0.113.7", i >= 3, false);
+    add("ip:203.0.113.8", false, true);
+    add("ip:203.0.113.9", true, false, limit::kMoneyMax + 1);
+    const simulate::Ran ran(
+        "upstreams: {api: {servers: ['http://127.0.0.1:3000']}}\n"
+        "policies: {one: {key: [ip], limits: [3/h]}, two: {key: ['constant:all'], limits: "
+        "[9/h]}}\n"
+        "routes: [{name: all, match: {path: '/**'}, upstream: api, policies: [one, two]}]\n",
+        {log});
+    CHECK(ran.doc.json["logs"][0]["format"] == "recording");
+    CHECK(ran.doc.json["unread"] == 0);
+    CHECK(ran.doc.json["requests"] == 7);
+    CHECK(ran.doc.json["admitted"] == 3);
+    CHECK(ran.doc.json["limited"] == 3);
+    CHECK(ran.doc.json["refused_elsewhere"] == 1);
+    CHECK(ran.times.front() == kBegan.time_since_epoch());
 }
 
 TEST_CASE("recording: requests that the limiter has not decided have no line") {

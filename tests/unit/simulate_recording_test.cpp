@@ -105,6 +105,77 @@ TEST_CASE("recording: a request that another identifier was refused for takes no
     CHECK(ran.doc.json["refused_elsewhere"] == 2);
 }
 
+TEST_CASE("recording: what was refused elsewhere and has no simulated policy was not admitted") {
+    const Ran ran(kOne, {line(0, "one " + digest(1) + " 1") +
+                         line(1, "former " + digest(1) + " 1", R"(,"refused_elsewhere":1)")});
+    CHECK(ran.doc.json["admitted"] == 1);
+    CHECK(ran.doc.json["refused_elsewhere"] == 1);
+}
+
+TEST_CASE("recording: a candidate counts clients whose tier is unlimited in its policy") {
+    const std::string config = config_of(
+        "  one: {key: [user], limits: [1/h], tiers: {free: unlimited}, candidate: {limits: [2/h], "
+        "tiers: {free: [3/h]}}}\n",
+        "one");
+    std::string log;
+    for (int i = 0; i < 5; ++i) log += line(i, "one@candidate " + digest(1) + " 1 free");
+    // Of the others a recording has both.
+    for (int i = 5; i < 8; ++i) {
+        log += line(i, "one " + digest(2) + " 1;one@candidate " + digest(2) + " 1");
+    }
+    const Ran ran(config, {log});
+    CHECK(ran.doc.json["requests"] == 8);
+    CHECK(ran.doc.json["limited"] == 2);
+    const Doc::Json& candidate = ran.doc.json["policies"][1];
+    CHECK(candidate["policy"] == "one@candidate");
+    CHECK(candidate["limits"][0]["limited"] == 1);
+    CHECK(candidate["limits"][1]["tier"] == "free");
+    CHECK(candidate["limits"][1]["limited"] == 2);
+    CHECK(ran.doc.json["policies"][0]["clients"] == 1);
+    CHECK_FALSE(ran.doc.json.contains("unknown_policies"));
+}
+
+TEST_CASE("recording: requests of more than a minute are left out, which the report says") {
+    // A line is written when the request ends.
+    const Ran ran(kOne,
+                  {line(0, "one " + digest(1) + " 1") + line(70'000, "one " + digest(1) + " 1") +
+                   line(5'000, "one " + digest(1) + " 1")});
+    CHECK(ran.doc.json["late"] == 1);
+    CHECK(ran.doc.exit_code == 1);
+    CHECK(ran.says("requests that lasted longer than a minute: left out"));
+    CHECK(ran.says(
+        "more than 1% of the requests lasted longer than a minute and are left out, so the counts "
+        "are too low"));
+    CHECK_FALSE(ran.says("oldest first"));
+}
+
+TEST_CASE("recording: the report says what a recording does not have") {
+    const Ran ran(config_of("  one: {key: [ip], limits: [3/h]}\n"
+                            "  later: {key: [ip], limits: [{algorithm: schedule, quota: 3, per: "
+                            "1h, at: {header: x-at}}]}\n",
+                            "one, later"),
+                  {line(0, "one " + digest(1) + " 1")});
+    CHECK(ran.says(
+        "policy later: not simulated, as recordings do not have the moment that a request is "
+        "meant for"));
+    CHECK_FALSE(ran.doc.json["policies"][1].contains("map"));
+}
+
+TEST_CASE("recording: amounts of money are dollars in the JSON") {
+    const Ran ran(
+        config_of("  one: {key: [ip], cost: {unit: usd, reserve: 0.05, settle: "
+                  "{header: x-cost}}, limits: [{quota: 3, unit: usd, per: 1h}]}\n",
+                  "one"),
+        {line(0, "one " + digest(1) + " 2500000") + line(1, "one " + digest(1) + " 1500000")},
+        {.suggest_share = 0});
+    CHECK(ran.limit()["quota"] == 3);
+    CHECK(ran.limit()["unit"] == "usd");
+    CHECK(ran.limit()["limited"] == 1);
+    CHECK(ran.limit()["peaks"]["max"] == 4.0);
+    CHECK(ran.limit()["suggest"] == 4.0);
+    CHECK(ran.limit()["top"][0]["peak"] == 4.0);
+}
+
 TEST_CASE("recording: a list of charges is read, or refused as a whole") {
     const auto count = [](std::string_view text) {
         int charges = 0;
