@@ -7,7 +7,9 @@
  * A command may be carried out late, or never; its answer may be lost, or come after the proxy has given
  * up. A proxy may crash, reset the counts or read its configuration anew; then it ends its batch, and
  * one whose command had left. A give-back may be late or lost. Redis may lose all counts (FLUSHALL), or
- * those of one command and no more (a failover).
+ * those of one command and no more (a failover). A unit may be spent before another limit of the request
+ * decides: if that denies, the unit goes back to its batch, or, if that has ended, to its sub-bucket. What
+ * is left of a batch may be kept: no request uses it, and it expires with its window.
  *
  * Checked in every order of events: a unit is used in the sub-bucket that it was charged to; of what was
  * counted in one state no window ever admits more than the quota, and what a failover has lost; no
@@ -19,7 +21,16 @@
  * runs: -DQUOTA=3 -DBATCH=2 -DLOSSES=0 -DFLUSHES=1 -DFAILOVERS=0 -DENDS=1
  * runs: -DQUOTA=2 -DBATCH=2 -DLOSSES=1 -DFLUSHES=1 -DFAILOVERS=0 -DENDS=0
  * runs: -DQUOTA=3 -DBATCH=2 -DLOSSES=0 -DFLUSHES=0 -DFAILOVERS=1 -DENDS=0
+ * runs: -DQUOTA=3 -DBATCH=2 -DLOSSES=0 -DFLUSHES=0 -DFAILOVERS=0 -DENDS=1 -DASKS=1
+ * runs: -DQUOTA=3 -DBATCH=2 -DLOSSES=0 -DFLUSHES=1 -DFAILOVERS=0 -DENDS=0 -DASKS=1
+ * runs: -DQUOTA=3 -DBATCH=2 -DLOSSES=1 -DFLUSHES=0 -DFAILOVERS=0 -DENDS=0 -DASKS=1 -DKEEPS=2
  */
+#ifndef ASKS
+#define ASKS 0                  /* requests about other limits, too, which answer later */
+#endif
+#ifndef KEEPS
+#define KEEPS 0                 /* batches whose rest is not given back */
+#endif
 #define PROXIES 2
 #define WIDTH 2                 /* of a sub-bucket, in steps of the clock */
 #define BUCKETS 3               /* that the clock reaches */
@@ -53,6 +64,12 @@ byte ends[PROXIES];
 byte bucket[PROXIES];
 byte taken_in[PROXIES];
 
+/* A unit that was spent for a request about which other limits are asked, of each proxy. */
+bool asks[PROXIES];
+bool of_batch[PROXIES];         /* of the batch that is there; else that has ended */
+byte asks_bucket[PROXIES];
+byte asks_in[PROXIES];
+
 /* What is on its way back. */
 byte back[GIVEN];
 byte back_to[GIVEN];
@@ -62,6 +79,8 @@ byte losses_left = LOSSES;
 byte flushes_left = FLUSHES;
 byte failovers_left = FAILOVERS;
 byte ends_left = ENDS;          /* crashes, resets and reloads */
+byte asks_left = ASKS;
+byte keeps_left = KEEPS;
 byte lost;
 
 #define NOW (clock / WIDTH)
@@ -89,22 +108,33 @@ inline admit(b) {
     check()
 }
 
-inline give_back(p) {
+inline send_back(p, units, to, in_state) {
     if
-    :: left[p] > 0 ->
-        if
-        :: back[p * LATE] == 0 -> s = p * LATE
-        :: back[p * LATE] > 0 && back[p * LATE + 1] == 0 -> s = p * LATE + 1
-        :: else -> s = GIVEN; lost++        /* the model has no room: it stays taken */
-        fi;
-        if
-        :: s < GIVEN -> back[s] = left[p]; back_to[s] = bucket[p]; back_in[s] = taken_in[p]
-        :: else
-        fi;
-        s = 0
+    :: back[p * LATE] == 0 -> s = p * LATE
+    :: back[p * LATE] > 0 && back[p * LATE + 1] == 0 -> s = p * LATE + 1
+    :: else -> s = GIVEN; lost++            /* the model has no room: it stays taken */
+    fi;
+    if
+    :: s < GIVEN -> back[s] = units; back_to[s] = to; back_in[s] = in_state
     :: else
     fi;
-    left[p] = 0; ends[p] = 0; bucket[p] = 0; taken_in[p] = 0
+    s = 0
+}
+
+inline end_batch(p) {
+    left[p] = 0; ends[p] = 0; bucket[p] = 0; taken_in[p] = 0; of_batch[p] = false
+}
+
+inline give_back(p) {
+    if
+    :: left[p] > 0 -> send_back(p, left[p], bucket[p], taken_in[p])
+    :: else
+    fi;
+    end_batch(p)
+}
+
+inline forget_asks(p) {
+    asks[p] = false; of_batch[p] = false; asks_bucket[p] = 0; asks_in[p] = 0
 }
 
 inline forget_charge(p) {
@@ -152,10 +182,35 @@ inline carry_out(p) {
         :: else \
         fi; \
         if \
-        :: left[p] == 0 -> ends[p] = 0; bucket[p] = 0; taken_in[p] = 0 \
+        :: left[p] == 0 && !of_batch[p] -> end_batch(p) \
         :: else \
         fi } \
-    :: atomic { left[p] > 0 && clock >= ends[p] -> give_back(p) } \
+    :: atomic { asks_left > 0 && !asks[p] && left[p] > 0 && clock < ends[p] -> \
+        asks_left--; \
+        left[p]--; \
+        asks[p] = true; of_batch[p] = true; \
+        asks_bucket[p] = bucket[p]; asks_in[p] = taken_in[p] } \
+    /* The other limits admit. */ \
+    :: atomic { asks[p] -> \
+        if \
+        :: asks_in[p] == generation -> admit(asks_bucket[p]) \
+        :: else \
+        fi; \
+        if \
+        :: left[p] == 0 && of_batch[p] -> end_batch(p) \
+        :: else \
+        fi; \
+        forget_asks(p) } \
+    /* They deny. */ \
+    :: atomic { asks[p] -> \
+        if \
+        :: of_batch[p] && clock < ends[p] -> left[p]++ \
+        :: else -> send_back(p, 1, asks_bucket[p], asks_in[p]) \
+        fi; \
+        forget_asks(p) } \
+    :: atomic { (left[p] > 0 || of_batch[p]) && clock >= ends[p] -> give_back(p) } \
+    :: atomic { keeps_left > 0 && left[p] > 0 && clock >= ends[p] -> \
+        keeps_left--; lost++; end_batch(p) } \
     /* One request by itself. */ \
     :: atomic { left[p] == 0 -> \
         take(1); \
@@ -180,7 +235,8 @@ inline carry_out(p) {
         ends_left--; losses_left--; lost++; \
         is_late[p] = is_late[p] || charge[p] == sent; \
         forget_charge(p); \
-        left[p] = 0; ends[p] = 0; bucket[p] = 0; taken_in[p] = 0 } \
+        end_batch(p); \
+        forget_asks(p) } \
     /* A failover loses the command: what was answered was not kept. */ \
     :: atomic { failovers_left > 0 && left[p] > 0 && taken_in[p] == generation && \
             held[bucket[p]] >= BATCH -> \
@@ -212,7 +268,8 @@ inline flush() {
 }
 
 #define IN_BATCH(p, b) ((left[p] > 0 && bucket[p] == (b) && taken_in[p] == generation) -> left[p] : 0)
-#define IS_SETTLED(p) (charge[p] == idle && !is_late[p] && left[p] == 0)
+#define ASKED_OF(p, b) ((asks[p] && asks_bucket[p] == (b) && asks_in[p] == generation) -> 1 : 0)
+#define IS_SETTLED(p) (charge[p] == idle && !is_late[p] && left[p] == 0 && !asks[p])
 
 active proctype world() {
     byte b, s;
@@ -232,7 +289,8 @@ end:
     :: atomic { true ->
         for (b : 0 .. BUCKETS - 1) {
             assert(!COUNTS(b) || lost_units > 0 ||
-                   held[b] >= admitted[b] + IN_BATCH(0, b) + IN_BATCH(1, b));
+                   held[b] >= admitted[b] + IN_BATCH(0, b) + IN_BATCH(1, b) +
+                       ASKED_OF(0, b) + ASKED_OF(1, b));
             assert(!COUNTS(b) || lost > 0 ||
                    !(IS_SETTLED(0) && IS_SETTLED(1) && back[0] + back[1] + back[2] + back[3] == 0) ||
                    held[b] == admitted[b])
