@@ -121,8 +121,10 @@ std::string missing_value(const CLI::App& command, std::string_view error) {
         const bool is_short = !option->get_snames().empty();
         const std::string shown = is_short ? "-" + option->get_snames().front() : name;
         if (option->get_option_text() == "FILE") {
+            // An option that writes would overwrite it.
+            const bool is_config = shown == "-c" || shown == "--candidate";
             return fmt::format("{} needs a file: {}", quote(shown),
-                               quote(shown + " tidegate.yaml"));
+                               quote(shown + (is_config ? " tidegate.yaml" : " FILE")));
         }
         return fmt::format("{} needs a value: {}", quote(shown),
                            quote(shown + " " + option->get_option_text()));

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -98,6 +99,23 @@ std::shared_ptr<const config::Config> load_or_complain(const std::string& path) 
     const config::Loaded loaded = load_config(path);
     if (!loaded.config) fmt::print(stderr, "{}{}\n", report(loaded), summary(loaded));
     return loaded.config;
+}
+
+// What is wrong with writing to `output`, which `option` names; empty: nothing is.
+std::string objection_to_output(std::string_view option, const std::string& output,
+                                const std::string& config, const SimulateArguments& arguments) {
+    std::vector<std::string> inputs = arguments.logs;
+    inputs.push_back(config);
+    inputs.push_back(arguments.candidate);
+    for (const std::string& input : inputs) {
+        std::error_code ec;
+        if (!std::filesystem::equivalent(output, input, ec)) continue;
+        return fmt::format(
+            "tidegate: simulate: {} would overwrite {}, which is read: name another "
+            "file",
+            option, quote(input));
+    }
+    return {};
 }
 
 bool write_picture(const std::string& path, const std::string& picture) {
@@ -237,6 +255,11 @@ int run_record(const SimulateArguments& arguments) {
         return complain(exit_code::kWrongUse, "tidegate: simulate: --share must be above 0%");
     }
     options.time = *parse_duration(arguments.time);
+    if (const auto file = find_config_file({arguments.config, {}}, "simulate")) {
+        const std::string wrong =
+            objection_to_output("--record", arguments.record, file->path, arguments);
+        if (!wrong.empty()) return complain(exit_code::kWrongUse, wrong);
+    }
     return record_requests(options);
 }
 
@@ -253,6 +276,8 @@ int run_simulate(const SimulateArguments& arguments) {
     if (inputs > 1) {
         return complain(exit_code::kWrongUse, "tidegate: simulate: only one file can be `-`");
     }
+    const std::string wrong = objection_to_output("--svg", arguments.svg, file->path, arguments);
+    if (!wrong.empty()) return complain(exit_code::kWrongUse, wrong);
     const auto live = load_or_complain(file->path);
     if (!live) return exit_code::kRefused;
     if (arguments.candidate.empty()) return simulate_logs(arguments, live, nullptr);

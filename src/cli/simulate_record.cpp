@@ -1,18 +1,22 @@
 // `tidegate simulate --record`: asks a running proxy for what decisions need, and writes it to a
 // file that `tidegate simulate` reads.
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
-#include <cstdio>
 #include <ctime>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include <climits>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -60,6 +64,65 @@ class RecordingSignals {
     sigset_t before_{};
 };
 
+// Where the lines go: a file, a pipe, or the output. A pipe that nothing reads does not hold up a
+// signal.
+class RecordingFile {
+  public:
+    // Without waiting for a reader of a pipe.
+    explicit RecordingFile(const std::string& path)
+        : is_output_(path == "-"),
+          fd_(is_output_ ? STDOUT_FILENO
+                         : ::open(path.c_str(),
+                                  O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666)),
+          error_(errno) {}
+    ~RecordingFile() {
+        if (!is_output_ && fd_ >= 0) ::close(fd_);
+    }
+    RecordingFile(const RecordingFile&) = delete;
+    RecordingFile& operator=(const RecordingFile&) = delete;
+
+    bool is_open() const { return fd_ >= 0; }
+    std::string why() const {
+        if (error_ == ENXIO) return "nothing reads this pipe";
+        return error_ == EINTR ? "ended before all was read"
+                               : std::generic_category().message(error_);
+    }
+    // Whole lines that were written.
+    std::uint64_t lines() const { return lines_; }
+
+    // False: they cannot be written, or a signal came while a pipe was full.
+    bool write(std::string_view lines, const RecordingSignals& stop) {
+        while (!lines.empty()) {
+            pollfd room{fd_, POLLOUT, 0};
+            if (::poll(&room, 1, kPollMs) <= 0) {
+                if (!stop.come_within(std::chrono::milliseconds(0))) continue;
+                error_ = EINTR;
+                return false;
+            }
+            // A pipe with room takes so much without waiting (pipe(7)).
+            const ssize_t written =
+                ::write(fd_, lines.data(), std::min<std::size_t>(lines.size(), PIPE_BUF));
+            if (written < 0) {
+                error_ = errno;
+                if (error_ == EAGAIN) continue;
+                return false;
+            }
+            const auto size = static_cast<std::size_t>(written);
+            for (const char c : lines.substr(0, size)) lines_ += c == '\n' ? 1 : 0;
+            lines.remove_prefix(size);
+        }
+        return true;
+    }
+
+  private:
+    static constexpr int kPollMs = 200;
+
+    bool is_output_;
+    int fd_;
+    int error_;
+    std::uint64_t lines_ = 0;
+};
+
 // One recording of a proxy, from begin() to its end.
 class RemoteRecording {
   public:
@@ -81,29 +144,28 @@ class RemoteRecording {
         return std::nullopt;
     }
 
-    // Appends what has come to the file, if there is one.
-    std::optional<int> fetch(bool stops, std::FILE* to) {
+    // Gets what has come.
+    std::optional<int> fetch(bool stops, std::string& lines) {
         const auto reply = ask("/api/record?id=" + id_ + (stops ? "&stop=on" : ""));
         if (!reply) return complain(exit_code::kNoAnswer, reply.error());
         if (reply->status != kOk) return complain_of_refusal(place_, *reply);
         const std::string_view body = reply->body;
         const std::size_t end = body.size() < 2 ? body.npos : body.rfind('\n', body.size() - 2);
-        const std::string_view lines = end == body.npos ? "" : body.substr(0, end + 1);
+        lines = end == body.npos ? "" : body.substr(0, end + 1);
         const auto last = parse_json_object(body.substr(lines.size()));
         const JsonValue* const left_out = last ? find_member(*last, "left_out") : nullptr;
         if (left_out == nullptr || !left_out->is_number_unsigned()) {
             return complain(exit_code::kNoAnswer, stranger_text(place_, *reply));
         }
         left_out_ = left_out->get<std::uint64_t>();
-        for (const char c : lines) requests_ += c == '\n' ? 1 : 0;
-        if (to == nullptr) return std::nullopt;
-        const bool is_written = std::fwrite(lines.data(), 1, lines.size(), to) == lines.size();
-        if (is_written && std::fflush(to) == 0) return std::nullopt;
-        return complain(exit_code::kRefused, "tidegate: simulate: cannot write the recording: " +
-                                                 std::generic_category().message(errno));
+        return std::nullopt;
+    }
+    // The proxy forgets it; another one can begin.
+    void abandon() {
+        std::string lines;
+        (void)fetch(true, lines);
     }
 
-    std::uint64_t requests() const { return requests_; }
     std::uint64_t left_out() const { return left_out_; }
 
   private:
@@ -113,7 +175,6 @@ class RemoteRecording {
 
     FoundAdmin place_;
     std::string id_;
-    std::uint64_t requests_ = 0;
     std::uint64_t left_out_ = 0;
 };
 
@@ -126,28 +187,32 @@ int record_requests(const RecordingOptions& options) {
     RemoteRecording recording(std::move(*place));
     if (const auto code = recording.begin(options.per_million)) return *code;
     // Only now: a file that is there stays if the proxy refuses.
-    const auto close = [](std::FILE* file) { return file == stdout ? 0 : std::fclose(file); };
-    const std::unique_ptr<std::FILE, decltype(close)> file(
-        options.file == "-" ? stdout : std::fopen(options.file.c_str(), "we"), close);
-    if (file == nullptr) {
-        const std::string why = std::generic_category().message(errno);
-        (void)recording.fetch(true, nullptr);
+    RecordingFile file(options.file);
+    if (!file.is_open()) {
+        const std::string why = file.why();
+        recording.abandon();
         return complain(exit_code::kRefused, fmt::format("tidegate: simulate: cannot write {}: {}",
                                                          quote(options.file), why));
     }
     complain(exit_code::kDone,
              fmt::format("recording for {}; Ctrl-C ends it", format_duration(options.time)));
     const auto end = Clock::now() + options.time;
+    std::string lines;
     for (bool is_last = false; !is_last;) {
         is_last = stop.come_within(kFetchEvery) || Clock::now() >= end;
-        if (const auto code = recording.fetch(is_last, file.get())) {
-            return complain(
-                *code, fmt::format("tidegate: simulate: the recording ended early; {} "
-                                   "has {}",
-                                   quote(options.file), counted(recording.requests(), "request")));
+        auto code = recording.fetch(is_last, lines);
+        if (!code && !file.write(lines, stop)) {
+            code = complain(exit_code::kRefused,
+                            "tidegate: simulate: cannot write the recording: " + file.why());
+            if (!is_last) recording.abandon();
+        }
+        if (code) {
+            return complain(*code,
+                            fmt::format("tidegate: simulate: the recording ended early; {} has {}",
+                                        quote(options.file), counted(file.lines(), "request")));
         }
     }
-    complain(exit_code::kDone, "recorded " + counted(recording.requests(), "request"));
+    complain(exit_code::kDone, "recorded " + counted(file.lines(), "request"));
     if (recording.left_out() == 0) return exit_code::kDone;
     return complain(exit_code::kRefused,
                     fmt::format("tidegate: simulate: {} more requests came faster than they could "

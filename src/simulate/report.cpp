@@ -227,7 +227,17 @@ std::string mode_text(const config::PolicySettings& policy) {
 }
 
 // Policies of routes, with their candidates: others, such as the one for guesses, have nothing in a
-// log.
+// log of requests. A recording has calls of the check API, which name policies themselves.
+bool has_clients(const Simulation& simulation, const config::PolicySettings& policy) {
+    const auto& lists = simulation.config().limit_lists;
+    for (std::size_t list = 0; list < lists.size(); ++list) {
+        if (lists[list].policy == &policy && !simulation.tally().lists()[list].clients.empty()) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool is_on_route(const config::Config& config, const config::PolicySettings& policy) {
     const limit::Policy* live = &policy;
     if (policy.is_candidate()) live = policy.candidate_of;
@@ -302,7 +312,8 @@ void add_policies(const Simulation& simulation, const ReportOptions& options, Js
     const config::Config& config = simulation.config();
     json["policies"] = Json::array();
     for (const PolicyPlan& plan : simulation.plans()) {
-        if (!is_on_route(config, *plan.policy)) continue;
+        const config::PolicySettings& policy = *plan.policy;
+        if (!is_on_route(config, policy) && !has_clients(simulation, policy)) continue;
         add_plan_text(plan, doc);
         Json one = plan_json(plan);
         if (plan.is_simulated && plan.policy->is_candidate()) {

@@ -86,6 +86,7 @@ Tally::Tally(const config::Config& config, std::size_t clients_max, std::uint64_
     for (const config::LimitList& list : config.limit_lists) {
         ListTally& tally = lists_.emplace_back();
         tally.needs_demand = list.policy->soft;
+        tally.is_of_candidate = list.policy->is_candidate();
         for (const limit::Limit& limit : list.limits()) {
             LimitTally& one = tally.limits.emplace_back();
             one.limit = &limit;
@@ -123,6 +124,7 @@ Client* Tally::find(ListTally& list, std::uint64_t hash, std::string_view identi
     chunk_at_ += bytes;
     chunk_left_ -= bytes;
     ++client_count_;
+    if (list.is_of_candidate) ++of_candidates_;
     list.clients.push_back(client);
     list.by_identifier.add(hash, *client);
     return client;

@@ -102,6 +102,7 @@ struct ListTally {
     // What the store says is not what was asked for: of limits that hold requests back, or that
     // refuse none.
     bool needs_demand = false;
+    bool is_of_candidate = false;
     std::vector<const Client*> clients;  // in the order in which they came
     ClientTable by_identifier;
 };
@@ -155,7 +156,8 @@ class Tally {
     const std::vector<ListTally>& lists() const { return lists_; }
     const Timeline& timeline() const { return timeline_; }
     std::uint64_t untracked() const { return untracked_; }
-    std::size_t clients() const { return client_count_; }
+    // Of policies; a candidate has those of its policy.
+    std::size_t clients() const { return client_count_ - of_candidates_; }
     // The identifiers of a list as its limit sees them.
     std::vector<ClientView> views(std::size_t list, std::size_t limit) const;
     // How much a limit admits at once: its quota, or its burst.
@@ -172,6 +174,7 @@ class Tally {
     std::size_t clients_max_;
     std::uint64_t secret_;
     std::size_t client_count_ = 0;
+    std::size_t of_candidates_ = 0;      // of these
     std::deque<store::Record> demands_;  // those of a client beside each other
     std::vector<std::unique_ptr<std::max_align_t[]>> chunks_;
     char* chunk_at_ = nullptr;  // in the last of them
