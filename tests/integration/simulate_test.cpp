@@ -1,16 +1,20 @@
 // `tidegate simulate`: it limits the requests of a log that the running proxy limited, and reads
 // the logs that other proxies really write. Debian has no Traefik and no load balancer of AWS:
 // unit/simulate_log_test.cpp has lines of the form that their documents describe.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -381,6 +385,51 @@ TEST_CASE("simulate: a recording needs a proxy that can be asked, and there is o
     CHECK(run_tidegate({"simulate", "-c", tidegate.file(), "--record", "/nowhere/at.all"}).code ==
           1);
     CHECK(run_tidegate({"simulate"}).errors.find("LOG is required") != std::string::npos);
+}
+
+TEST_CASE("simulate: no output overwrites what is read") {
+    const TemporaryFolder folder;
+    const std::string config = (folder.path() / "t.yaml").string();
+    const std::string log = (folder.path() / "access.log").string();
+    std::ofstream(config) << "upstream: http://127.0.0.1:3000\nlimits: [2/h]\n";
+    std::ofstream(log) << "10.0.0.1 - - [29/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n";
+    const std::string config_before = read_file(config);
+    const std::string log_before = read_file(log);
+    for (const auto& words : {std::vector<std::string>{"--record", config},
+                              {"--svg", log, log},
+                              {"--svg", config, log}}) {
+        std::vector<std::string> all = {"simulate", "-c", config};
+        all.insert(all.end(), words.begin(), words.end());
+        const auto said = run_tidegate(all);
+        CHECK(said.code == 2);
+        CHECK_MESSAGE(said.errors.find("would overwrite") != std::string::npos, said.errors);
+    }
+    CHECK(read_file(config) == config_before);
+    CHECK(read_file(log) == log_before);
+}
+
+TEST_CASE("simulate: a recording that cannot be written ends, and the next one can begin") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate("upstream: " + upstream.url() + "\nlimits: [1000000/s]\n");
+    const TemporaryFolder folder;
+    const auto record = [&](const std::string& to) {
+        return run_tidegate({"simulate", "-c", tidegate.file(), "--record", to, "--for", "1s"});
+    };
+    // The limiter decides a request while it is recorded.
+    const std::jthread client([&](const std::stop_token& stop) {
+        while (!stop.stop_requested()) tidegate.get("/");
+    });
+    const auto full = record("/dev/full");
+    CHECK(full.code == 1);
+    CHECK_MESSAGE(full.errors.find("cannot write the recording") != std::string::npos, full.errors);
+    const std::string pipe = (folder.path() / "pipe").string();
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    const auto unread = record(pipe);
+    CHECK(unread.code == 1);
+    CHECK_MESSAGE(unread.errors.find("nothing reads this pipe") != std::string::npos,
+                  unread.errors);
+    const auto right = record((folder.path() / "r.json").string());
+    CHECK_MESSAGE(right.code == 0, right.errors);
 }
 
 TEST_CASE("simulate: a recording whose proxy ends says how many requests it has") {
