@@ -117,6 +117,21 @@ bool is_address_list(std::string_view text) {
     return !text.empty() && parse_ip(trimmed(first)).has_value();
 }
 
+bool is_port(std::string_view text) {
+    constexpr std::size_t kDigitsMax = 5;
+    return !text.empty() && text.size() <= kDigitsMax &&
+           std::all_of(text.begin(), text.end(), is_digit);
+}
+
+// The address in `203.0.113.7:4711` or `2001:db8::1:4711`, whose port is behind the last colon, as
+// HAProxy and AWS write it. Other texts as they are.
+std::string_view before_port(std::string_view text) {
+    const std::size_t colon = text.rfind(':');
+    if (colon == text.npos || !is_port(text.substr(colon + 1))) return text;
+    const std::string_view address = text.substr(0, colon);
+    return parse_scoped_ip(address) ? address : text;
+}
+
 }  // namespace
 
 struct LogReader::Impl {
@@ -347,7 +362,7 @@ struct LogReader::Impl {
         const std::size_t before = line.rfind(' ', bracket - (bracket > 0 ? 1 : 0));
         const std::size_t begin = before == line.npos ? 0 : before + 1;
         if (out.text(LogText::client).empty()) {
-            out.text(LogText::client) = line.substr(begin, bracket - begin);
+            out.text(LogText::client) = before_port(line.substr(begin, bracket - begin));
         }
         return take_haproxy_rest(line.substr(close + 1), out);
     }
@@ -393,7 +408,7 @@ struct LogReader::Impl {
         if (!knows_duration(out)) out.number(LogNumber::duration_us) = took;
         if (!is_status(words[8])) return kNotAlb;
         take_status(words[8], out);
-        if (out.text(LogText::client).empty()) out.text(LogText::client) = words[3];
+        if (out.text(LogText::client).empty()) out.text(LogText::client) = before_port(words[3]);
         // `- http://...- -` is a request that could not be read.
         if (!words[12].starts_with("- ")) fields.take_request(words[12], out);
         return {};

@@ -147,12 +147,35 @@ TEST_CASE("log: HAProxy's lines need a time zone, and say when the request was a
     CHECK(captured.read("203.0.113.7:4711 [29/Nov/2026:10:00:00.250 +0000] web api/a1 "
                         "0/0/1/2/+13 200 45 - - ---- 1/1/0/0/0 0/0 {a|acme} \"GET /x HTTP/1.1\"") ==
           "");
-    CHECK(captured.all() == "203.0.113.7:4711 - GET /x - 200 13000");
+    CHECK(captured.all() == "203.0.113.7 - GET /x - 200 13000");
     CHECK(captured.since_ten() == 250'000);
     CHECK_FALSE(captured.request.is_end);
     CHECK(captured.read("203.0.113.7:4711 [29/Nov/2026:10:00:00.250 +0000] web web/<NOSRV> "
                         "-1/-1/-1/-1/0 400 0 - - PR-- 1/1/0/0/0 0/0 \"<BADREQ>\"") == "");
     CHECK(captured.text(LogText::method) == "");
+}
+
+TEST_CASE("log: HAProxy and AWS write the port of an IPv6 address behind its last colon") {
+    const auto client_of = [](LogFormat format, const std::string& client) {
+        World log(format);
+        const std::string haproxy = client +
+                                    " [29/Nov/2026:10:00:00.250 +0000] web api/a1 0/0/1/2/13 200 "
+                                    "45 - - ---- 1/1/0/0/0 0/0 \"GET /x HTTP/1.1\"";
+        const std::string alb = "http 2026-11-29T10:00:01.000000Z app/lb/1 " + client +
+                                " 10.0.0.1:80 0.1 0.2 0.3 200 200 34 366 \"GET http://h:80/ "
+                                "HTTP/1.1\" \"curl/8\" - -";
+        CHECK(log.read(format == LogFormat::alb ? alb : haproxy) == "");
+        return log.text(LogText::client);
+    };
+    for (const LogFormat format : {LogFormat::haproxy, LogFormat::alb}) {
+        CHECK(client_of(format, "2601:240:1::64ec:53016") == "2601:240:1::64ec");
+        // With its port that is an address, too.
+        CHECK(client_of(format, "2001:db8::1:6060") == "2001:db8::1");
+        CHECK(client_of(format, "::ffff:127.0.0.1:60618") == "::ffff:127.0.0.1");
+        CHECK(client_of(format, "2001:db8:0:0:0:0:0:1") == "2001:db8:0:0:0:0:0:1");
+        CHECK(client_of(format, "203.0.113.7:80") == "203.0.113.7");
+        CHECK(client_of(format, "203.0.113.7") == "203.0.113.7");
+    }
 }
 
 TEST_CASE("log: HAProxy's captured fields are words of the line with parts") {
@@ -180,7 +203,7 @@ TEST_CASE("log: an ALB's line says when the request came, or how long it took") 
     CHECK(log.read(begin + R"(2026-11-29T10:00:00.400000Z "forward" "-" "-")") == "");
     CHECK(log.since_ten() == 400'000);
     CHECK_FALSE(log.request.is_end);
-    CHECK(log.all() == "203.0.113.7:4711 - GET https://api.example:443/a?b - 200 600000");
+    CHECK(log.all() == "203.0.113.7 - GET https://api.example:443/a?b - 200 600000");
     CHECK(log.read(begin) == "");
     CHECK(log.request.is_end);
     CHECK(log.since_ten() == kSecond);
