@@ -28,6 +28,9 @@ constexpr std::string_view kNotLogfmt = "the line is not `name=value` with space
 constexpr std::string_view kNotRecorded =
     "the line is not one that `tidegate simulate --record` has written";
 constexpr std::string_view kNoTimeField = "the line does not say when the request came";
+constexpr std::string_view kNotAddress =
+    "the client is not an address: set `HostnameLookups Off` where Apache logs host names, or say "
+    "by --map client=FIELD where the line has the address";
 constexpr std::string_view kTooLong = "the line has more than 65,535 bytes";
 
 // As rfind(), by the vector instructions of the C library.
@@ -123,6 +126,25 @@ bool is_port(std::string_view text) {
            std::all_of(text.begin(), text.end(), is_digit);
 }
 
+// The address in `203.0.113.7:4711`, `[2001:db8::1]:4711` or `fe80::1%eth0`, without port and zone.
+// Empty: there is none.
+std::string_view address_in(std::string_view text) {
+    if (text.starts_with('[')) {
+        const std::size_t close = text.find(']');
+        if (close == text.npos) return {};
+        const std::string_view behind = text.substr(close + 1);
+        const bool is_end = behind.empty() || (behind.front() == ':' && is_port(behind.substr(1)));
+        if (!is_end) return {};
+        text = text.substr(1, close - 1);
+    } else if (const std::size_t colon = text.find(':');
+               colon != text.npos && text.find(':', colon + 1) == text.npos) {
+        if (!is_port(text.substr(colon + 1))) return {};
+        text = text.substr(0, colon);
+    }
+    if (!parse_scoped_ip(text)) return {};
+    return text.substr(0, text.find('%'));
+}
+
 // The address in `203.0.113.7:4711` or `2001:db8::1:4711`, whose port is behind the last colon, as
 // HAProxy and AWS write it. Other texts as they are.
 std::string_view before_port(std::string_view text) {
@@ -138,6 +160,7 @@ struct LogReader::Impl {
     Impl(LogFormat of, const LogLayout& layout)
         : format(of), fields(of, layout), host(layout.host) {
         value_count = layout.wanted.size();
+        needs_address = layout.needs_address;
         if (is_json()) {
             prepare_json();
             return;
@@ -198,6 +221,33 @@ struct LogReader::Impl {
                 return read_recorded(line, out);
         }
         return {};
+    }
+
+    // As address_in(). Clients come several times in a row.
+    std::string_view address_of(std::string_view text) {
+        if (text != last_text) {
+            const std::string_view address = address_in(text);
+            address_size = address.size();
+            address_begin =
+                address.empty() ? 0 : static_cast<std::size_t>(address.data() - text.data());
+            last_text = text;
+        }
+        return text.substr(address_begin, address_size);
+    }
+
+    // Makes the client an address. False: it is none, and the request needs one. A proxy of our own
+    // that listens at a path has clients without one.
+    bool take_address(LoggedRequest& out) {
+        std::string_view& client = out.text(LogText::client);
+        if (client == "-") client = {};
+        const std::string_view address = address_of(client);
+        if (!address.empty()) {
+            client = address;
+            return true;
+        }
+        const bool is_own =
+            format == LogFormat::tidegate || format == LogFormat::logfmt || format_has_pairs;
+        return !needs_address || (is_own && client.empty()) || out.text(LogText::method).empty();
     }
 
     std::string_view not_pairs() const { return fault.empty() ? kNotLogfmt : fault; }
@@ -444,6 +494,10 @@ struct LogReader::Impl {
     std::string host;  // of requests whose line names none
     const LogField identifiers{LogField::Kind::identifiers, 0, {}};
     std::size_t value_count = 0;
+    bool needs_address = true;
+    std::string last_text;  // that address_of() has read, and where it has its address
+    std::size_t address_begin = 0;
+    std::size_t address_size = 0;
     bool has_words = false;
     std::size_t lines = 0;             // of the common format, until there are enough
     bool has_extras = false;           // behind the user agent
@@ -469,7 +523,8 @@ LogFormat LogReader::format() const {
 std::string_view LogReader::read(std::string_view line, LoggedRequest& out) {
     const std::string_view fault = impl_->read(line, out);
     if (out.text(LogText::host).empty()) out.text(LogText::host) = impl_->host;
-    return fault;
+    if (!fault.empty() || impl_->take_address(out) || !gives(LogText::client)) return fault;
+    return kNotAddress;
 }
 
 bool LogReader::gives(LogText text) const {
@@ -523,12 +578,14 @@ Result<LogFormat, std::string> tell_format(std::span<const std::string> lines,
     std::size_t most = 0;
     std::string why;
     LoggedRequest request;
+    LogLayout with = layout;
+    with.needs_address = false;  // a log of host names has its format, too
     for (const LogFormat format : kEnumerators<LogFormat>) {
         if (format == LogFormat::common) continue;  // read as `combined`
         const bool has_own_time = format == LogFormat::caddy || format == LogFormat::traefik ||
                                   format == LogFormat::tidegate || format == LogFormat::recording;
         if ((format == LogFormat::json && !maps_time) || (has_own_time && maps_time)) continue;
-        LogReader reader(format, layout);
+        LogReader reader(format, with);
         std::size_t count = 0;
         for (const std::string& line : lines) {
             const std::string_view fault = reader.read(line, request);

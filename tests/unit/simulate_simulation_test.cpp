@@ -316,6 +316,30 @@ TEST_CASE(
     CHECK(worse.says("more than 1% of the lines were not read"));
 }
 
+TEST_CASE("simulation: a line whose client is no address is unread, where addresses are counted") {
+    std::string log = combined(0, "crawler.example.net", 200, "alice") +
+                      combined(1, "-", 200, "alice") + combined(2, "10.0.0.1", 200, "alice") +
+                      combined(3, "[2001:db8::1]:443", 200, "bob");
+    const Ran ran(config_of("  one: {key: [ip], limits: [1/min]}\n"), {log});
+    CHECK(ran.doc.json["requests"] == 2);
+    CHECK(ran.doc.json["refused"] == 0);
+    CHECK(ran.doc.json["unread"] == 2);
+    CHECK(ran.says("the client is not an address"));
+    CHECK(ran.doc.exit_code == 1);
+    const Ran users(config_of("  one: {key: [user], limits: [1/min]}\n"), {log});
+    CHECK(users.doc.json["unread"] == 0);
+    CHECK(users.doc.json["requests"] == 4);
+    CHECK(users.doc.json["limited"] == 2);
+    const Ran denied(config_of("  one: {key: [user], deny: [10.0.0.0/8], limits: [1/min]}\n"), {log});
+    CHECK(denied.doc.json["unread"] == 2);
+    CHECK(denied.doc.json["refused"] == 1);
+    // A line without a request needs no client.
+    const Ran none(config_of("  one: {key: [ip], limits: [1/min]}\n"),
+                   {"- - - [29/Nov/2026:10:00:09 +0000] \"-\" 400 0\n"});
+    CHECK(none.doc.json["unread"] == 0);
+    CHECK(none.doc.json["no_request"] == 1);
+}
+
 TEST_CASE("simulation: lines that come late are counted, and over 1% is a fault") {
     const std::string config = config_of("  one: {key: [ip], limits: [1/s]}\n");
     std::string log;
