@@ -19,6 +19,9 @@ namespace {
 
 constexpr std::string_view kNotCommon =
     "the line is not in the common log format: `client - user [time] \"request\" status bytes`";
+constexpr std::string_view kTextInFront =
+    "the line has text before the client, such as that of syslog: a line begins with the client's "
+    "address, or with the name of the server and the address";
 constexpr std::string_view kNotHaproxy =
     "the line is not in HAProxy's HTTP format: `client:port [time] frontend backend/server timers "
     "status ... \"request\"`";
@@ -143,6 +146,21 @@ std::string_view address_in(std::string_view text) {
     }
     if (!parse_scoped_ip(text)) return {};
     return text.substr(0, text.find('%'));
+}
+
+// Cuts off what is before the next space, and the space.
+std::string_view cut_name(std::string_view& names) {
+    const std::size_t space = std::min(names.find(' '), names.size());
+    const std::string_view name = names.substr(0, space);
+    names.remove_prefix(std::min(space + 1, names.size()));
+    return name;
+}
+
+// `api.example:443` or `[2001:db8::1]:443`, and no address alone, which may be a client's.
+bool is_server_name(std::string_view text) {
+    return !parse_scoped_ip(text) && std::all_of(text.begin(), text.end(), [](char c) {
+        return is_alphanumeric(c) || std::string_view(".:-_*[]").find(c) != std::string_view::npos;
+    });
 }
 
 // The address in `203.0.113.7:4711` or `2001:db8::1:4711`, whose port is behind the last colon, as
@@ -277,7 +295,8 @@ struct LogReader::Impl {
             const auto why = fields.take_time(line.substr(bracket + 1, quote - 3 - bracket), out);
             if (!why.empty()) return why;
         }
-        if (!take_names(line.substr(0, bracket - 1), out)) return kNotCommon;
+        const auto unclear = take_names(line.substr(0, bracket - 1), out);
+        if (!unclear.empty()) return unclear;
         const std::size_t end = end_of_quoted(line, quote);
         if (end == line.npos) return kNotCommon;
         fields.take_request(line.substr(quote + 1, end - quote - 1), out);
@@ -289,24 +308,38 @@ struct LogReader::Impl {
         return take_extras(rest, out);
     }
 
-    // `client ident user`, and with the name of the server before it where Apache logs that.
-    static bool take_names(std::string_view names, LoggedRequest& out) {
-        const std::size_t first = names.find(' ');
-        if (first == names.npos) return false;
-        std::string_view client = names.substr(0, first);
-        std::string_view rest = names.substr(first + 1);
-        const std::size_t second = std::min(rest.find(' '), rest.size());
-        std::string_view user = rest.substr(std::min(second + 1, rest.size()));
-        if (user.find(' ') != user.npos && parse_ip(rest.substr(0, second)) && !parse_ip(client)) {
-            if (out.text(LogText::host).empty()) out.text(LogText::host) = client;
-            client = rest.substr(0, second);
-            user = user.substr(user.find(' ') + 1);
+    // `client ident user`, and with the name of the server before it where Apache logs that. Only
+    // behind the address of a client a user may have spaces: else these are words of another kind.
+    std::string_view take_names(std::string_view names, LoggedRequest& out) {
+        std::string_view user = names;
+        std::string_view client = cut_name(user);
+        if (client.size() == names.size()) return kNotCommon;
+        std::string_view ident = cut_name(user);
+        if (user.find(' ') != user.npos) {
+            bool is_clear = true;
+            if (!address_of(ident).empty()) {
+                is_clear = is_server_name(client);
+                if (is_clear && client != "-") take_server_name(client, out);
+                client = ident;
+                ident = cut_name(user);
+            }
+            const bool has_spaces = user.find(' ') != user.npos;
+            if (has_spaces) is_clear = is_clear && ident == "-" && !address_of(client).empty();
+            if (!is_clear) {
+                // By --map the client is known, whatever is before it.
+                if (out.text(LogText::client).empty()) return kTextInFront;
+                user.remove_prefix(user.rfind(' ') + 1);
+            }
         }
         if (out.text(LogText::client).empty()) out.text(LogText::client) = client;
         if (out.text(LogText::user).empty() && user != "-" && user != "\"\"") {
             out.text(LogText::user) = user;
         }
-        return true;
+        return {};
+    }
+
+    void take_server_name(std::string_view name, LoggedRequest& out) {
+        if (out.text(LogText::host).empty()) out.text(LogText::host) = name;
     }
 
     // Behind the bytes: Referer and User-Agent, then what the operator has added, or the pairs of
@@ -594,7 +627,8 @@ Result<LogFormat, std::string> tell_format(std::span<const std::string> lines,
             if (fault.empty() &&
                 (has_request || format == LogFormat::haproxy || format == LogFormat::combined)) {
                 ++count;
-            } else if (why.empty() && fault.find("--zone") != fault.npos) {
+            } else if (why.empty() &&
+                       (fault == kTextInFront || fault.find("--zone") != fault.npos)) {
                 why = fault;
             }
         }

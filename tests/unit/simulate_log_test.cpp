@@ -114,6 +114,45 @@ TEST_CASE("log: Apache's log of all virtual hosts has the host before the client
     CHECK(log.all() == "203.0.113.7 bob GET / api.example:443 200 -1");
 }
 
+TEST_CASE("log: text before the client is neither a client nor a user") {
+    const std::string rest = " [29/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 1";
+    World log(LogFormat::combined);
+    for (const std::string names :
+         {"Nov 29 10:00:00 web nginx: 203.0.113.7 - -",
+          "2026-11-29T10:00:00.1Z stdout F 203.0.113.7 - -", "198.51.100.1, 203.0.113.7 - -",
+          "198.51.100.1, 10.0.0.9, 203.0.113.7 - -", "198.51.100.1 203.0.113.7 - -",
+          "10.0.0.1 Nov 29 10:00:00 203.0.113.7 - -"}) {
+        CAPTURE(names);
+        CHECK(log.read(names + rest).find("text before the client") != std::string::npos);
+    }
+    CHECK(tell_format(std::vector<std::string>{"Nov 29 10:00:00 web nginx: 203.0.113.7 - -" + rest},
+                      {})
+              .error()
+              .find("syslog") != std::string::npos);
+    // A user's name may have spaces.
+    CHECK(log.read("203.0.113.7 - John Smith" + rest) == "");
+    CHECK(log.all() == "203.0.113.7 John Smith GET / - 200 -1");
+    CHECK(log.read("h:443 203.0.113.7 - John Smith" + rest) == "");
+    CHECK(log.all() == "203.0.113.7 John Smith GET / h:443 200 -1");
+    // The number of a word says which is the client.
+    World mapped_log(LogFormat::combined, mapped({"client=6"}));
+    CHECK(mapped_log.read("Nov 29 10:00:00 web nginx: 203.0.113.7 - bob" + rest) == "");
+    CHECK(mapped_log.all() == "203.0.113.7 bob GET / - 200 -1");
+}
+
+TEST_CASE("log: behind the name of the server, an address may have a port or a zone") {
+    const std::string rest = " - - [29/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 1";
+    World log(LogFormat::combined);
+    CHECK(log.read("h:443 14.212.143.11:42918" + rest) == "");
+    CHECK(log.all() == "14.212.143.11 - GET / h:443 200 -1");
+    CHECK(log.read("10.0.0.5:443 fe80::1%enp0s8" + rest) == "");
+    CHECK(log.all() == "fe80::1 - GET / 10.0.0.5:443 200 -1");
+    CHECK(log.read("[2001:db8::5]:443 [2001:db8::1]:80" + rest) == "");
+    CHECK(log.all() == "2001:db8::1 - GET / [2001:db8::5]:443 200 -1");
+    CHECK(log.read("fe80::1%enp0s8" + rest) == "");
+    CHECK(log.all() == "fe80::1 - GET / - 200 -1");
+}
+
 TEST_CASE("log: escapes of nginx and Apache in a request are resolved") {
     World log(LogFormat::combined);
     CHECK(log.read(R"(1.2.3.4 - - [29/Nov/2026:10:00:00 +0000] "GET /\x22\"\\x HTTP/1.1" 200 1)") ==
