@@ -284,7 +284,11 @@ struct LogReader::Impl {
     }
 
     std::string_view read_common(std::string_view line, LoggedRequest& out) {
-        const std::size_t quote = line.find('"');
+        std::size_t quote = line.find('"');
+        // Apache writes an empty user as `""`.
+        if (quote != line.npos && line.substr(quote).starts_with("\"\" [")) {
+            quote = line.find('"', quote + 2);
+        }
         if (quote == line.npos || quote < 6) return kNotCommon;
         const std::size_t bracket = last_of(line.substr(0, quote), '[');
         if (bracket == line.npos || bracket < 5 || line[bracket - 1] != ' ' ||

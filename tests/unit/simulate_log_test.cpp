@@ -153,6 +153,13 @@ TEST_CASE("log: behind the name of the server, an address may have a port or a z
     CHECK(log.all() == "fe80::1 - GET / - 200 -1");
 }
 
+TEST_CASE("log: an empty user of Apache is none") {
+    World log(LogFormat::combined);
+    CHECK(log.read(R"(10.0.2.100 - "" [29/Nov/2026:10:00:00 +0000] "GET / HTTP/1.1" 401 381)") ==
+          "");
+    CHECK(log.all() == "10.0.2.100 - GET / - 401 -1");
+}
+
 TEST_CASE("log: escapes of nginx and Apache in a request are resolved") {
     World log(LogFormat::combined);
     CHECK(log.read(R"(1.2.3.4 - - [29/Nov/2026:10:00:00 +0000] "GET /\x22\"\\x HTTP/1.1" 200 1)") ==
