@@ -268,6 +268,21 @@ TEST_CASE("log: Caddy's JSON ends a request, and has its fields") {
     CHECK(log.request.values[0] == "acme");
 }
 
+TEST_CASE("log: a duration that is mapped in another unit replaces the one of the format") {
+    const std::string line =
+        R"({"ts":1795946400.5,"duration":10000000,"request":{"method":"GET","uri":"/"}})";
+    const auto duration_of = [&](const std::string& map) {
+        LogLayout layout = mapped({map});
+        layout.needs_address = false;
+        World log(LogFormat::caddy, layout);
+        CHECK(log.read(line) == "");
+        return log.request.number(LogNumber::duration_us);
+    };
+    CHECK(duration_of("duration_ns=duration") == 10'000);
+    CHECK(duration_of("duration_us=duration") == 10'000'000);
+    CHECK(duration_of("duration_ms=duration") == 10'000'000'000);
+}
+
 TEST_CASE("log: Traefik's JSON says when a request began") {
     World log(LogFormat::traefik, mapped({}, {"header:x-tenant"}));
     CHECK(
