@@ -300,6 +300,7 @@ void LogFields::add_defaults(LogFormat format) {
         add(Kind::end, 0, "/ts");
         text(LogText::client, "/request/client_ip");
         text(LogText::client, "/request/remote_ip");
+        text(LogText::client, "/request/remote_addr");  // with its port, before Caddy 2.5
         text(LogText::method, "/request/method");
         text(LogText::host, "/request/host");
         text(LogText::target, "/request/uri");

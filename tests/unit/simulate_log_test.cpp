@@ -268,6 +268,16 @@ TEST_CASE("log: Caddy's JSON ends a request, and has its fields") {
     CHECK(log.request.values[0] == "acme");
 }
 
+TEST_CASE("log: Caddy before 2.5 has the client with its port") {
+    World log(LogFormat::caddy);
+    CHECK(log.read(R"({"ts":1795946400.5,"duration":0.25,"status":200,"request":{"remote_addr":)"
+                   R"("203.0.113.7:4711","method":"GET","host":"h","uri":"/"}})") == "");
+    CHECK(log.all() == "203.0.113.7 - GET / h 200 250000");
+    CHECK(log.read(R"({"ts":1795946400.5,"request":{"remote_addr":"[2001:db8::1]:4711",)"
+                   R"("method":"GET","uri":"/"}})") == "");
+    CHECK(log.text(LogText::client) == "2001:db8::1");
+}
+
 TEST_CASE("log: a duration that is mapped in another unit replaces the one of the format") {
     const std::string line =
         R"({"ts":1795946400.5,"duration":10000000,"request":{"method":"GET","uri":"/"}})";
