@@ -343,6 +343,7 @@ struct LogReader::Impl {
     }
 
     void take_server_name(std::string_view name, LoggedRequest& out) {
+        has_server_names = true;
         if (out.text(LogText::host).empty()) out.text(LogText::host) = name;
     }
 
@@ -539,6 +540,7 @@ struct LogReader::Impl {
     std::size_t lines = 0;             // of the common format, until there are enough
     bool has_extras = false;           // behind the user agent
     bool format_has_pairs = false;     // our own text form
+    bool has_server_names = false;     // before the clients, in the common format
     std::vector<WordPlace> places;     // of the fields, in lines of text
     std::vector<std::size_t> members;  // of the fields, in lines of JSON
     std::deque<std::string> rooms;     // of members, or of quoted values; they stay where they are
@@ -565,7 +567,7 @@ std::string_view LogReader::read(std::string_view line, LoggedRequest& out) {
 }
 
 bool LogReader::gives(LogText text) const {
-    if (text == LogText::host && !impl_->host.empty()) return true;
+    if (text == LogText::host && (!impl_->host.empty() || impl_->has_server_names)) return true;
     if (impl_->fields.gives(LogField::Kind::text, static_cast<std::size_t>(text))) return true;
     if (impl_->format_has_pairs && text != LogText::forwarded_for) return true;
     switch (impl_->format) {

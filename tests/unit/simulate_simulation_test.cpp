@@ -559,6 +559,11 @@ TEST_CASE("simulation: the report names what routes depend on and the log does n
     CHECK(ran.says("--host NAME"));
     const Ran with_host(config, {log}, {.host = "a.example"});
     CHECK(with_host.doc.json["limited"] == 1);
+    // Apache's log of all virtual hosts has it.
+    const Ran hosts(config, {"a.example:80 " + combined(0, "10.0.0.1") + "a.example:80 " +
+                             combined(1, "10.0.0.1")});
+    CHECK(hosts.doc.json["routes_lack"] == Doc::Json::array({"header:x-beta"}));
+    CHECK(hosts.doc.json["limited"] == 1);
 }
 
 TEST_CASE("simulation: a long line, a last line without an end, and CRLF") {
