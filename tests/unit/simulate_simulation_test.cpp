@@ -566,6 +566,15 @@ TEST_CASE("simulation: the report names what routes depend on and the log does n
     CHECK(hosts.doc.json["limited"] == 1);
 }
 
+TEST_CASE("simulation: a byte order mark before the first line is no part of it") {
+    const std::string config = config_of("  one: {key: [ip], limits: [1/min]}\n");
+    const Ran ran(config, {"\xef\xbb\xbf" + combined(0, "10.0.0.1") + combined(1, "10.0.0.1")});
+    CHECK(ran.doc.json["unread"] == 0);
+    CHECK(ran.doc.json["limited"] == 1);
+    const Ran json(config, {"\xef\xbb\xbf" + line_of(0, "10.0.0.1")});
+    CHECK(json.doc.json["requests"] == 1);
+}
+
 TEST_CASE("simulation: a long line, a last line without an end, and CRLF") {
     const std::string log = combined(0, "10.0.0.1") + std::string(3'000'000, 'x') + "\n" +
                             combined(1, "10.0.0.1").append("\r\n\n") + combined(2, "10.0.0.1");
