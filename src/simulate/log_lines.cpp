@@ -455,9 +455,15 @@ struct LogReader::Impl {
         return take_haproxy_rest(line.substr(close + 1), out);
     }
 
+    // ` www~/1: SSL handshake failure`: of a connection without a request.
+    static bool is_haproxy_fault(std::string_view rest) {
+        const std::string_view place = take_word(rest);
+        return place.ends_with(':') && place.find('/') != place.npos && rest.size() > 1;
+    }
+
     std::string_view take_haproxy_rest(std::string_view rest, LoggedRequest& out) {
         const std::size_t quote = rest.find('"');
-        if (quote == rest.npos) return kNotHaproxy;
+        if (quote == rest.npos) return is_haproxy_fault(rest) ? std::string_view() : kNotHaproxy;
         std::string_view words = rest.substr(0, quote);
         std::array<std::string_view, 4> first;  // frontend, backend/server, timers, status
         for (std::string_view& word : first) word = take_word(words);

@@ -224,6 +224,15 @@ TEST_CASE("log: HAProxy and AWS write the port of an IPv6 address behind its las
     }
 }
 
+TEST_CASE("log: HAProxy's line about a connection that failed is no request") {
+    World log(LogFormat::haproxy);
+    CHECK(log.read("203.0.113.7:4711 [29/Nov/2026:10:00:00.250 +0000] www~/1: SSL handshake "
+                   "failure") == "");
+    CHECK(log.text(LogText::method) == "");
+    CHECK(log.read("203.0.113.7:4711 [29/Nov/2026:10:00:00.250 +0000] www~/1 SSL") != "");
+    CHECK(log.read("203.0.113.7:4711 [29/Nov/2026:10:00:00.250 +0000] www~/1:") != "");
+}
+
 TEST_CASE("log: HAProxy's captured fields are words of the line with parts") {
     // client, time, frontend, server, timers, status, bytes, two cookies, flags, counts, queues.
     World counted(LogFormat::haproxy, mapped({"header:x-tenant=13.2"}, {"header:x-tenant"}));
