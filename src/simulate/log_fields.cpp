@@ -276,7 +276,8 @@ LogFields::LogFields(LogFormat format, const LogLayout& layout)
     add_wanted(format);
 }
 
-// A fact that --map names has no other place, also in another unit; a format may have several places for one.
+// A fact that --map names has no other place, also in another unit; a format may have several
+// places for one.
 void LogFields::add(Kind kind, std::size_t index, std::string theirs) {
     const auto is_mapped = [&](const LogField& one) {
         const bool is_time = kind == Kind::begin || kind == Kind::end;

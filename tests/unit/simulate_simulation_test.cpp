@@ -330,7 +330,8 @@ TEST_CASE("simulation: a line whose client is no address is unread, where addres
     CHECK(users.doc.json["unread"] == 0);
     CHECK(users.doc.json["requests"] == 4);
     CHECK(users.doc.json["limited"] == 2);
-    const Ran denied(config_of("  one: {key: [user], deny: [10.0.0.0/8], limits: [1/min]}\n"), {log});
+    const Ran denied(config_of("  one: {key: [user], deny: [10.0.0.0/8], limits: [1/min]}\n"),
+                     {log});
     CHECK(denied.doc.json["unread"] == 2);
     CHECK(denied.doc.json["refused"] == 1);
     // A line without a request needs no client.
