@@ -573,7 +573,10 @@ std::string_view LogReader::read(std::string_view line, LoggedRequest& out) {
 }
 
 bool LogReader::gives(LogText text) const {
-    if (text == LogText::host && (!impl_->host.empty() || impl_->has_server_names)) return true;
+    // Targets of AWS are whole URLs.
+    const bool gives_host =
+        !impl_->host.empty() || impl_->has_server_names || impl_->format == LogFormat::alb;
+    if (text == LogText::host && gives_host) return true;
     if (impl_->fields.gives(LogField::Kind::text, static_cast<std::size_t>(text))) return true;
     if (impl_->format_has_pairs && text != LogText::forwarded_for) return true;
     switch (impl_->format) {

@@ -565,6 +565,14 @@ TEST_CASE("simulation: the report names what routes depend on and the log does n
                              combined(1, "10.0.0.1")});
     CHECK(hosts.doc.json["routes_lack"] == Doc::Json::array({"header:x-beta"}));
     CHECK(hosts.doc.json["limited"] == 1);
+    // So have load balancers of AWS, in their URLs.
+    const std::string alb =
+        "http 2026-11-29T10:00:01.000000Z app/lb/1 10.0.0.1:4711 10.0.0.9:80 0.1 0.2 0.3 200 200 "
+        "34 "
+        "366 \"GET http://a.example:80/ HTTP/1.1\" \"curl/8\" - -\n";
+    const Ran urls(config, {alb + alb});
+    CHECK(urls.doc.json["routes_lack"] == Doc::Json::array({"header:x-beta"}));
+    CHECK(urls.doc.json["limited"] == 1);
 }
 
 TEST_CASE("simulation: a byte order mark before the first line is no part of it") {
