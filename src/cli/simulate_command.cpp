@@ -154,6 +154,8 @@ int simulate_logs(const SimulateArguments& arguments,
         layout.zone = std::move(*zone);
     }
     layout.host = arguments.host;
+    layout.needs_address =
+        simulate::needs_address(*live) || (next && simulate::needs_address(*next));
     auto opened = simulate::Replay::open(arguments.logs, layout, format_of(arguments.format));
     if (!opened) return complain(exit_code::kRefused, "tidegate: simulate: " + opened.error());
     simulate::Replay& replay = **opened;

@@ -112,6 +112,8 @@ struct LogLayout {
     std::vector<LogMapping> map;
     std::shared_ptr<const limit::TimeZone> zone;  // of times without an offset; null: none
     std::string host;  // of requests whose line names none; empty: it is not known
+    // Whether a line of a request is unread whose client is no address.
+    bool needs_address = true;
 };
 
 // Reads the lines of one log.

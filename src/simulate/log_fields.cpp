@@ -103,6 +103,11 @@ std::string canonical(std::string_view name) {
     return out;
 }
 
+bool is_duration(Kind kind) {
+    return kind == Kind::seconds || kind == Kind::millis || kind == Kind::micros ||
+           kind == Kind::nanos;
+}
+
 bool says_nothing(std::string_view text) {
     return text.empty() || text == "-" || text == "null";
 }
@@ -271,12 +276,14 @@ LogFields::LogFields(LogFormat format, const LogLayout& layout)
     add_wanted(format);
 }
 
-// A fact that --map names has no other place; a format may have several places for one.
+// A fact that --map names has no other place, also in another unit; a format may have several
+// places for one.
 void LogFields::add(Kind kind, std::size_t index, std::string theirs) {
     const auto is_mapped = [&](const LogField& one) {
         const bool is_time = kind == Kind::begin || kind == Kind::end;
         const bool has_time = one.kind == Kind::begin || one.kind == Kind::end;
-        return (one.kind == kind && one.index == index) || (is_time && has_time);
+        return (one.kind == kind && one.index == index) || (is_time && has_time) ||
+               (is_duration(kind) && is_duration(one.kind));
     };
     const auto end = fields_.begin() + static_cast<std::ptrdiff_t>(mapped_);
     if (std::any_of(fields_.begin(), end, is_mapped)) return;
@@ -294,6 +301,7 @@ void LogFields::add_defaults(LogFormat format) {
         add(Kind::end, 0, "/ts");
         text(LogText::client, "/request/client_ip");
         text(LogText::client, "/request/remote_ip");
+        text(LogText::client, "/request/remote_addr");  // with its port, before Caddy 2.5
         text(LogText::method, "/request/method");
         text(LogText::host, "/request/host");
         text(LogText::target, "/request/uri");

@@ -19,6 +19,9 @@ namespace {
 
 constexpr std::string_view kNotCommon =
     "the line is not in the common log format: `client - user [time] \"request\" status bytes`";
+constexpr std::string_view kTextInFront =
+    "the line has text before the client, such as that of syslog: a line begins with the client's "
+    "address, or with the name of the server and the address";
 constexpr std::string_view kNotHaproxy =
     "the line is not in HAProxy's HTTP format: `client:port [time] frontend backend/server timers "
     "status ... \"request\"`";
@@ -28,6 +31,9 @@ constexpr std::string_view kNotLogfmt = "the line is not `name=value` with space
 constexpr std::string_view kNotRecorded =
     "the line is not one that `tidegate simulate --record` has written";
 constexpr std::string_view kNoTimeField = "the line does not say when the request came";
+constexpr std::string_view kNotAddress =
+    "the client is not an address: set `HostnameLookups Off` where Apache logs host names, or say "
+    "by --map client=FIELD where the line has the address";
 constexpr std::string_view kTooLong = "the line has more than 65,535 bytes";
 
 // As rfind(), by the vector instructions of the C library.
@@ -117,12 +123,62 @@ bool is_address_list(std::string_view text) {
     return !text.empty() && parse_ip(trimmed(first)).has_value();
 }
 
+bool is_port(std::string_view text) {
+    constexpr std::size_t kDigitsMax = 5;
+    return !text.empty() && text.size() <= kDigitsMax &&
+           std::all_of(text.begin(), text.end(), is_digit);
+}
+
+// The address in `203.0.113.7:4711`, `[2001:db8::1]:4711` or `fe80::1%eth0`, without port and zone.
+// Empty: there is none.
+std::string_view address_in(std::string_view text) {
+    if (text.starts_with('[')) {
+        const std::size_t close = text.find(']');
+        if (close == text.npos) return {};
+        const std::string_view behind = text.substr(close + 1);
+        const bool is_end = behind.empty() || (behind.front() == ':' && is_port(behind.substr(1)));
+        if (!is_end) return {};
+        text = text.substr(1, close - 1);
+    } else if (const std::size_t colon = text.find(':');
+               colon != text.npos && text.find(':', colon + 1) == text.npos) {
+        if (!is_port(text.substr(colon + 1))) return {};
+        text = text.substr(0, colon);
+    }
+    if (!parse_scoped_ip(text)) return {};
+    return text.substr(0, text.find('%'));
+}
+
+// Cuts off what is before the next space, and the space.
+std::string_view cut_name(std::string_view& names) {
+    const std::size_t space = std::min(names.find(' '), names.size());
+    const std::string_view name = names.substr(0, space);
+    names.remove_prefix(std::min(space + 1, names.size()));
+    return name;
+}
+
+// `api.example:443` or `[2001:db8::1]:443`, and no address alone, which may be a client's.
+bool is_server_name(std::string_view text) {
+    return !parse_scoped_ip(text) && std::all_of(text.begin(), text.end(), [](char c) {
+        return is_alphanumeric(c) || std::string_view(".:-_*[]").find(c) != std::string_view::npos;
+    });
+}
+
+// The address in `203.0.113.7:4711` or `2001:db8::1:4711`, whose port is behind the last colon, as
+// HAProxy and AWS write it. Other texts as they are.
+std::string_view before_port(std::string_view text) {
+    const std::size_t colon = text.rfind(':');
+    if (colon == text.npos || !is_port(text.substr(colon + 1))) return text;
+    const std::string_view address = text.substr(0, colon);
+    return parse_scoped_ip(address) ? address : text;
+}
+
 }  // namespace
 
 struct LogReader::Impl {
     Impl(LogFormat of, const LogLayout& layout)
         : format(of), fields(of, layout), host(layout.host) {
         value_count = layout.wanted.size();
+        needs_address = layout.needs_address;
         if (is_json()) {
             prepare_json();
             return;
@@ -185,6 +241,33 @@ struct LogReader::Impl {
         return {};
     }
 
+    // As address_in(). Clients come several times in a row.
+    std::string_view address_of(std::string_view text) {
+        if (text != last_text) {
+            const std::string_view address = address_in(text);
+            address_size = address.size();
+            address_begin =
+                address.empty() ? 0 : static_cast<std::size_t>(address.data() - text.data());
+            last_text = text;
+        }
+        return text.substr(address_begin, address_size);
+    }
+
+    // Makes the client an address. False: it is none, and the request needs one. A proxy of our own
+    // that listens at a path has clients without one.
+    bool take_address(LoggedRequest& out) {
+        std::string_view& client = out.text(LogText::client);
+        if (client == "-") client = {};
+        const std::string_view address = address_of(client);
+        if (!address.empty()) {
+            client = address;
+            return true;
+        }
+        const bool is_own =
+            format == LogFormat::tidegate || format == LogFormat::logfmt || format_has_pairs;
+        return !needs_address || (is_own && client.empty()) || out.text(LogText::method).empty();
+    }
+
     std::string_view not_pairs() const { return fault.empty() ? kNotLogfmt : fault; }
 
     // What --map says of words by their number.
@@ -201,7 +284,11 @@ struct LogReader::Impl {
     }
 
     std::string_view read_common(std::string_view line, LoggedRequest& out) {
-        const std::size_t quote = line.find('"');
+        std::size_t quote = line.find('"');
+        // Apache writes an empty user as `""`.
+        if (quote != line.npos && line.substr(quote).starts_with("\"\" [")) {
+            quote = line.find('"', quote + 2);
+        }
         if (quote == line.npos || quote < 6) return kNotCommon;
         const std::size_t bracket = last_of(line.substr(0, quote), '[');
         if (bracket == line.npos || bracket < 5 || line[bracket - 1] != ' ' ||
@@ -212,7 +299,8 @@ struct LogReader::Impl {
             const auto why = fields.take_time(line.substr(bracket + 1, quote - 3 - bracket), out);
             if (!why.empty()) return why;
         }
-        if (!take_names(line.substr(0, bracket - 1), out)) return kNotCommon;
+        const auto unclear = take_names(line.substr(0, bracket - 1), out);
+        if (!unclear.empty()) return unclear;
         const std::size_t end = end_of_quoted(line, quote);
         if (end == line.npos) return kNotCommon;
         fields.take_request(line.substr(quote + 1, end - quote - 1), out);
@@ -224,24 +312,39 @@ struct LogReader::Impl {
         return take_extras(rest, out);
     }
 
-    // `client ident user`, and with the name of the server before it where Apache logs that.
-    static bool take_names(std::string_view names, LoggedRequest& out) {
-        const std::size_t first = names.find(' ');
-        if (first == names.npos) return false;
-        std::string_view client = names.substr(0, first);
-        std::string_view rest = names.substr(first + 1);
-        const std::size_t second = std::min(rest.find(' '), rest.size());
-        std::string_view user = rest.substr(std::min(second + 1, rest.size()));
-        if (user.find(' ') != user.npos && parse_ip(rest.substr(0, second)) && !parse_ip(client)) {
-            if (out.text(LogText::host).empty()) out.text(LogText::host) = client;
-            client = rest.substr(0, second);
-            user = user.substr(user.find(' ') + 1);
+    // `client ident user`, and with the name of the server before it where Apache logs that. Only
+    // behind the address of a client a user may have spaces: else these are words of another kind.
+    std::string_view take_names(std::string_view names, LoggedRequest& out) {
+        std::string_view user = names;
+        std::string_view client = cut_name(user);
+        if (client.size() == names.size()) return kNotCommon;
+        std::string_view ident = cut_name(user);
+        if (user.find(' ') != user.npos) {
+            bool is_clear = true;
+            if (!address_of(ident).empty()) {
+                is_clear = is_server_name(client);
+                if (is_clear && client != "-") take_server_name(client, out);
+                client = ident;
+                ident = cut_name(user);
+            }
+            const bool has_spaces = user.find(' ') != user.npos;
+            if (has_spaces) is_clear = is_clear && ident == "-" && !address_of(client).empty();
+            if (!is_clear) {
+                // By --map the client is known, whatever is before it.
+                if (out.text(LogText::client).empty()) return kTextInFront;
+                user.remove_prefix(user.rfind(' ') + 1);
+            }
         }
         if (out.text(LogText::client).empty()) out.text(LogText::client) = client;
         if (out.text(LogText::user).empty() && user != "-" && user != "\"\"") {
             out.text(LogText::user) = user;
         }
-        return true;
+        return {};
+    }
+
+    void take_server_name(std::string_view name, LoggedRequest& out) {
+        has_server_names = true;
+        if (out.text(LogText::host).empty()) out.text(LogText::host) = name;
     }
 
     // Behind the bytes: Referer and User-Agent, then what the operator has added, or the pairs of
@@ -347,14 +450,20 @@ struct LogReader::Impl {
         const std::size_t before = line.rfind(' ', bracket - (bracket > 0 ? 1 : 0));
         const std::size_t begin = before == line.npos ? 0 : before + 1;
         if (out.text(LogText::client).empty()) {
-            out.text(LogText::client) = line.substr(begin, bracket - begin);
+            out.text(LogText::client) = before_port(line.substr(begin, bracket - begin));
         }
         return take_haproxy_rest(line.substr(close + 1), out);
     }
 
+    // ` www~/1: SSL handshake failure`: of a connection without a request.
+    static bool is_haproxy_fault(std::string_view rest) {
+        const std::string_view place = take_word(rest);
+        return place.ends_with(':') && place.find('/') != place.npos && rest.size() > 1;
+    }
+
     std::string_view take_haproxy_rest(std::string_view rest, LoggedRequest& out) {
         const std::size_t quote = rest.find('"');
-        if (quote == rest.npos) return kNotHaproxy;
+        if (quote == rest.npos) return is_haproxy_fault(rest) ? std::string_view() : kNotHaproxy;
         std::string_view words = rest.substr(0, quote);
         std::array<std::string_view, 4> first;  // frontend, backend/server, timers, status
         for (std::string_view& word : first) word = take_word(words);
@@ -393,7 +502,7 @@ struct LogReader::Impl {
         if (!knows_duration(out)) out.number(LogNumber::duration_us) = took;
         if (!is_status(words[8])) return kNotAlb;
         take_status(words[8], out);
-        if (out.text(LogText::client).empty()) out.text(LogText::client) = words[3];
+        if (out.text(LogText::client).empty()) out.text(LogText::client) = before_port(words[3]);
         // `- http://...- -` is a request that could not be read.
         if (!words[12].starts_with("- ")) fields.take_request(words[12], out);
         return {};
@@ -429,10 +538,15 @@ struct LogReader::Impl {
     std::string host;  // of requests whose line names none
     const LogField identifiers{LogField::Kind::identifiers, 0, {}};
     std::size_t value_count = 0;
+    bool needs_address = true;
+    std::string last_text;  // that address_of() has read, and where it has its address
+    std::size_t address_begin = 0;
+    std::size_t address_size = 0;
     bool has_words = false;
     std::size_t lines = 0;             // of the common format, until there are enough
     bool has_extras = false;           // behind the user agent
     bool format_has_pairs = false;     // our own text form
+    bool has_server_names = false;     // before the clients, in the common format
     std::vector<WordPlace> places;     // of the fields, in lines of text
     std::vector<std::size_t> members;  // of the fields, in lines of JSON
     std::deque<std::string> rooms;     // of members, or of quoted values; they stay where they are
@@ -454,11 +568,15 @@ LogFormat LogReader::format() const {
 std::string_view LogReader::read(std::string_view line, LoggedRequest& out) {
     const std::string_view fault = impl_->read(line, out);
     if (out.text(LogText::host).empty()) out.text(LogText::host) = impl_->host;
-    return fault;
+    if (!fault.empty() || impl_->take_address(out) || !gives(LogText::client)) return fault;
+    return kNotAddress;
 }
 
 bool LogReader::gives(LogText text) const {
-    if (text == LogText::host && !impl_->host.empty()) return true;
+    // Targets of AWS are whole URLs.
+    const bool gives_host =
+        !impl_->host.empty() || impl_->has_server_names || impl_->format == LogFormat::alb;
+    if (text == LogText::host && gives_host) return true;
     if (impl_->fields.gives(LogField::Kind::text, static_cast<std::size_t>(text))) return true;
     if (impl_->format_has_pairs && text != LogText::forwarded_for) return true;
     switch (impl_->format) {
@@ -508,12 +626,14 @@ Result<LogFormat, std::string> tell_format(std::span<const std::string> lines,
     std::size_t most = 0;
     std::string why;
     LoggedRequest request;
+    LogLayout with = layout;
+    with.needs_address = false;  // a log of host names has its format, too
     for (const LogFormat format : kEnumerators<LogFormat>) {
         if (format == LogFormat::common) continue;  // read as `combined`
         const bool has_own_time = format == LogFormat::caddy || format == LogFormat::traefik ||
                                   format == LogFormat::tidegate || format == LogFormat::recording;
         if ((format == LogFormat::json && !maps_time) || (has_own_time && maps_time)) continue;
-        LogReader reader(format, layout);
+        LogReader reader(format, with);
         std::size_t count = 0;
         for (const std::string& line : lines) {
             const std::string_view fault = reader.read(line, request);
@@ -522,7 +642,8 @@ Result<LogFormat, std::string> tell_format(std::span<const std::string> lines,
             if (fault.empty() &&
                 (has_request || format == LogFormat::haproxy || format == LogFormat::combined)) {
                 ++count;
-            } else if (why.empty() && fault.find("--zone") != fault.npos) {
+            } else if (why.empty() &&
+                       (fault == kTextInFront || fault.find("--zone") != fault.npos)) {
                 why = fault;
             }
         }

@@ -38,6 +38,9 @@ class Replay::File {
     // is too long, somewhat more than may be read. False: there is none.
     bool next(std::string_view& line) {
         while (take(line)) {
+            // The mark that some editors and tools put before text in UTF-8.
+            constexpr std::string_view kMark = "\xef\xbb\xbf";
+            if (number == 0 && line.starts_with(kMark)) line.remove_prefix(kMark.size());
             if (line.ends_with('\r')) line.remove_suffix(1);
             ++number;
             if (line.find_first_not_of(" \t") != line.npos) return true;

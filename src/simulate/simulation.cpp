@@ -98,6 +98,18 @@ void add_wanted(const config::Config& config, std::vector<std::string>& wanted) 
     }
 }
 
+bool needs_address(const config::Config& config) {
+    const auto is_address = [](const limit::KeyPart& part) { return part.kind == PartKind::ip; };
+    return std::any_of(config.policies.begin(), config.policies.end(), [&](const auto& policy) {
+        if (!policy->exempt.networks.empty() || !policy->deny.networks.empty()) return true;
+        return std::any_of(policy->key.begin(), policy->key.end(), [&](const limit::Key& key) {
+            return std::any_of(key.choices.begin(), key.choices.end(), [&](const auto& choice) {
+                return std::any_of(choice.begin(), choice.end(), is_address);
+            });
+        });
+    });
+}
+
 // Says which policies a log can be replayed against, and with which of their keys.
 class Simulation::Planner {
   public:
@@ -497,9 +509,7 @@ void Simulation::identify(const LoggedRequest& request, ask::Decision& decision)
     const std::string_view client = request.text(LogText::client);
     if (client != client_text_) {
         client_text_ = client;
-        // Most logs have plain addresses.
         client_ = parse_ip(client);
-        if (!client_) client_ = identity::read_address(client);
     }
     facts_.peer = {client_, client_ && with.client_ip.trusts(*client_), false};
     decision.client = identity::client_address(facts_.peer, facts_.head.fields, with.client_ip,

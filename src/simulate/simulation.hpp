@@ -37,6 +37,8 @@ struct LogFacts {
 
 // What policies and routes of a configuration want of a request beside its line: each once.
 void add_wanted(const config::Config& config, std::vector<std::string>& wanted);
+// Whether policies count clients by their addresses, or name some in `exempt` or `deny`.
+bool needs_address(const config::Config& config);
 
 // How a policy is simulated.
 struct PolicyPlan {

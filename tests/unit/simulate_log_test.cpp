@@ -114,6 +114,52 @@ TEST_CASE("log: Apache's log of all virtual hosts has the host before the client
     CHECK(log.all() == "203.0.113.7 bob GET / api.example:443 200 -1");
 }
 
+TEST_CASE("log: text before the client is neither a client nor a user") {
+    const std::string rest = " [29/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 1";
+    World log(LogFormat::combined);
+    for (const std::string names :
+         {"Nov 29 10:00:00 web nginx: 203.0.113.7 - -",
+          "2026-11-29T10:00:00.1Z stdout F 203.0.113.7 - -", "198.51.100.1, 203.0.113.7 - -",
+          "198.51.100.1, 10.0.0.9, 203.0.113.7 - -", "198.51.100.1 203.0.113.7 - -",
+          "10.0.0.1 Nov 29 10:00:00 203.0.113.7 - -"}) {
+        CAPTURE(names);
+        CHECK(log.read(names + rest).find("text before the client") != std::string::npos);
+    }
+    CHECK(tell_format(std::vector<std::string>{"Nov 29 10:00:00 web nginx: 203.0.113.7 - -" + rest},
+                      {})
+              .error()
+              .find("syslog") != std::string::npos);
+    // A user's name may have spaces.
+    CHECK(log.read("203.0.113.7 - John Smith" + rest) == "");
+    CHECK(log.all() == "203.0.113.7 John Smith GET / - 200 -1");
+    CHECK(log.read("h:443 203.0.113.7 - John Smith" + rest) == "");
+    CHECK(log.all() == "203.0.113.7 John Smith GET / h:443 200 -1");
+    // The number of a word says which is the client.
+    World mapped_log(LogFormat::combined, mapped({"client=6"}));
+    CHECK(mapped_log.read("Nov 29 10:00:00 web nginx: 203.0.113.7 - bob" + rest) == "");
+    CHECK(mapped_log.all() == "203.0.113.7 bob GET / - 200 -1");
+}
+
+TEST_CASE("log: behind the name of the server, an address may have a port or a zone") {
+    const std::string rest = " - - [29/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 1";
+    World log(LogFormat::combined);
+    CHECK(log.read("h:443 14.212.143.11:42918" + rest) == "");
+    CHECK(log.all() == "14.212.143.11 - GET / h:443 200 -1");
+    CHECK(log.read("10.0.0.5:443 fe80::1%enp0s8" + rest) == "");
+    CHECK(log.all() == "fe80::1 - GET / 10.0.0.5:443 200 -1");
+    CHECK(log.read("[2001:db8::5]:443 [2001:db8::1]:80" + rest) == "");
+    CHECK(log.all() == "2001:db8::1 - GET / [2001:db8::5]:443 200 -1");
+    CHECK(log.read("fe80::1%enp0s8" + rest) == "");
+    CHECK(log.all() == "fe80::1 - GET / - 200 -1");
+}
+
+TEST_CASE("log: an empty user of Apache is none") {
+    World log(LogFormat::combined);
+    CHECK(log.read(R"(10.0.2.100 - "" [29/Nov/2026:10:00:00 +0000] "GET / HTTP/1.1" 401 381)") ==
+          "");
+    CHECK(log.all() == "10.0.2.100 - GET / - 401 -1");
+}
+
 TEST_CASE("log: escapes of nginx and Apache in a request are resolved") {
     World log(LogFormat::combined);
     CHECK(log.read(R"(1.2.3.4 - - [29/Nov/2026:10:00:00 +0000] "GET /\x22\"\\x HTTP/1.1" 200 1)") ==
@@ -147,12 +193,44 @@ TEST_CASE("log: HAProxy's lines need a time zone, and say when the request was a
     CHECK(captured.read("203.0.113.7:4711 [29/Nov/2026:10:00:00.250 +0000] web api/a1 "
                         "0/0/1/2/+13 200 45 - - ---- 1/1/0/0/0 0/0 {a|acme} \"GET /x HTTP/1.1\"") ==
           "");
-    CHECK(captured.all() == "203.0.113.7:4711 - GET /x - 200 13000");
+    CHECK(captured.all() == "203.0.113.7 - GET /x - 200 13000");
     CHECK(captured.since_ten() == 250'000);
     CHECK_FALSE(captured.request.is_end);
     CHECK(captured.read("203.0.113.7:4711 [29/Nov/2026:10:00:00.250 +0000] web web/<NOSRV> "
                         "-1/-1/-1/-1/0 400 0 - - PR-- 1/1/0/0/0 0/0 \"<BADREQ>\"") == "");
     CHECK(captured.text(LogText::method) == "");
+}
+
+TEST_CASE("log: HAProxy and AWS write the port of an IPv6 address behind its last colon") {
+    const auto client_of = [](LogFormat format, const std::string& client) {
+        World log(format);
+        const std::string haproxy = client +
+                                    " [29/Nov/2026:10:00:00.250 +0000] web api/a1 0/0/1/2/13 200 "
+                                    "45 - - ---- 1/1/0/0/0 0/0 \"GET /x HTTP/1.1\"";
+        const std::string alb = "http 2026-11-29T10:00:01.000000Z app/lb/1 " + client +
+                                " 10.0.0.1:80 0.1 0.2 0.3 200 200 34 366 \"GET http://h:80/ "
+                                "HTTP/1.1\" \"curl/8\" - -";
+        CHECK(log.read(format == LogFormat::alb ? alb : haproxy) == "");
+        return log.text(LogText::client);
+    };
+    for (const LogFormat format : {LogFormat::haproxy, LogFormat::alb}) {
+        CHECK(client_of(format, "2601:240:1::64ec:53016") == "2601:240:1::64ec");
+        // With its port that is an address, too.
+        CHECK(client_of(format, "2001:db8::1:6060") == "2001:db8::1");
+        CHECK(client_of(format, "::ffff:127.0.0.1:60618") == "::ffff:127.0.0.1");
+        CHECK(client_of(format, "2001:db8:0:0:0:0:0:1") == "2001:db8:0:0:0:0:0:1");
+        CHECK(client_of(format, "203.0.113.7:80") == "203.0.113.7");
+        CHECK(client_of(format, "203.0.113.7") == "203.0.113.7");
+    }
+}
+
+TEST_CASE("log: HAProxy's line about a connection that failed is no request") {
+    World log(LogFormat::haproxy);
+    CHECK(log.read("203.0.113.7:4711 [29/Nov/2026:10:00:00.250 +0000] www~/1: SSL handshake "
+                   "failure") == "");
+    CHECK(log.text(LogText::method) == "");
+    CHECK(log.read("203.0.113.7:4711 [29/Nov/2026:10:00:00.250 +0000] www~/1 SSL") != "");
+    CHECK(log.read("203.0.113.7:4711 [29/Nov/2026:10:00:00.250 +0000] www~/1:") != "");
 }
 
 TEST_CASE("log: HAProxy's captured fields are words of the line with parts") {
@@ -180,7 +258,7 @@ TEST_CASE("log: an ALB's line says when the request came, or how long it took") 
     CHECK(log.read(begin + R"(2026-11-29T10:00:00.400000Z "forward" "-" "-")") == "");
     CHECK(log.since_ten() == 400'000);
     CHECK_FALSE(log.request.is_end);
-    CHECK(log.all() == "203.0.113.7:4711 - GET https://api.example:443/a?b - 200 600000");
+    CHECK(log.all() == "203.0.113.7 - GET https://api.example:443/a?b - 200 600000");
     CHECK(log.read(begin) == "");
     CHECK(log.request.is_end);
     CHECK(log.since_ten() == kSecond);
@@ -197,6 +275,31 @@ TEST_CASE("log: Caddy's JSON ends a request, and has its fields") {
     CHECK(log.request.is_end);
     CHECK(log.since_ten() == 500'000);
     CHECK(log.request.values[0] == "acme");
+}
+
+TEST_CASE("log: Caddy before 2.5 has the client with its port") {
+    World log(LogFormat::caddy);
+    CHECK(log.read(R"({"ts":1795946400.5,"duration":0.25,"status":200,"request":{"remote_addr":)"
+                   R"("203.0.113.7:4711","method":"GET","host":"h","uri":"/"}})") == "");
+    CHECK(log.all() == "203.0.113.7 - GET / h 200 250000");
+    CHECK(log.read(R"({"ts":1795946400.5,"request":{"remote_addr":"[2001:db8::1]:4711",)"
+                   R"("method":"GET","uri":"/"}})") == "");
+    CHECK(log.text(LogText::client) == "2001:db8::1");
+}
+
+TEST_CASE("log: a duration that is mapped in another unit replaces the one of the format") {
+    const std::string line =
+        R"({"ts":1795946400.5,"duration":10000000,"request":{"method":"GET","uri":"/"}})";
+    const auto duration_of = [&](const std::string& map) {
+        LogLayout layout = mapped({map});
+        layout.needs_address = false;
+        World log(LogFormat::caddy, layout);
+        CHECK(log.read(line) == "");
+        return log.request.number(LogNumber::duration_us);
+    };
+    CHECK(duration_of("duration_ns=duration") == 10'000);
+    CHECK(duration_of("duration_us=duration") == 10'000'000);
+    CHECK(duration_of("duration_ms=duration") == 10'000'000'000);
 }
 
 TEST_CASE("log: Traefik's JSON says when a request began") {

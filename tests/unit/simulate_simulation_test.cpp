@@ -316,6 +316,31 @@ TEST_CASE(
     CHECK(worse.says("more than 1% of the lines were not read"));
 }
 
+TEST_CASE("simulation: a line whose client is no address is unread, where addresses are counted") {
+    std::string log = combined(0, "crawler.example.net", 200, "alice") +
+                      combined(1, "-", 200, "alice") + combined(2, "10.0.0.1", 200, "alice") +
+                      combined(3, "[2001:db8::1]:443", 200, "bob");
+    const Ran ran(config_of("  one: {key: [ip], limits: [1/min]}\n"), {log});
+    CHECK(ran.doc.json["requests"] == 2);
+    CHECK(ran.doc.json["refused"] == 0);
+    CHECK(ran.doc.json["unread"] == 2);
+    CHECK(ran.says("the client is not an address"));
+    CHECK(ran.doc.exit_code == 1);
+    const Ran users(config_of("  one: {key: [user], limits: [1/min]}\n"), {log});
+    CHECK(users.doc.json["unread"] == 0);
+    CHECK(users.doc.json["requests"] == 4);
+    CHECK(users.doc.json["limited"] == 2);
+    const Ran denied(config_of("  one: {key: [user], deny: [10.0.0.0/8], limits: [1/min]}\n"),
+                     {log});
+    CHECK(denied.doc.json["unread"] == 2);
+    CHECK(denied.doc.json["refused"] == 1);
+    // A line without a request needs no client.
+    const Ran none(config_of("  one: {key: [ip], limits: [1/min]}\n"),
+                   {"- - - [29/Nov/2026:10:00:09 +0000] \"-\" 400 0\n"});
+    CHECK(none.doc.json["unread"] == 0);
+    CHECK(none.doc.json["no_request"] == 1);
+}
+
 TEST_CASE("simulation: lines that come late are counted, and over 1% is a fault") {
     const std::string config = config_of("  one: {key: [ip], limits: [1/s]}\n");
     std::string log;
@@ -535,6 +560,28 @@ TEST_CASE("simulation: the report names what routes depend on and the log does n
     CHECK(ran.says("--host NAME"));
     const Ran with_host(config, {log}, {.host = "a.example"});
     CHECK(with_host.doc.json["limited"] == 1);
+    // Apache's log of all virtual hosts has it.
+    const Ran hosts(config, {"a.example:80 " + combined(0, "10.0.0.1") + "a.example:80 " +
+                             combined(1, "10.0.0.1")});
+    CHECK(hosts.doc.json["routes_lack"] == Doc::Json::array({"header:x-beta"}));
+    CHECK(hosts.doc.json["limited"] == 1);
+    // So have load balancers of AWS, in their URLs.
+    const std::string alb =
+        "http 2026-11-29T10:00:01.000000Z app/lb/1 10.0.0.1:4711 10.0.0.9:80 0.1 0.2 0.3 200 200 "
+        "34 "
+        "366 \"GET http://a.example:80/ HTTP/1.1\" \"curl/8\" - -\n";
+    const Ran urls(config, {alb + alb});
+    CHECK(urls.doc.json["routes_lack"] == Doc::Json::array({"header:x-beta"}));
+    CHECK(urls.doc.json["limited"] == 1);
+}
+
+TEST_CASE("simulation: a byte order mark before the first line is no part of it") {
+    const std::string config = config_of("  one: {key: [ip], limits: [1/min]}\n");
+    const Ran ran(config, {"\xef\xbb\xbf" + combined(0, "10.0.0.1") + combined(1, "10.0.0.1")});
+    CHECK(ran.doc.json["unread"] == 0);
+    CHECK(ran.doc.json["limited"] == 1);
+    const Ran json(config, {"\xef\xbb\xbf" + line_of(0, "10.0.0.1")});
+    CHECK(json.doc.json["requests"] == 1);
 }
 
 TEST_CASE("simulation: a long line, a last line without an end, and CRLF") {

@@ -69,6 +69,7 @@ struct Ran {
         if (next) add_wanted(*next, layout.wanted);
         for (const std::string& one : options.map) layout.map.push_back(*parse_mapping(one));
         layout.host = options.host;
+        layout.needs_address = needs_address(*live) || (next && needs_address(*next));
         std::vector<std::string> paths;
         for (const std::string& log : logs) {
             files.push_back(std::make_unique<LogOnDisk>(log));
