@@ -36,9 +36,9 @@ bool is_ascii(std::string_view text) {
 constexpr std::size_t kMarks = 64;
 std::size_t name_mark(std::string_view name) {
     if (name.empty()) return 0;
-    constexpr unsigned kCase = 0x20;
-    const unsigned first = static_cast<unsigned char>(name.front()) | kCase;
-    const unsigned last = static_cast<unsigned char>(name.back()) | kCase;
+    constexpr std::size_t kCase = 0x20;
+    const std::size_t first = static_cast<unsigned char>(name.front()) | kCase;
+    const std::size_t last = static_cast<unsigned char>(name.back()) | kCase;
     return (name.size() + 5 * first + 11 * last) % kMarks;
 }
 
