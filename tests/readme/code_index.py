@@ -27,7 +27,7 @@ CELLS = re.compile(r"(?<!\\)\|")
 CODE = re.compile(r"`([^`]+)`")
 PLACE = re.compile(r"<!-- reference ([^\n]+): begin -->\n(.*?)<!-- reference \1: end -->", re.DOTALL)
 
-# `app/life.cpp: run()`, and what stands before it.
+# `app/life.cpp: run()`, with the word before it.
 FILE = re.compile(r"(?:(?P<word>[A-Z]?[^`:;]+): )?`(?P<path>[^`: ]+)(?:: (?P<function>\w+)\(\))?`")
 
 # Pages and headings about which no file of src or lua decides anything, and why.

@@ -275,7 +275,7 @@ TEST_CASE("json_reader: a reader knows nothing of what one before it on the thre
     }
 }
 
-TEST_CASE("json_reader: names that look alike at both ends are told apart") {
+TEST_CASE("json_reader: it tells names apart that have the same length and ends") {
     // As long, with the same first and last letter.
     const auto found = read_any_case(R"({"model":1,"metal":2,"medal":3,"MODAL":4,"":5,"m":6})",
                                      {"/medal", "/modal", "/", "/m", "/mural"});
