@@ -13,8 +13,8 @@
 #include <boost/align/aligned_allocator.hpp>
 
 #include "balance/health.hpp"
+#include "balance/max_connections.hpp"
 #include "balance/retry_budget.hpp"
-#include "balance/seats.hpp"
 #include "balance/server_state.hpp"
 #include "base/ip.hpp"
 #include "config/config.hpp"

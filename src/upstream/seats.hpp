@@ -14,7 +14,7 @@
 #include <boost/container/static_vector.hpp>
 #include <boost/intrusive/list.hpp>
 
-#include "balance/seats.hpp"
+#include "balance/max_connections.hpp"
 #include "base/ip.hpp"
 #include "net/asio.hpp"
 #include "net/connection.hpp"

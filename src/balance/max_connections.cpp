@@ -1,4 +1,4 @@
-#include "balance/seats.hpp"
+#include "balance/max_connections.hpp"
 
 #include <algorithm>
 #include <cassert>

@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include "balance/seats.hpp"
+#include "balance/max_connections.hpp"
 
 namespace tidegate::balance::seats_test {
 namespace {
