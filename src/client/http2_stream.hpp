@@ -23,7 +23,7 @@
 #include "client/stream_base.hpp"
 #include "config/config.hpp"
 #include "h2/server.hpp"
-#include "h2/settings.hpp"
+#include "h2/settings_and_abuse.hpp"
 #include "http/framing.hpp"
 #include "net/buffer.hpp"
 #include "net/connection.hpp"

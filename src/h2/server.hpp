@@ -18,7 +18,7 @@
 #include "h2/fields.hpp"
 #include "h2/frames.hpp"
 #include "h2/session.hpp"
-#include "h2/settings.hpp"
+#include "h2/settings_and_abuse.hpp"
 #include "http/field.hpp"
 #include "http/head.hpp"
 

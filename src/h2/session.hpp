@@ -42,7 +42,7 @@
 
 #include "h2/fields.hpp"
 #include "h2/frames.hpp"
-#include "h2/settings.hpp"
+#include "h2/settings_and_abuse.hpp"
 #include "http/field.hpp"
 
 namespace tidegate::h2 {

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "h2/settings.hpp"
+#include "h2/settings_and_abuse.hpp"
 #include "h2_world.hpp"
 
 namespace tidegate::h2_abuse_test {

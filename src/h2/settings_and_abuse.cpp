@@ -1,4 +1,4 @@
-#include "h2/settings.hpp"
+#include "h2/settings_and_abuse.hpp"
 
 #include <algorithm>
 
