@@ -21,8 +21,8 @@
 #include "doctor/redis.hpp"
 #include "doctor/trial.hpp"
 #include "redis/cluster_map.hpp"
-#include "redis/master_watch.hpp"
 #include "redis/resp.hpp"
+#include "redis/sentinels.hpp"
 #include "tls/tls_client.hpp"
 
 namespace tidegate::doctor {

@@ -6,8 +6,8 @@
 
 #include "base/utf8.hpp"
 #include "net/name_lookup.hpp"
-#include "redis/master_watch.hpp"
 #include "redis/resp.hpp"
+#include "redis/sentinels.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::redis {

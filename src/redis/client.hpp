@@ -17,10 +17,10 @@
 
 #include "net/asio.hpp"
 #include "net/wakeup.hpp"
+#include "redis/breaker_and_pipeline.hpp"
 #include "redis/hiredis_connection.hpp"
-#include "redis/master_watch.hpp"
-#include "redis/pipeline.hpp"
 #include "redis/resp.hpp"
+#include "redis/sentinels.hpp"
 #include "tls/tls_client.hpp"
 
 namespace tidegate::redis {

@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 
 #include "redis/client.hpp"
-#include "redis/master_watch.hpp"
 #include "redis/resp.hpp"
+#include "redis/sentinels.hpp"
 #include "unit/redis_asker.hpp"
 
 namespace tidegate::redis::handshake_test {

@@ -11,7 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "redis/client.hpp"
-#include "redis/master_watch.hpp"
+#include "redis/sentinels.hpp"
 #include "unit/fake_redis.hpp"
 #include "unit/fake_sentinel.hpp"
 

@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "redis/pipeline.hpp"
+#include "redis/breaker_and_pipeline.hpp"
 #include "unit/redis_asker.hpp"
 
 namespace tidegate::redis::pipeline_test {

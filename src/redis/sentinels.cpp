@@ -1,4 +1,4 @@
-#include "redis/master_watch.hpp"
+#include "redis/sentinels.hpp"
 
 #include <algorithm>
 #include <array>

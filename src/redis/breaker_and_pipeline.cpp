@@ -1,4 +1,4 @@
-#include "redis/pipeline.hpp"
+#include "redis/breaker_and_pipeline.hpp"
 
 #include <algorithm>
 #include <utility>
