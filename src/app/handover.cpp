@@ -39,8 +39,8 @@
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "net/deadline.hpp"
-#include "store/heartbeat.hpp"
 #include "store/process_clock.hpp"
+#include "store/replica_heartbeat.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::app {

@@ -16,7 +16,7 @@
 #include "base/utf8.hpp"
 #include "config/files.hpp"
 #include "net/descriptor.hpp"
-#include "store/heartbeat.hpp"
+#include "store/replica_heartbeat.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::app {

@@ -21,9 +21,9 @@
 #include "redis/resp.hpp"
 #include "store/batch_queue.hpp"
 #include "store/deny_cache.hpp"
-#include "store/heartbeat.hpp"
 #include "store/limiter.hpp"
 #include "store/memory_store.hpp"
+#include "store/replica_heartbeat.hpp"
 #include "tls/tls_client.hpp"
 
 namespace tidegate::app {

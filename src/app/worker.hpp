@@ -31,8 +31,8 @@
 #include "net/deadline.hpp"
 #include "net/descriptor.hpp"
 #include "proxy/worker_context.hpp"
-#include "store/heartbeat.hpp"
 #include "store/limiter.hpp"
+#include "store/replica_heartbeat.hpp"
 
 namespace tidegate::app {
 

@@ -19,8 +19,8 @@
 #include "redis/resp.hpp"
 #include "redis/sentinels.hpp"
 #include "store/charge_script.hpp"
-#include "store/heartbeat.hpp"
 #include "store/redis_store.hpp"
+#include "store/replica_heartbeat.hpp"
 #include "store/scripts.hpp"
 
 namespace tidegate::doctor {

@@ -1,4 +1,4 @@
-#include "store/heartbeat.hpp"
+#include "store/replica_heartbeat.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "store/heartbeat.hpp"
+#include "store/replica_heartbeat.hpp"
 #include "unit/store_redis.hpp"
 
 namespace tidegate::store::heartbeat_test {
