@@ -19,7 +19,7 @@
 #include <boost/intrusive/list.hpp>
 
 #include "base/ip.hpp"
-#include "client/body_budget.hpp"
+#include "client/http2_body_budget.hpp"
 #include "client/stream_base.hpp"
 #include "config/config.hpp"
 #include "h2/server.hpp"

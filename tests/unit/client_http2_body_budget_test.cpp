@@ -5,9 +5,9 @@
 
 #include <doctest/doctest.h>
 
-#include "client/body_budget.hpp"
+#include "client/http2_body_budget.hpp"
 
-namespace tidegate::client_body_budget_test {
+namespace tidegate::client_http2_body_budget_test {
 
 using client::BodyBudget;
 
@@ -153,4 +153,4 @@ TEST_CASE("body budget: clients without an address are one") {
     CHECK(is_one);
 }
 
-}  // namespace tidegate::client_body_budget_test
+}  // namespace tidegate::client_http2_body_budget_test

@@ -1,4 +1,4 @@
-#include "client/body_budget.hpp"
+#include "client/http2_body_budget.hpp"
 
 #include <algorithm>
 #include <utility>
