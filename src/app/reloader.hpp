@@ -30,7 +30,7 @@
 #include "telemetry/counters.hpp"
 #include "telemetry/log.hpp"
 #include "upstream/group.hpp"
-#include "upstream/watch.hpp"
+#include "upstream/resolver_health_checks.hpp"
 
 namespace tidegate::app {
 

@@ -20,7 +20,7 @@
 #include "net/connection.hpp"
 #include "net/transfer.hpp"
 #include "net/wakeup.hpp"
-#include "upstream/seats.hpp"
+#include "upstream/fair_share.hpp"
 #include "upstream/server.hpp"
 
 namespace tidegate::upstream {

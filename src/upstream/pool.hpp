@@ -19,10 +19,10 @@
 #include "config/config.hpp"
 #include "net/wakeup.hpp"
 #include "telemetry/log_interval.hpp"
+#include "upstream/fair_share.hpp"
 #include "upstream/group.hpp"
 #include "upstream/http1_stream.hpp"
 #include "upstream/metrics.hpp"
-#include "upstream/seats.hpp"
 #include "upstream/server.hpp"
 #include "upstream/stream.hpp"
 

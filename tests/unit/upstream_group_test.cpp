@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include "upstream/watch.hpp"
+#include "upstream/resolver_health_checks.hpp"
 #include "upstream_world.hpp"
 
 namespace tidegate::upstream::group_test {

@@ -14,7 +14,7 @@
 #include <doctest/doctest.h>
 
 #include "telemetry/log.hpp"
-#include "upstream/watch.hpp"
+#include "upstream/resolver_health_checks.hpp"
 #include "upstream_world.hpp"
 
 namespace tidegate::upstream {

@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include "upstream/seats.hpp"
+#include "upstream/fair_share.hpp"
 #include "upstream_pool_world.hpp"
 #include "upstream_world.hpp"
 

@@ -1,4 +1,4 @@
-#include "upstream/seats.hpp"
+#include "upstream/fair_share.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "upstream/watch.hpp"
+#include "upstream/resolver_health_checks.hpp"
 
 #include <algorithm>
 #include <chrono>

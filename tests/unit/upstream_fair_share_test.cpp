@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "upstream/seats.hpp"
+#include "upstream/fair_share.hpp"
 
 namespace tidegate::upstream::seats_test {
 
