@@ -13,7 +13,7 @@
 #include "base/utf8.hpp"
 #include "http/field.hpp"
 #include "http/problem.hpp"
-#include "http/request_value.hpp"
+#include "http/query_and_method_override.hpp"
 
 namespace tidegate::admin {
 

@@ -18,7 +18,7 @@
 #include "base/units.hpp"
 #include "config/claimed_quotas.hpp"
 #include "config/config.hpp"
-#include "http/request_value.hpp"
+#include "http/query_and_method_override.hpp"
 #include "identity/digest.hpp"
 #include "identity/identifier.hpp"
 #include "limit/limit.hpp"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/utf8.hpp"
-#include "http/request_value.hpp"
+#include "http/query_and_method_override.hpp"
 #include "identity/credentials.hpp"
 #include "identity/identifier.hpp"
 #include "routing/router.hpp"

@@ -1,6 +1,6 @@
 #include "ask/request_checks.hpp"
 
-#include "http/request_value.hpp"
+#include "http/query_and_method_override.hpp"
 #include "http/websocket.hpp"
 
 namespace tidegate::ask {

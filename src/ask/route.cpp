@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/utf8.hpp"
-#include "http/request_value.hpp"
+#include "http/query_and_method_override.hpp"
 #include "routing/path_pattern.hpp"
 
 namespace tidegate::ask {

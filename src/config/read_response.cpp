@@ -9,8 +9,8 @@
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
 #include "config/value.hpp"
+#include "http/cors_origin.hpp"
 #include "http/field.hpp"
-#include "http/origin.hpp"
 
 namespace tidegate::config {
 

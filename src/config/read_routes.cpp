@@ -11,7 +11,7 @@
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
 #include "config/value.hpp"
-#include "http/request_value.hpp"
+#include "http/query_and_method_override.hpp"
 #include "identity/digest.hpp"
 #include "routing/path_pattern.hpp"
 

@@ -13,7 +13,7 @@
 #include "faces/rls_charge.hpp"
 #include "http/field.hpp"
 #include "http/grpc.hpp"
-#include "http/request_value.hpp"
+#include "http/query_and_method_override.hpp"
 #include "proxy/fault_answer.hpp"
 #include "proxy/fields.hpp"
 #include "proxy/heads.hpp"

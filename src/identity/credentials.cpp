@@ -7,7 +7,7 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "http/field.hpp"
-#include "http/request_value.hpp"
+#include "http/query_and_method_override.hpp"
 #include "identity/identifier.hpp"
 #include "identity/user_methods.hpp"
 

@@ -16,7 +16,7 @@
 #include "base/ip.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
-#include "http/request_value.hpp"
+#include "http/query_and_method_override.hpp"
 #include "routing/path_normalization.hpp"
 #include "routing/path_pattern.hpp"
 

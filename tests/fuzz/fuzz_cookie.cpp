@@ -11,7 +11,7 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "fuzz_check.hpp"
-#include "http/request_value.hpp"
+#include "http/query_and_method_override.hpp"
 #include "identity/credentials.hpp"
 
 namespace {

@@ -9,7 +9,7 @@
 #include "base/ip.hpp"
 #include "base/text.hpp"
 #include "fuzz_check.hpp"
-#include "http/origin.hpp"
+#include "http/cors_origin.hpp"
 
 namespace {
 

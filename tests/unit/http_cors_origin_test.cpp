@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "http/origin.hpp"
+#include "http/cors_origin.hpp"
 
 namespace tidegate::http::origin_test {
 

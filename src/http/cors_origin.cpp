@@ -1,4 +1,4 @@
-#include "http/origin.hpp"
+#include "http/cors_origin.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "http/request_value.hpp"
+#include "http/query_and_method_override.hpp"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "http/request_value.hpp"
+#include "http/query_and_method_override.hpp"
 #include "unit/query_readers.hpp"
 
 namespace tidegate::http::request_value_test {
