@@ -17,7 +17,7 @@
 #include "base/text.hpp"
 #include "identity/digest.hpp"
 #include "proxy/metrics.hpp"
-#include "proxy/recording.hpp"
+#include "proxy/simulate_recording.hpp"
 #include "store/inspector.hpp"
 #include "store/process_clock.hpp"
 #include "telemetry/activity.hpp"

@@ -9,7 +9,7 @@
 #include "ask/decision.hpp"
 #include "ask/ruleset.hpp"
 #include "proxy/exchange.hpp"
-#include "proxy/recording.hpp"
+#include "proxy/simulate_recording.hpp"
 #include "proxy/worker_context.hpp"
 #include "telemetry/activity.hpp"
 

@@ -16,7 +16,7 @@
 #include "proxy/fields.hpp"
 #include "proxy/held_bodies.hpp"
 #include "proxy/metrics.hpp"
-#include "proxy/recording.hpp"
+#include "proxy/simulate_recording.hpp"
 #include "telemetry/activity.hpp"
 
 namespace tidegate::proxy {

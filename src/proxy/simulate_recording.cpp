@@ -1,4 +1,4 @@
-#include "proxy/recording.hpp"
+#include "proxy/simulate_recording.hpp"
 
 #include <algorithm>
 #include <array>

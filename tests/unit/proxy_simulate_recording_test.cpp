@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"
-#include "proxy/recording.hpp"
+#include "proxy/simulate_recording.hpp"
 #include "unit/simulate_world.hpp"
 
 namespace tidegate::proxy::recording_test {
