@@ -1,5 +1,6 @@
 // Settings that are valid but probably a mistake, and names that do not exist. Warnings about
-// routes and upstreams are in warnings_routes.cpp, those about clients in warnings_clients.cpp.
+// routes and upstreams are in warnings_routes_upstreams.cpp, those about clients in
+// warnings_users_tiers.cpp.
 #include <algorithm>
 #include <set>
 #include <string>
