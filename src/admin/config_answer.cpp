@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "admin/questions.hpp"
+#include "admin/api_paths.hpp"
 #include "base/doc.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"

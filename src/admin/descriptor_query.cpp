@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "admin/inspect_answer.hpp"
+#include "admin/inspect_reset_answer.hpp"
 #include "ask/identifiers.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"

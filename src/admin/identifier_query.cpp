@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "admin/inspect_answer.hpp"
+#include "admin/inspect_reset_answer.hpp"
 #include "ask/charge_list.hpp"
 #include "ask/identifiers.hpp"
 #include "base/ip.hpp"

@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 
 #include "admin/answer.hpp"
-#include "admin/page.hpp"
+#include "admin/dashboard_files.hpp"
 #include "base/timestamp.hpp"
 #include "http/field.hpp"
 #include "http/framing.hpp"

@@ -11,8 +11,8 @@
 #include <variant>
 #include <vector>
 
-#include "admin/dashboard_answer.hpp"
-#include "admin/inspect_answer.hpp"
+#include "admin/inspect_reset_answer.hpp"
+#include "admin/top_denials_upstreams.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "identity/digest.hpp"

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "admin/answer.hpp"
-#include "admin/inspect_answer.hpp"
+#include "admin/inspect_reset_answer.hpp"
 #include "app/reloader.hpp"
 #include "app/shared_state.hpp"
 #include "base/timestamp.hpp"

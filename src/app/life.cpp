@@ -16,7 +16,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <fmt/format.h>
 
-#include "admin/dashboard_answer.hpp"
+#include "admin/top_denials_upstreams.hpp"
 #include "app/certificate_list.hpp"
 #include "app/file_watch.hpp"
 #include "app/handover.hpp"

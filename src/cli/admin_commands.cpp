@@ -1,4 +1,4 @@
-// The commands that ask the running proxy on its admin listener: those of admin/questions.hpp, and
+// The commands that ask the running proxy on its admin listener: those of admin/api_paths.hpp, and
 // `health`.
 #include <algorithm>
 #include <chrono>
@@ -19,7 +19,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "admin/questions.hpp"
+#include "admin/api_paths.hpp"
 #include "base/doc.hpp"
 #include "base/json.hpp"
 #include "cli/admin_client.hpp"

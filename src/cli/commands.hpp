@@ -71,7 +71,7 @@ struct RecordingOptions {
 };
 int record_requests(const RecordingOptions& options);
 
-// Each other command that asks the running proxy (admin/questions.hpp).
+// Each other command that asks the running proxy (admin/api_paths.hpp).
 std::vector<Command> asking_commands(CLI::App& app);
 
 // Writes `doc` to the output, as JSON or as text. Returns its exit code.

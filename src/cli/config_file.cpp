@@ -15,7 +15,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "admin/questions.hpp"
+#include "admin/api_paths.hpp"
 #include "app/certificate_list.hpp"
 #include "base/doc.hpp"
 #include "base/result.hpp"

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "admin/inspect_answer.hpp"
+#include "admin/inspect_reset_answer.hpp"
 #include "base/described_enum.hpp"
 #include "base/doc.hpp"
 #include "base/units.hpp"

@@ -97,7 +97,7 @@ class LivePolicies {
 };
 
 // Holds the counts of the dashboard. A new count is a member here and in kLiveCounts;
-// admin/dashboard_answer.cpp shows it.
+// admin/top_denials_upstreams.cpp shows it.
 struct LiveCounts {
     std::uint64_t requests() const;  // of all outcomes
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "admin/answer.hpp"
-#include "admin/questions.hpp"
+#include "admin/api_paths.hpp"
 #include "net/asio.hpp"
 
 namespace tidegate::admin::config_answer_test {

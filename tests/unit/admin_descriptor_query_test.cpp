@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "admin/inspect_answer.hpp"
+#include "admin/inspect_reset_answer.hpp"
 #include "ask/identifiers.hpp"
 #include "config/config.hpp"
 #include "identity/identifier.hpp"

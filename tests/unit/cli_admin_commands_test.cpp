@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <doctest/doctest.h>
 
-#include "admin/questions.hpp"
+#include "admin/api_paths.hpp"
 #include "cli/commands.hpp"
 #include "places.hpp"
 

@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "admin/dashboard_answer.hpp"
+#include "admin/top_denials_upstreams.hpp"
 
 namespace tidegate::admin::dashboard_answer_test {
 namespace {

@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "admin/answer.hpp"
-#include "admin/page.hpp"
+#include "admin/dashboard_files.hpp"
 
 namespace tidegate::admin::page_test {
 

@@ -1,5 +1,3 @@
-#include "admin/answer.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -7,8 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "admin/page.hpp"
-#include "admin/questions.hpp"
+#include "admin/answer.hpp"
+#include "admin/api_paths.hpp"
+#include "admin/dashboard_files.hpp"
 #include "base/ip.hpp"
 #include "base/utf8.hpp"
 #include "http/field.hpp"

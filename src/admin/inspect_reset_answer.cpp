@@ -1,4 +1,4 @@
-#include "admin/inspect_answer.hpp"
+#include "admin/inspect_reset_answer.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "admin/questions.hpp"
+#include "admin/api_paths.hpp"
 #include "ask/ruleset.hpp"
 #include "base/doc.hpp"
 #include "base/timestamp.hpp"

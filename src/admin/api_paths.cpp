@@ -1,11 +1,11 @@
-#include "admin/questions.hpp"
+#include "admin/api_paths.hpp"
 
 #include <array>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "admin/dashboard_answer.hpp"
+#include "admin/top_denials_upstreams.hpp"
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 

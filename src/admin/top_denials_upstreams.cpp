@@ -1,4 +1,4 @@
-#include "admin/dashboard_answer.hpp"
+#include "admin/top_denials_upstreams.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "admin/inspect_answer.hpp"
-#include "admin/questions.hpp"
+#include "admin/api_paths.hpp"
+#include "admin/inspect_reset_answer.hpp"
 #include "base/doc.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"

@@ -1,8 +1,8 @@
 // The questions that a running proxy answers. A row is a path of the admin API and the command that
 // asks it.
 //
-// answer.cpp routes requests by the rows, guards them and reads their queries. The command line
-// (cli/admin_commands.cpp) makes commands, help, completions and the manual page of the rows.
+// request_guard.cpp routes requests by the rows, guards them and reads their queries. The command
+// line (cli/admin_commands.cpp) makes commands, help, completions and the manual page of the rows.
 #pragma once
 
 #include <chrono>

@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "admin/answer.hpp"
-#include "admin/questions.hpp"
+#include "admin/api_paths.hpp"
 #include "net/asio.hpp"
 
 namespace tidegate::admin::answer_test {

@@ -1,4 +1,4 @@
-#include "admin/page.hpp"
+#include "admin/dashboard_files.hpp"
 
 #include <algorithm>
 #include <array>

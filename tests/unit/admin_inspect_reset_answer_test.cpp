@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "admin/inspect_answer.hpp"
+#include "admin/inspect_reset_answer.hpp"
 #include "identity/identifier.hpp"
 
 namespace tidegate::admin::inspect_answer_test {
