@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "admin/answer.hpp"
+#include "app/access_logs_trace_exporter.hpp"
 #include "app/certificate_list.hpp"
 #include "app/config_snapshot.hpp"
 #include "app/jwks_fetcher.hpp"
 #include "app/metrics.hpp"
-#include "app/record_outputs.hpp"
 #include "app/run.hpp"
 #include "app/shared_state.hpp"
 #include "app/worker.hpp"

@@ -1,4 +1,4 @@
-#include "app/record_outputs.hpp"
+#include "app/access_logs_trace_exporter.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include "app/record_outputs.hpp"
+#include "app/access_logs_trace_exporter.hpp"
 
 namespace tidegate::app::record_outputs_test {
 namespace {
