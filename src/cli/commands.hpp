@@ -114,7 +114,7 @@ std::string denial_fields_table();
 std::string metrics_json(std::span<const telemetry::MetricInfo> metrics);
 
 // The commands and options as data, taken from the parser that reads the command line, so that
-// completions and the manual page cannot differ from it: cli/command_list.cpp, pure.
+// completions and the manual page cannot differ from it: cli/completion_and_man.cpp, pure.
 
 // Describes a value of the command line, for completions.
 struct ValueKind {
