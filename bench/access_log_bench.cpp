@@ -8,7 +8,7 @@
 #include <benchmark/benchmark.h>
 
 #include "telemetry/access_log.hpp"
-#include "telemetry/log_line.hpp"
+#include "telemetry/access_log_line.hpp"
 
 namespace tidegate::telemetry {
 namespace {

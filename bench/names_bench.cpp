@@ -7,7 +7,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "telemetry/activity.hpp"
+#include "telemetry/top_and_denials.hpp"
 
 namespace tidegate::telemetry {
 namespace {

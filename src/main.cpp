@@ -6,7 +6,7 @@
 
 #include "cli/commands.hpp"
 #include "net/task.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 #include "tls/channel.hpp"
 
 namespace {

@@ -13,7 +13,7 @@
 #include "base/result.hpp"
 #include "config/config.hpp"
 #include "net/asio.hpp"
-#include "telemetry/activity.hpp"
+#include "telemetry/top_and_denials.hpp"
 #include "upstream/metrics.hpp"
 
 namespace tidegate::admin {

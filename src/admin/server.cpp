@@ -23,8 +23,8 @@
 #include "net/byte_stream.hpp"
 #include "net/descriptor.hpp"
 #include "net/message_reader.hpp"
-#include "telemetry/log.hpp"
-#include "telemetry/log_interval.hpp"
+#include "telemetry/error_log.hpp"
+#include "telemetry/error_log_interval.hpp"
 
 namespace tidegate::admin {
 

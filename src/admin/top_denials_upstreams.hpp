@@ -18,8 +18,8 @@
 #include "base/doc.hpp"
 #include "base/result.hpp"
 #include "config/config.hpp"
-#include "telemetry/activity.hpp"
 #include "telemetry/live.hpp"
+#include "telemetry/top_and_denials.hpp"
 #include "upstream/metrics.hpp"
 
 namespace tidegate::admin {

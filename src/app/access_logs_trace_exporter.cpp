@@ -6,7 +6,7 @@
 
 #include "base/process.hpp"
 #include "net/task.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::app {
 

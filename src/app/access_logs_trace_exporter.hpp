@@ -22,7 +22,7 @@
 #include "net/asio.hpp"
 #include "telemetry/access_log.hpp"
 #include "telemetry/counters.hpp"
-#include "telemetry/log_interval.hpp"
+#include "telemetry/error_log_interval.hpp"
 #include "telemetry/otlp_json.hpp"
 #include "telemetry/trace_queue.hpp"
 

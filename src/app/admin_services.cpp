@@ -20,8 +20,8 @@
 #include "proxy/simulate_recording.hpp"
 #include "store/inspector.hpp"
 #include "store/process_clock.hpp"
-#include "telemetry/activity.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
+#include "telemetry/top_and_denials.hpp"
 
 namespace tidegate::app {
 

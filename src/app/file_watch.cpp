@@ -18,7 +18,7 @@
 #include "app/reloader.hpp"
 #include "base/file_work.hpp"
 #include "config/files.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::app {
 

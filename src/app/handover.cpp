@@ -41,7 +41,7 @@
 #include "net/deadline.hpp"
 #include "store/process_clock.hpp"
 #include "store/replica_heartbeat.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::app {
 

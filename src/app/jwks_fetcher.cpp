@@ -17,7 +17,7 @@
 #include "identity/jwk.hpp"
 #include "identity/key_source.hpp"
 #include "net/deadline.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::app {
 

@@ -31,7 +31,7 @@
 #include "base/utf8.hpp"
 #include "config/config.hpp"
 #include "net/asio.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::app {
 

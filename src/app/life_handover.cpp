@@ -16,7 +16,7 @@
 #include "config/files.hpp"
 #include "store/memory_store.hpp"
 #include "store/process_clock.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::app {
 

@@ -27,7 +27,7 @@
 #include "base/utf8.hpp"
 #include "config/address.hpp"
 #include "net/descriptor.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::app {
 

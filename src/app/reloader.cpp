@@ -13,7 +13,7 @@
 #include "config/files.hpp"
 #include "config/keys.hpp"
 #include "net/deadline.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::app {
 

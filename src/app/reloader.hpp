@@ -28,7 +28,7 @@
 #include "config/config.hpp"
 #include "net/asio.hpp"
 #include "telemetry/counters.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 #include "upstream/group.hpp"
 #include "upstream/resolver_health_checks.hpp"
 

@@ -17,7 +17,7 @@
 #include "config/files.hpp"
 #include "net/descriptor.hpp"
 #include "store/replica_heartbeat.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::app {
 

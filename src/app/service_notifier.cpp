@@ -17,7 +17,7 @@
 #include "base/utf8.hpp"
 #include "net/asio.hpp"
 #include "net/deadline.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::app {
 

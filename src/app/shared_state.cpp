@@ -24,7 +24,7 @@
 #include "store/charge_script.hpp"
 #include "store/redis_store.hpp"
 #include "store/scripts.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::app {
 

@@ -13,8 +13,8 @@
 #include "net/connection.hpp"
 #include "proxy/request.hpp"
 #include "store/process_clock.hpp"
-#include "telemetry/log.hpp"
-#include "telemetry/log_interval.hpp"
+#include "telemetry/error_log.hpp"
+#include "telemetry/error_log_interval.hpp"
 
 namespace tidegate::app {
 

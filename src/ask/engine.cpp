@@ -7,8 +7,8 @@
 #include "ask/identify.hpp"
 #include "ask/route.hpp"
 #include "ask/verdict.hpp"
-#include "telemetry/log.hpp"
-#include "telemetry/log_interval.hpp"
+#include "telemetry/error_log.hpp"
+#include "telemetry/error_log_interval.hpp"
 
 namespace tidegate::ask {
 

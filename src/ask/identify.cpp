@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "identity/client_ip.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::ask {
 

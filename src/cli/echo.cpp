@@ -33,7 +33,7 @@
 #include "net/asio.hpp"
 #include "net/byte_stream.hpp"
 #include "net/message_reader.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::cli {
 

@@ -17,9 +17,9 @@
 #include "cli/commands.hpp"
 #include "cli/size.hpp"
 #include "config/keys.hpp"
-#include "telemetry/activity.hpp"
 #include "telemetry/metric.hpp"
 #include "telemetry/request_record.hpp"
+#include "telemetry/top_and_denials.hpp"
 
 namespace tidegate::cli {
 

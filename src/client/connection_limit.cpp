@@ -7,7 +7,7 @@
 #include <random>
 #include <span>
 
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::client {
 

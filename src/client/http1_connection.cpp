@@ -6,8 +6,8 @@
 #include "client/connection.hpp"
 #include "client/http2_connection.hpp"
 #include "http/proxy_header.hpp"
-#include "telemetry/log.hpp"
-#include "telemetry/log_interval.hpp"
+#include "telemetry/error_log.hpp"
+#include "telemetry/error_log_interval.hpp"
 
 namespace tidegate::client {
 

@@ -11,7 +11,7 @@
 
 #include "http/problem.hpp"
 #include "http/proxy_header.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::client {
 

@@ -13,8 +13,8 @@
 #include "proxy/fault_answer.hpp"
 #include "proxy/fields.hpp"
 #include "proxy/request.hpp"
-#include "telemetry/log.hpp"
-#include "telemetry/log_interval.hpp"
+#include "telemetry/error_log.hpp"
+#include "telemetry/error_log_interval.hpp"
 #include "telemetry/metric_members.hpp"
 
 namespace tidegate::faces {

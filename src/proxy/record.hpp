@@ -11,7 +11,7 @@
 #include "proxy/exchange.hpp"
 #include "proxy/simulate_recording.hpp"
 #include "proxy/worker_context.hpp"
-#include "telemetry/activity.hpp"
+#include "telemetry/top_and_denials.hpp"
 
 namespace tidegate::proxy {
 

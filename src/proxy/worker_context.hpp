@@ -17,7 +17,7 @@
 #include "proxy/held_bodies.hpp"
 #include "proxy/metrics.hpp"
 #include "proxy/simulate_recording.hpp"
-#include "telemetry/activity.hpp"
+#include "telemetry/top_and_denials.hpp"
 
 namespace tidegate::proxy {
 

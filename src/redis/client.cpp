@@ -8,7 +8,7 @@
 #include "net/name_lookup.hpp"
 #include "redis/resp.hpp"
 #include "redis/sentinels.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::redis {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "redis/client.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::redis {
 

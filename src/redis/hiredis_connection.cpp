@@ -12,7 +12,7 @@
 #include <hiredis/async.h>
 #include <hiredis/hiredis.h>
 
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::redis {
 

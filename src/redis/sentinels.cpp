@@ -12,7 +12,7 @@
 #include "base/utf8.hpp"
 #include "net/deadline.hpp"
 #include "redis/resp.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::redis {
 

@@ -18,9 +18,9 @@
 
 #include "base/file_work.hpp"
 #include "base/process.hpp"
+#include "telemetry/access_log_line.hpp"
 #include "telemetry/byte_ring.hpp"
-#include "telemetry/log.hpp"
-#include "telemetry/log_line.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::telemetry {
 

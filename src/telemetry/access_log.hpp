@@ -1,5 +1,5 @@
-// The access log: one line a request, written by a thread of its own. telemetry/log_line.hpp has
-// the format.
+// The access log: one line a request, written by a thread of its own. telemetry/access_log_line.hpp
+// has the format.
 #pragma once
 
 #include <array>

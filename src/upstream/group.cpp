@@ -11,8 +11,8 @@
 
 #include "base/units.hpp"
 #include "net/deadline.hpp"
-#include "telemetry/log.hpp"
-#include "telemetry/log_interval.hpp"
+#include "telemetry/error_log.hpp"
+#include "telemetry/error_log_interval.hpp"
 
 namespace tidegate::upstream {
 

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::upstream {
 

@@ -14,7 +14,7 @@
 #include "net/descriptor.hpp"
 #include "net/task.hpp"
 #include "net/tls_fault.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 #include "tls/tls_client.hpp"
 #include "upstream/pool.hpp"
 

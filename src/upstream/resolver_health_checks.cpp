@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "telemetry/log.hpp"
-#include "telemetry/log_interval.hpp"
+#include "telemetry/error_log.hpp"
+#include "telemetry/error_log_interval.hpp"
 #include "upstream/health_check.hpp"
 
 namespace tidegate::upstream {

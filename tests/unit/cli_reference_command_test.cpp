@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
-#include "telemetry/activity.hpp"
-#include "telemetry/log_line.hpp"
+#include "telemetry/access_log_line.hpp"
 #include "telemetry/metric.hpp"
+#include "telemetry/top_and_denials.hpp"
 
 namespace tidegate::cli::reference_command_test {
 

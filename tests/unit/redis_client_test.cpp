@@ -14,7 +14,7 @@
 #include <doctest/doctest.h>
 
 #include "redis/client.hpp"
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 #include "unit/fake_redis.hpp"
 #include "unit/redis_asker.hpp"
 

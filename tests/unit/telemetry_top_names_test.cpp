@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "telemetry/activity.hpp"
+#include "telemetry/top_and_denials.hpp"
 
 namespace tidegate::telemetry::top_names_test {
 

@@ -13,7 +13,7 @@
 
 #include <doctest/doctest.h>
 
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 #include "upstream/resolver_health_checks.hpp"
 #include "upstream_world.hpp"
 

@@ -1,4 +1,4 @@
-#include "telemetry/log_line.hpp"
+#include "telemetry/access_log_line.hpp"
 
 #include <algorithm>
 #include <charconv>

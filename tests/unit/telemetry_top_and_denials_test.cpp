@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "telemetry/activity.hpp"
+#include "telemetry/top_and_denials.hpp"
 
 namespace tidegate::telemetry::activity_test {
 

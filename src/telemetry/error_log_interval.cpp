@@ -1,4 +1,4 @@
-#include "telemetry/log_interval.hpp"
+#include "telemetry/error_log_interval.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "telemetry/log_interval.hpp"
+#include "telemetry/error_log_interval.hpp"
 
 namespace tidegate::telemetry::log_interval_test {
 

@@ -1,4 +1,4 @@
-#include "telemetry/activity.hpp"
+#include "telemetry/top_and_denials.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 #include <unistd.h>
 

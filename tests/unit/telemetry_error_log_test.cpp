@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "telemetry/log.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::telemetry::log_test {
 namespace {

@@ -76,7 +76,7 @@ class LogLineFormatter {
     void begin(Time time);
     std::string_view end();
 
-    // A field with its name. `Field` is a row of the table (log_line.cpp).
+    // A field with its name. `Field` is a row of the table (access_log_line.cpp).
     template <LogFormat kForm, class Field>
     void put_field(Field field, const RequestRecord& record);
     // The text before the pairs.
