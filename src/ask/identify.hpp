@@ -11,6 +11,7 @@
 #include "ask/decision.hpp"
 #include "ask/ruleset.hpp"
 #include "base/ip.hpp"
+#include "identity/client_list.hpp"
 
 namespace tidegate::ask {
 

@@ -12,7 +12,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -27,6 +26,7 @@
 #include "http/query_and_method_override.hpp"
 #include "http/ratelimit_fields.hpp"
 #include "identity/client_ip.hpp"
+#include "identity/client_list.hpp"
 #include "identity/user_methods.hpp"
 #include "limit/limit.hpp"
 #include "rls/rules.hpp"

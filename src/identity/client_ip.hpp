@@ -4,11 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/described_enum.hpp"
@@ -106,53 +104,5 @@ std::optional<IpAddress> client_address(const Peer& peer, const http::Fields& fi
                                         const ClientIpSettings& settings,
                                         std::vector<Hop>* hops = nullptr,
                                         ChainFault* fault = nullptr);
-
-// Clients that a policy exempts or denies: networks, users, tiers, and whether the request has an
-// authenticated user at all. Pure; immutable once read.
-
-// The client of a request, as far as Tidegate knows it. The views outlive it.
-struct ClientIdentity {
-    std::optional<IpAddress> address;
-    std::optional<std::string_view> user;
-    std::string_view tier;  // empty: none
-    // A credential that Tidegate or a trusted proxy has checked names the user. A cookie does not:
-    // clients can make up cookies.
-    bool authenticated = false;
-};
-
-struct ClientList {
-    IpNetworks networks;
-    std::vector<std::string> users;  // in order
-    std::vector<std::string> tiers;  // in order
-    bool authenticated = false;      // lists clients with ClientIdentity::authenticated
-    bool anonymous = false;          // lists all others
-    bool by_user = false;            // lists anything but networks
-
-    bool empty() const { return networks.empty() && !by_user; }
-    // Whether a network on the list contains the address. An unknown address is in no network.
-    bool includes(const std::optional<IpAddress>& address) const;
-    // Whether any entry of the list means the client.
-    bool includes(const ClientIdentity& client) const;
-    // The first such entry as it is written, for people: `10.0.0.0/8`, `user:alice`. Empty: none.
-    std::string entry_for(const ClientIdentity& client) const;
-
-  private:
-    bool lists_user(const ClientIdentity& client) const;
-    bool lists_tier(const ClientIdentity& client) const;
-};
-
-// The tiers of users (`identity.users`). Immutable once read.
-struct NameHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view name) const {
-        return std::hash<std::string_view>{}(name);
-    }
-};
-
-// `identity.users`: from the name of a user to the tier.
-using UserTiers = std::unordered_map<std::string, std::string, NameHash, std::equal_to<>>;
-
-// Empty: none. The view goes into `tiers`.
-std::string_view tier_of(const std::optional<std::string_view>& user, const UserTiers& tiers);
 
 }  // namespace tidegate::identity
