@@ -15,7 +15,6 @@
 #include "cli/config_file.hpp"
 #include "config/config.hpp"
 #include "doctor/doctor.hpp"
-#include "doctor/finding.hpp"
 
 namespace tidegate::cli {
 

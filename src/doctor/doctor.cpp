@@ -17,10 +17,12 @@
 
 #include "app/http_client.hpp"
 #include "app/jwks_fetcher.hpp"
+#include "base/doc.hpp"
+#include "base/timestamp.hpp"
+#include "base/utf8.hpp"
 #include "config/config.hpp"
 #include "config/files.hpp"
 #include "doctor/examinations.hpp"
-#include "doctor/finding.hpp"
 #include "doctor/trial.hpp"
 #include "identity/client_ip.hpp"
 #include "identity/jwk.hpp"
@@ -32,6 +34,7 @@ namespace tidegate::doctor {
 
 namespace {
 
+constexpr std::chrono::hours kExpiresSoon{14 * 24};
 constexpr std::string_view kCollectorCheck = "tracing.collector";
 const std::string kNoSpans = R"({"resourceSpans":[]})";
 
@@ -178,6 +181,24 @@ Findings examine(const config::Loaded& loaded, const std::string& summary,
         all.append(std::move(late));
     }
     return all;
+}
+
+void check_certificate(std::string_view check, const std::string& whose,
+                       std::chrono::system_clock::time_point until,
+                       std::chrono::system_clock::time_point now, Findings& findings) {
+    if (until < now) {
+        findings.fault(check, fmt::format("{} expired on {}", whose, format_day(until)),
+                       "renew it; a reload (HUP) takes files anew");
+    } else if (until - now < kExpiresSoon) {
+        const auto hours = std::chrono::duration_cast<std::chrono::hours>(until - now).count();
+        findings.warning(check,
+                         fmt::format("{} expires on {}, in {}", whose, format_day(until),
+                                     hours < 48 ? fmt::format("{} hours", hours)
+                                                : fmt::format("{} days", hours / 24)),
+                         "renew it; a reload (HUP) takes files anew");
+    } else {
+        findings.ok(check, fmt::format("{} is valid until {}", whose, format_day(until)));
+    }
 }
 
 namespace {
@@ -607,6 +628,66 @@ void check_original_requests(const QuestionCounts& counts, const config::Config&
               "these fields itself: docs/faces.md#the-dialects"
             : "let the gateway write these fields itself, so that no client can: the log and the "
               "answers say what was wrong");
+}
+
+namespace {
+
+constexpr int kExitWarnings = 1;
+// A longer name does not move the texts of all others to the right.
+constexpr std::size_t kAlignedMax = 32;
+
+std::size_t number_of(std::span<const Finding> findings, Severity severity) {
+    return static_cast<std::size_t>(
+        std::count_if(findings.begin(), findings.end(),
+                      [&](const Finding& finding) { return finding.severity == severity; }));
+}
+
+std::string counted_by(std::span<const Finding> findings, Severity severity) {
+    const std::size_t number = number_of(findings, severity);
+    return fmt::format("{} {}{}", number, to_string(severity),
+                       number == 1 || severity == Severity::ok ? "" : "s");
+}
+
+}  // namespace
+
+Doc doc_of(std::span<const Finding> findings) {
+    constexpr std::size_t kSeverityWidth = 7;
+    std::size_t width = 0;
+    for (const Finding& finding : findings) {
+        if (finding.about.size() <= kAlignedMax) width = std::max(width, finding.about.size());
+    }
+    Doc doc({.indent = 2});
+    Doc::Json list = Doc::Json::array();
+    for (const Finding& finding : findings) {
+        // Some of it comes from servers.
+        doc.line(fmt::format("{:<{}}  {:<{}}  {}", to_string(finding.severity), kSeverityWidth,
+                             displayable(finding.about), width, finding.what));
+        Doc::Json entry{{"severity", to_string(finding.severity)},
+                        {"check", finding.check},
+                        {"about", finding.about},
+                        {"what", finding.what}};
+        if (!finding.advice.empty()) {
+            doc.line(fmt::format("{:<{}}  -> {}", "", kSeverityWidth, finding.advice));
+            entry["advice"] = finding.advice;
+        }
+        list.push_back(std::move(entry));
+    }
+    doc.line(fmt::format("{}, {}, {}, {}", counted_by(findings, Severity::fault),
+                         counted_by(findings, Severity::warning),
+                         counted_by(findings, Severity::note), counted_by(findings, Severity::ok)));
+    const std::size_t faults = number_of(findings, Severity::fault);
+    const std::size_t warnings = number_of(findings, Severity::warning);
+    doc.json = {{"faults", faults},
+                {"warnings", warnings},
+                {"notes", number_of(findings, Severity::note)},
+                {"ok", number_of(findings, Severity::ok)},
+                {"findings", std::move(list)}};
+    if (faults != 0) {
+        doc.exit_code = kExitFaults;
+    } else if (warnings != 0) {
+        doc.exit_code = kExitWarnings;
+    }
+    return doc;
 }
 
 }  // namespace tidegate::doctor

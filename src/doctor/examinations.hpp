@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "config/config.hpp"
-#include "doctor/finding.hpp"
+#include "doctor/doctor.hpp"
 #include "doctor/trial.hpp"
 #include "tls/certificate.hpp"
 #include "upstream/health_check.hpp"

@@ -14,7 +14,7 @@
 
 #include "base/described_enum.hpp"
 #include "config/config.hpp"
-#include "doctor/finding.hpp"
+#include "doctor/doctor.hpp"
 #include "doctor/trial.hpp"
 #include "limit/limit.hpp"
 #include "net/asio.hpp"

@@ -16,7 +16,7 @@
 
 #include "base/result.hpp"
 #include "config/config.hpp"
-#include "doctor/finding.hpp"
+#include "doctor/doctor.hpp"
 #include "net/asio.hpp"
 #include "net/deadline.hpp"
 #include "tls/certificate.hpp"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/doc.hpp"
-#include "doctor/finding.hpp"
+#include "doctor/doctor.hpp"
 
 namespace tidegate::doctor::finding_test {
 

@@ -5,7 +5,7 @@
 
 #include "doctor/examinations.hpp"
 
-namespace tidegate::doctor::thresholds_test {
+namespace tidegate::doctor::redis_thresholds_test {
 
 namespace {
 
@@ -123,4 +123,4 @@ TEST_CASE("thresholds: sizes are written as people read them") {
     CHECK(size_text(~std::uint64_t{0}) == "16777216.0 TiB");
 }
 
-}  // namespace tidegate::doctor::thresholds_test
+}  // namespace tidegate::doctor::redis_thresholds_test

@@ -1,85 +1,20 @@
-#include "doctor/finding.hpp"
-
+// These thresholds decide which measured values of a Redis are a warning or a fault: its version
+// and product, its clock, and how long decisions take.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <string_view>
 
 #include <fmt/format.h>
 
-#include "base/doc.hpp"
-#include "base/timestamp.hpp"
 #include "base/units.hpp"
-#include "base/utf8.hpp"
 #include "doctor/examinations.hpp"
 
 namespace tidegate::doctor {
 
 namespace {
 
-constexpr int kExitWarnings = 1;
-// A longer name does not move the texts of all others to the right.
-constexpr std::size_t kAlignedMax = 32;
-
-std::size_t count(std::span<const Finding> findings, Severity severity) {
-    return static_cast<std::size_t>(
-        std::count_if(findings.begin(), findings.end(),
-                      [&](const Finding& finding) { return finding.severity == severity; }));
-}
-
-std::string counted(std::span<const Finding> findings, Severity severity) {
-    const std::size_t number = count(findings, severity);
-    return fmt::format("{} {}{}", number, to_string(severity),
-                       number == 1 || severity == Severity::ok ? "" : "s");
-}
-
-}  // namespace
-
-Doc doc_of(std::span<const Finding> findings) {
-    constexpr std::size_t kSeverityWidth = 7;
-    std::size_t width = 0;
-    for (const Finding& finding : findings) {
-        if (finding.about.size() <= kAlignedMax) width = std::max(width, finding.about.size());
-    }
-    Doc doc({.indent = 2});
-    Doc::Json list = Doc::Json::array();
-    for (const Finding& finding : findings) {
-        // Some of it comes from servers.
-        doc.line(fmt::format("{:<{}}  {:<{}}  {}", to_string(finding.severity), kSeverityWidth,
-                             displayable(finding.about), width, finding.what));
-        Doc::Json entry{{"severity", to_string(finding.severity)},
-                        {"check", finding.check},
-                        {"about", finding.about},
-                        {"what", finding.what}};
-        if (!finding.advice.empty()) {
-            doc.line(fmt::format("{:<{}}  -> {}", "", kSeverityWidth, finding.advice));
-            entry["advice"] = finding.advice;
-        }
-        list.push_back(std::move(entry));
-    }
-    doc.line(fmt::format("{}, {}, {}, {}", counted(findings, Severity::fault),
-                         counted(findings, Severity::warning), counted(findings, Severity::note),
-                         counted(findings, Severity::ok)));
-    const std::size_t faults = count(findings, Severity::fault);
-    const std::size_t warnings = count(findings, Severity::warning);
-    doc.json = {{"faults", faults},
-                {"warnings", warnings},
-                {"notes", count(findings, Severity::note)},
-                {"ok", count(findings, Severity::ok)},
-                {"findings", std::move(list)}};
-    if (faults != 0) {
-        doc.exit_code = kExitFaults;
-    } else if (warnings != 0) {
-        doc.exit_code = kExitWarnings;
-    }
-    return doc;
-}
-
-namespace {
-
-using std::chrono::system_clock;
-
-constexpr std::chrono::hours kExpiresSoon{14 * 24};
 constexpr microseconds kClockOffsetMax{1'000'000};
 // Before it, scripts may not write once they have asked for the time.
 constexpr int kOldestMajor = 5;
@@ -94,24 +29,6 @@ std::string seconds_text(microseconds time) {
 }
 
 }  // namespace
-
-void check_certificate(std::string_view check, const std::string& whose,
-                       system_clock::time_point until, system_clock::time_point now,
-                       Findings& findings) {
-    if (until < now) {
-        findings.fault(check, fmt::format("{} expired on {}", whose, format_day(until)),
-                       "renew it; a reload (HUP) takes files anew");
-    } else if (until - now < kExpiresSoon) {
-        const auto hours = std::chrono::duration_cast<std::chrono::hours>(until - now).count();
-        findings.warning(check,
-                         fmt::format("{} expires on {}, in {}", whose, format_day(until),
-                                     hours < 48 ? fmt::format("{} hours", hours)
-                                                : fmt::format("{} days", hours / 24)),
-                         "renew it; a reload (HUP) takes files anew");
-    } else {
-        findings.ok(check, fmt::format("{} is valid until {}", whose, format_day(until)));
-    }
-}
 
 std::optional<Version> parse_version(std::string_view text) {
     const std::size_t dot = text.find('.');
