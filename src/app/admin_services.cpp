@@ -175,6 +175,20 @@ struct InspectService::Job {
         });
     }
 
+    // On the main thread. Calls `ask` with each worker that has not left, which has the worker call
+    // finish() once.
+    template <class Ask>
+    static void ask_each(const JobPtr& job, const Workers& workers, Ask ask) {
+        job->left = workers.size();
+        for (const auto& worker : workers) {
+            if (worker->has_left()) {
+                finish(job);
+            } else {
+                ask(*worker);
+            }
+        }
+    }
+
     // On the main thread; until it is done, or no longer than `patience`.
     static Task<> wait(JobPtr job, std::chrono::milliseconds patience) {
         const auto end = std::min(job->until, std::chrono::steady_clock::now() + patience);
@@ -300,19 +314,14 @@ Task<> InspectService::add_leased(JobPtr counted) {
     if (std::none_of(counted->items.begin(), counted->items.end(), has_lease)) co_return;
     const JobPtr job = std::make_shared<Job>(executor_, counted->until);
     const std::shared_ptr<const std::vector<limit::ChargeItem>> items(counted, &counted->items);
-    job->left = workers_.size();
-    for (const auto& worker : workers_) {
-        if (worker->has_left()) {
-            Job::finish(job);
-            continue;
-        }
-        worker->count_leased(items, [job, counted](const std::vector<std::int64_t>& units) {
+    Job::ask_each(job, workers_, [&](Worker& worker) {
+        worker.count_leased(items, [job, counted](const std::vector<std::int64_t>& units) {
             asio::post(job->answered.get_executor(), [counted, units] {
                 for (std::size_t i = 0; i < units.size(); ++i) counted->leased[i] += units[i];
             });
             Job::finish(job);
         });
-    }
+    });
     co_await Job::wait(job, kWorkerPatience);
 }
 
@@ -320,14 +329,8 @@ Task<> InspectService::add_leased(JobPtr counted) {
 Task<std::string> InspectService::forget_in_workers(JobPtr counted) {
     const JobPtr job = std::make_shared<Job>(executor_, counted->until);
     const std::shared_ptr<const std::vector<limit::ChargeItem>> items(counted, &counted->items);
-    job->left = workers_.size();
-    for (const auto& worker : workers_) {
-        if (worker->has_left()) {
-            Job::finish(job);
-        } else {
-            worker->forget(items, [job] { Job::finish(job); });
-        }
-    }
+    Job::ask_each(job, workers_,
+                  [&](Worker& worker) { worker.forget(items, [job] { Job::finish(job); }); });
     co_await Job::wait(job, kWorkerPatience);
     if (job->done) co_return std::string();
     telemetry::log(
