@@ -1,7 +1,9 @@
-// Bounds what a connection in HTTP/2 may cost: by its settings, by fixed bounds, and by the budget
-// for what its client does that costs the proxy work and serves no request.
+// A connection in HTTP/2 is bounded by its settings, by fixed bounds, and by AbuseBudget
+// (`http2.abuse`), the budget for what its client does that costs the proxy work and serves no
+// request.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -27,12 +29,22 @@ struct AbuseLimit {
 class AbuseBudget {
   public:
     // Full at first. Requires a quota of at least 1.
-    explicit AbuseBudget(const AbuseLimit& limit);
+    explicit AbuseBudget(const AbuseLimit& limit)
+        : interval_(std::chrono::nanoseconds(limit.per.per) / limit.per.quota),
+          depth_(interval_ * limit.burst) {}
 
     // Takes one, and returns false if none is left.
-    bool take(Time now);
+    bool take(Time now) {
+        const Time full_at = std::max(full_at_, now) + interval_;
+        if (full_at - now > depth_) return false;
+        full_at_ = full_at;
+        return true;
+    }
     // How many are left to take.
-    std::uint32_t left(Time now) const;
+    std::uint32_t left(Time now) const {
+        const auto used = std::max(full_at_, now) - now;
+        return used < depth_ ? static_cast<std::uint32_t>((depth_ - used) / interval_) : 0;
+    }
     // Gives one back, for an answer that ended well.
     void give_one() { full_at_ -= interval_; }
 
@@ -48,13 +60,22 @@ class UpdateAllowance {
   public:
     // `is_cut_small`: the client's window left room for a few bytes only, though there was more to
     // send. Such frames earn nothing, or a client could have an answer sent byte by byte.
-    void data_was_sent(std::uint32_t bytes, bool is_cut_small);
+    void data_was_sent(std::uint32_t bytes, bool is_cut_small) {
+        if (!is_cut_small) frames_ = std::min(frames_ + 1 + bytes / kSmallestRead, kMost);
+    }
     // Takes the frame from the allowance. False if that is used up: then the frame costs something.
-    bool take();
+    bool take() {
+        if (frames_ == 0) return false;
+        --frames_;
+        return true;
+    }
     // Adds what a closed stream had left: its client does not know of the end yet.
-    void add(const UpdateAllowance& other);
+    void add(const UpdateAllowance& other) { frames_ = std::min(frames_ + other.frames_, kMost); }
 
   private:
+    static constexpr std::uint32_t kMost = 1'000'000;
+    static constexpr std::uint32_t kSmallestRead = 4'096;
+
     std::uint32_t frames_ = 1;  // many clients enlarge a window before anything is sent
 };
 
