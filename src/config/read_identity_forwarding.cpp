@@ -7,7 +7,6 @@
 #include "config/files.hpp"
 #include "config/keys.hpp"
 #include "config/read_sections.hpp"
-#include "config/user_method.hpp"
 #include "config/value.hpp"
 #include "identity/identifier.hpp"
 

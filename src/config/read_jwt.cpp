@@ -12,7 +12,7 @@
 #include "config/address.hpp"
 #include "config/files.hpp"
 #include "config/keys.hpp"
-#include "config/user_method.hpp"
+#include "config/read_sections.hpp"
 #include "identity/jwk.hpp"
 #include "identity/jwt.hpp"
 #include "identity/key_source.hpp"

@@ -205,8 +205,6 @@ constexpr std::int64_t kStreamWindowMin = 1'024;
 constexpr std::int64_t kBufferedMax = 68'719'476'736;
 
 // The nearest of the valid words would be `http1`.
-constexpr std::string_view kNamesOfHttp2[] = {"http2",  "http/2", "http2.0", "http/2.0",
-                                              "HTTP/2", "h2c",    "2",       "2.0"};
 
 struct Bound {
     std::string_view key;
@@ -256,32 +254,6 @@ const Keys<Http2>& abuse_keys() {
 }
 
 }  // namespace
-
-std::optional<bool> read_http_version(const Value& item) {
-    for (const std::string_view name : kNamesOfHttp2) {
-        if (!item.is(name)) continue;
-        item.fault("unknown value " + quote(name) +
-                   "; did you mean `h2`? Allowed here: `h2` or `http1`");
-        return std::nullopt;
-    }
-    return item.choice<bool>({{"h2", true}, {"http1", false}}, {"h3", "http3"});
-}
-
-void read_http_versions(Section& listener, Listen& listen) {
-    constexpr ListRule kVersions{"a protocol or a list of them: `[h2, http1]`", "protocols", 4,
-                                 "the list is empty: clients need a protocol, `[h2, http1]`"};
-    const auto http = listener.find("http");
-    if (!http) return;
-    std::vector<bool> found;
-    for (const Value& item : http->one_or_more(kVersions)) {
-        if (const auto is_http2 = read_http_version(item)) {
-            add_once(item, *is_http2 ? "`h2`" : "`http1`", *is_http2, found);
-        }
-    }
-    if (found.empty()) return;
-    listen.takes_http1 = std::find(found.begin(), found.end(), false) != found.end();
-    listen.takes_http2 = std::find(found.begin(), found.end(), true) != found.end();
-}
 
 const Keys<Http2>& http2_keys() {
     static const auto keys =

@@ -10,7 +10,6 @@
 
 #include "base/utf8.hpp"
 #include "config/read_sections.hpp"
-#include "config/user_method.hpp"
 #include "config/value.hpp"
 
 namespace tidegate::config {

@@ -8,7 +8,6 @@
 
 #include "base/utf8.hpp"
 #include "config/read_sections.hpp"
-#include "config/user_method.hpp"
 
 namespace tidegate::config {
 

@@ -5,7 +5,7 @@
 #include "config/config.hpp"
 #include "listener_files.hpp"
 
-namespace tidegate::config_bounds_test {
+namespace tidegate::config_timeouts_connections_http2_test {
 
 namespace {
 
@@ -200,4 +200,4 @@ TEST_CASE("http2: bounds that no connection can meet are warned about") {
             "http2: has no effect"));
 }
 
-}  // namespace tidegate::config_bounds_test
+}  // namespace tidegate::config_timeouts_connections_http2_test
