@@ -24,7 +24,6 @@
 #include "net/descriptor.hpp"
 #include "net/message_reader.hpp"
 #include "telemetry/error_log.hpp"
-#include "telemetry/error_log_interval.hpp"
 
 namespace tidegate::admin {
 

@@ -1,8 +1,8 @@
-// Where records of requests go: the access logs of the process, and the exporters of spans. At most
-// one of each is in force; a former one ends when no request of an older configuration can write to
-// it any more.
+// AccessLogs and TraceExporters hold the access logs of the process, and the exporters of spans. At
+// most one of each is in force; a former one ends when no request of an older configuration can
+// write to it any more.
 //
-// The main thread's. Workers hold what it has given them.
+// Only the main thread uses them. Workers hold what it has given them.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@
 #include "net/asio.hpp"
 #include "telemetry/access_log.hpp"
 #include "telemetry/counters.hpp"
-#include "telemetry/error_log_interval.hpp"
+#include "telemetry/error_log.hpp"
 #include "telemetry/otlp_json.hpp"
 #include "telemetry/trace_queue.hpp"
 

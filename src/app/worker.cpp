@@ -14,7 +14,6 @@
 #include "proxy/request.hpp"
 #include "store/process_clock.hpp"
 #include "telemetry/error_log.hpp"
-#include "telemetry/error_log_interval.hpp"
 
 namespace tidegate::app {
 

@@ -8,7 +8,6 @@
 #include "ask/route.hpp"
 #include "ask/verdict.hpp"
 #include "telemetry/error_log.hpp"
-#include "telemetry/error_log_interval.hpp"
 
 namespace tidegate::ask {
 

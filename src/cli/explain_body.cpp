@@ -7,7 +7,7 @@
 #include "ask/decision.hpp"
 #include "ask/policy_cost.hpp"
 #include "cli/explain.hpp"
-#include "proxy/inspect_body.hpp"
+#include "proxy/request.hpp"
 #include "usage/json_reader.hpp"
 
 namespace tidegate::cli {

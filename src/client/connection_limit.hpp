@@ -21,7 +21,7 @@
 #include "config/config.hpp"
 #include "identity/client_ip.hpp"
 #include "net/deadline.hpp"
-#include "telemetry/error_log_interval.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::client {
 

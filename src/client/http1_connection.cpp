@@ -7,7 +7,6 @@
 #include "client/http2_connection.hpp"
 #include "http/proxy_header.hpp"
 #include "telemetry/error_log.hpp"
-#include "telemetry/error_log_interval.hpp"
 
 namespace tidegate::client {
 

@@ -1,5 +1,6 @@
-// How much of the bodies of HTTP/2 requests a worker holds: what clients have sent and upstreams
-// have not taken. Shared fairly by the addresses of clients. One thread.
+// BodyBudget bounds how much of the bodies of HTTP/2 requests a worker holds (`http2.buffered`):
+// what clients have sent and upstreams have not taken. Addresses of clients share it fairly. One
+// thread.
 #pragma once
 
 #include <cstddef>

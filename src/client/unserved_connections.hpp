@@ -22,7 +22,7 @@
 #include "net/descriptor.hpp"
 #include "net/task.hpp"
 #include "net/wakeup.hpp"
-#include "telemetry/error_log_interval.hpp"
+#include "telemetry/error_log.hpp"
 
 namespace tidegate::client {
 

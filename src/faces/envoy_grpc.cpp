@@ -15,9 +15,9 @@
 #include "http/grpc.hpp"
 #include "http/query_and_method_override.hpp"
 #include "proxy/fault_answer.hpp"
-#include "proxy/fields.hpp"
 #include "proxy/heads.hpp"
 #include "proxy/request.hpp"
+#include "proxy/request_id.hpp"
 
 namespace tidegate::faces {
 

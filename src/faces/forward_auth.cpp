@@ -11,10 +11,9 @@
 #include "faces/original_request.hpp"
 #include "http/field.hpp"
 #include "proxy/fault_answer.hpp"
-#include "proxy/fields.hpp"
 #include "proxy/request.hpp"
+#include "proxy/request_id.hpp"
 #include "telemetry/error_log.hpp"
-#include "telemetry/error_log_interval.hpp"
 #include "telemetry/metric_members.hpp"
 
 namespace tidegate::faces {

@@ -12,7 +12,7 @@
 #include "ask/ruleset.hpp"
 #include "http/field.hpp"
 #include "proxy/exchange.hpp"
-#include "proxy/inspect_body.hpp"
+#include "proxy/request.hpp"
 #include "proxy/worker_context.hpp"
 #include "usage/request.hpp"
 

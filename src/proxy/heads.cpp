@@ -10,7 +10,7 @@
 #include "http/query_and_method_override.hpp"
 #include "http/ratelimit_fields.hpp"
 #include "http/websocket.hpp"
-#include "proxy/fields.hpp"
+#include "proxy/identity_and_trailer_fields.hpp"
 #include "proxy/request_trace.hpp"
 #include "routing/path_pattern.hpp"
 

@@ -1,5 +1,4 @@
-#include "proxy/inspect_body.hpp"
-
+// The proxy reads bodies that policies need before it decides their requests (`inspect_body`).
 #include <algorithm>
 #include <chrono>
 #include <cstdint>

@@ -11,7 +11,6 @@
 #include "proxy/answer_cost.hpp"
 #include "proxy/fault_answer.hpp"
 #include "proxy/forward.hpp"
-#include "proxy/inspect_body.hpp"
 #include "proxy/record.hpp"
 #include "proxy/request_trace.hpp"
 #include "proxy/tunnel.hpp"

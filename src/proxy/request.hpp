@@ -8,6 +8,7 @@
 #include "ask/engine.hpp"
 #include "ask/fault.hpp"
 #include "client/stream.hpp"
+#include "http/field.hpp"
 #include "net/task.hpp"
 #include "proxy/exchange.hpp"
 #include "proxy/fault_answer.hpp"
@@ -36,6 +37,17 @@ Task<> finish_answer(Exchange& x, const FaultAnswer& answer);
 Task<> send_answer(const WorkerContext& worker, Exchange& x, FaultAnswer answer);
 // Settles the charge, records the request, and keeps the exchange for the next one.
 void finish(WorkerContext& worker, std::unique_ptr<Exchange> exchange);
+
+// Takes a request whose decision awaits its body to the verdict (inspect_body.cpp): reads the body,
+// up to the route's `inspect_body`, and has the engine go on. The upload sends what was read.
+// Refuses a body that is compressed, longer than the route or a key of a policy takes, malformed or
+// late, and one for which there is no room.
+Task<> decide_with_body(WorkerContext& worker, Exchange& x, const ask::Question& question);
+// Says whether the fields of a request say that its body is a form.
+bool is_form(const http::Fields& fields);
+// Says whether a field of a request or of an answer names a coding of its body other than
+// `identity`.
+bool is_coded(const http::Fields& fields);
 
 // Serves one request: the callback of client::ConnectionContext, with a WorkerContext.
 Task<> serve(void* worker, client::Stream& client);

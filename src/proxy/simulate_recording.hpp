@@ -1,4 +1,5 @@
-// The requests of some identifiers, with what their limits need, for `tidegate simulate --record`.
+// A Recording holds the requests of some identifiers, with what their limits need, for `tidegate
+// simulate --record`.
 //
 // A worker has a Recording only while the admin listener asks for one: no other request pays for
 // it. What a client could be known by leaves the process as a digest with a key of the recording.
@@ -18,7 +19,7 @@
 
 namespace tidegate::proxy {
 
-// What the recordings of all workers share. Immutable.
+// The recordings of all workers share a plan. Immutable.
 struct RecordingPlan {
     static constexpr std::int64_t kAll = 1'000'000;
 
@@ -53,7 +54,7 @@ class Recording {
         std::string lines;           // JSON, each with a line end
         std::uint64_t left_out = 0;  // lines without room, since the recording began
     };
-    // What was written since the last call.
+    // Returns the lines that were written since the last call.
     Portion take(Time now);
     // Whether take() was not called for as long as the plan waits.
     bool has_ended(Time now) const { return now >= ends_; }

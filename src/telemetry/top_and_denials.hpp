@@ -1,5 +1,5 @@
-// Activity counts the clients of a thread for the admin listener: the most frequent identifiers of
-// the last one to two minutes, and the last requests that a limit refused.
+// Activity counts the clients of a thread for `tidegate top` and `tidegate denials`: the most
+// frequent identifiers of the last one to two minutes, and the last requests that a limit refused.
 #pragma once
 
 #include <array>

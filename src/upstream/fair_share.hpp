@@ -1,5 +1,6 @@
-// The seats of an upstream, its `max_connections`, as the requests of one worker have them: which
-// requests hold one, which of them end in favour of others, and how a request waits for one.
+// FairShare and SeatWait divide the seats of an upstream, its `max_connections`, among the requests
+// of one worker: which request holds a seat, which one loses it in favour of others, and how a
+// request waits for one. TransferRate measures slow clients.
 #pragma once
 
 #include <array>

@@ -12,7 +12,6 @@
 #include "base/units.hpp"
 #include "net/deadline.hpp"
 #include "telemetry/error_log.hpp"
-#include "telemetry/error_log_interval.hpp"
 
 namespace tidegate::upstream {
 

@@ -18,7 +18,7 @@
 
 #include "config/config.hpp"
 #include "net/wakeup.hpp"
-#include "telemetry/error_log_interval.hpp"
+#include "telemetry/error_log.hpp"
 #include "upstream/fair_share.hpp"
 #include "upstream/group.hpp"
 #include "upstream/http1_stream.hpp"

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "telemetry/error_log.hpp"
-#include "telemetry/error_log_interval.hpp"
 #include "upstream/health_check.hpp"
 
 namespace tidegate::upstream {

@@ -1,5 +1,5 @@
-// The main thread watches an upstream as long as a configuration has it: it resolves the names of
-// its servers and checks their health.
+// The main thread watches an upstream as long as a configuration has it: Resolver looks up the
+// names of its servers (DNS), and HealthChecks checks their health.
 #pragma once
 
 #include <chrono>

@@ -18,7 +18,7 @@
 #include "fuzz_check.hpp"
 #include "identity/identifier.hpp"
 #include "identity/user_methods.hpp"
-#include "proxy/fields.hpp"
+#include "proxy/identity_and_trailer_fields.hpp"
 #include "tls/certificate.hpp"
 #include "tls/client_auth.hpp"
 

@@ -13,7 +13,7 @@
 #include "proxy/simulate_recording.hpp"
 #include "unit/simulate_world.hpp"
 
-namespace tidegate::proxy::recording_test {
+namespace tidegate::proxy::simulate_recording_test {
 
 using namespace std::chrono_literals;
 using Result = store::LimitDecision::Result;
@@ -262,4 +262,4 @@ TEST_CASE("recording: it ends where its lines are not taken") {
     CHECK(world.recording->has_ended(kNow + patience + 5s));
 }
 
-}  // namespace tidegate::proxy::recording_test
+}  // namespace tidegate::proxy::simulate_recording_test

@@ -12,7 +12,7 @@
 #include "telemetry/access_log_line.hpp"
 #include "unit/log_line_readers.hpp"
 
-namespace tidegate::telemetry::log_line_test {
+namespace tidegate::telemetry::access_log_line_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -450,4 +450,4 @@ TEST_CASE("log_line: negative times and statuses are shown as none") {
 }
 
 }  // namespace
-}  // namespace tidegate::telemetry::log_line_test
+}  // namespace tidegate::telemetry::access_log_line_test

@@ -5,9 +5,9 @@
 
 #include <doctest/doctest.h>
 
-#include "telemetry/error_log_interval.hpp"
+#include "telemetry/error_log.hpp"
 
-namespace tidegate::telemetry::log_interval_test {
+namespace tidegate::telemetry::error_log_interval_test {
 
 namespace {
 
@@ -96,4 +96,4 @@ TEST_CASE("repeated failures: a line says how often, unless it was once") {
 
 }  // namespace
 
-}  // namespace tidegate::telemetry::log_interval_test
+}  // namespace tidegate::telemetry::error_log_interval_test

@@ -7,7 +7,7 @@
 
 #include "telemetry/error_log.hpp"
 
-namespace tidegate::telemetry::log_test {
+namespace tidegate::telemetry::error_log_test {
 namespace {
 
 // What `act` logs.
@@ -62,4 +62,4 @@ TEST_CASE("log: text of a peer cannot begin a line of its own") {
 }
 
 }  // namespace
-}  // namespace tidegate::telemetry::log_test
+}  // namespace tidegate::telemetry::error_log_test

@@ -7,7 +7,7 @@
 
 #include "telemetry/top_and_denials.hpp"
 
-namespace tidegate::telemetry::activity_test {
+namespace tidegate::telemetry::top_and_denials_test {
 
 namespace {
 
@@ -197,4 +197,4 @@ TEST_CASE("activity: denials in shadow are lists of their own") {
 
 }  // namespace
 
-}  // namespace tidegate::telemetry::activity_test
+}  // namespace tidegate::telemetry::top_and_denials_test

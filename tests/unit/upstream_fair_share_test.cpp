@@ -8,7 +8,7 @@
 
 #include "upstream/fair_share.hpp"
 
-namespace tidegate::upstream::seats_test {
+namespace tidegate::upstream::fair_share_test {
 
 using namespace std::chrono_literals;
 
@@ -481,4 +481,4 @@ TEST_CASE("transfer_rate: no number of bytes makes the sums overflow") {
     CHECK(rate.lag(1, kStart + 1s) < -8'760h);
 }
 
-}  // namespace tidegate::upstream::seats_test
+}  // namespace tidegate::upstream::fair_share_test

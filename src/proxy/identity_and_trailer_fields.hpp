@@ -1,5 +1,6 @@
-// Header fields with which a request goes on: those that name its client or user, those that no
-// trailer may set, X-Forwarded-Client-Cert and X-Request-Id.
+// IdentityFields lists the header fields that name a client or its user. RefusedTrailers lists the
+// fields that the proxy takes in heads only and removes from trailers. A function writes
+// X-Forwarded-Client-Cert.
 #pragma once
 
 #include <cstdint>
@@ -58,22 +59,5 @@ class RefusedTrailers {
 // The subject is always quoted, other values where they have `,`, `;` or `=`. No value has `"` or
 // `\"`, so that all readers agree on where it ends, however they treat escapes.
 void append_client_certificate(const ClientCertificate& certificate, std::string& out);
-
-// Makes request ids. One thread.
-class RequestIds {
-  public:
-    RequestIds();
-
-    // Writes a new one over `out`: 32 hexadecimal digits, half random for this worker, half a
-    // scrambled count.
-    void next(std::string& out);
-
-  private:
-    std::string prefix_;
-    std::uint64_t state_;
-};
-
-// Sets facts.request_id to the X-Request-Id of a trusted peer's request, if that is one token.
-void adopt_request_id(ask::Facts& facts);
 
 }  // namespace tidegate::proxy
