@@ -1,5 +1,4 @@
-// The questions that a running proxy answers. A row is a path of the admin API and the command that
-// asks it.
+// questions() lists the paths of the admin API and the commands that ask them, a row each.
 //
 // request_guard.cpp routes requests by the rows, guards them and reads their queries. The command
 // line (cli/admin_commands.cpp) makes commands, help, completions and the manual page of the rows.

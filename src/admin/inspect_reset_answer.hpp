@@ -1,4 +1,5 @@
-// The questions and answers of `/api/inspect` and `/api/reset`. Pure.
+// These functions read the questions of `/api/inspect` and `/api/reset` and write their answers.
+// Pure.
 //
 // Both take the identifier from the query (`?identifier=user%3Aalice`, percent-encoded, a `+` as
 // `%2B`), and answer a JSON object. Members may be added to it, and none is taken away or renamed;

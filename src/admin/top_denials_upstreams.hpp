@@ -1,6 +1,6 @@
-// The answers to what the dashboard asks: `/api/live`, what the process does, second by second;
-// `/api/top` and `/api/denials`, whom requests are counted for, and whom a limit has refused;
-// `/api/upstreams`, which servers are up. Pure.
+// These functions answer what the dashboard asks: `/api/live` says what the process does, second by
+// second; `/api/top` which identifiers requests are counted for, `/api/denials` which requests a
+// limit has refused, and `/api/upstreams` which servers are up. Pure.
 //
 // Members may be added to the JSON, and none is taken away or renamed.
 #pragma once

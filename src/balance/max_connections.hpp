@@ -1,5 +1,5 @@
-// The bound on the connections to an upstream (`max_connections`), as one number of the process,
-// and the queue of requests that wait for a seat.
+// Seats bounds the connections to an upstream (`max_connections`) by one number of the process, and
+// SeatQueue holds the requests that wait for a seat.
 //
 // One atomic word counts free seats and waiters, and never shows a free seat while a request waits.
 //

@@ -1,5 +1,5 @@
-// Origins of web pages, as browsers write them in the field `Origin` (RFC 6454 section 6.2), and
-// the origins that a configuration allows. Pure; any thread.
+// An Origin is that of a web page, as browsers write it in the field `Origin` (RFC 6454 section
+// 6.2); an OriginList has the origins that `cors` allows. Pure; any thread.
 #pragma once
 
 #include <cstddef>

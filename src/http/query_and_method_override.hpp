@@ -1,5 +1,5 @@
-// Reads what a request states beyond the grammar of its head as the servers behind Tidegate may
-// read it: its method and the values of its fields and parameters. Pure; any thread.
+// These functions read the method, its overrides (X-HTTP-Method-Override), and values of fields and
+// query parameters, as the servers behind Tidegate may read them. Pure; any thread.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// When a Redis counts as down, when the client tries it again, and when it is back.
+// Breaker says when a Redis counts as down, when the client tries it again, and when it is back.
 //
 //     connecting --connected--> up --connection lost--> connecting
 //     connecting, up --open()--> down --connected--> up

@@ -1,5 +1,5 @@
-// Tells Redis that this proxy is alive, and reads how many are: the quotas of `local` are divided
-// by that number.
+// Heartbeat tells Redis that this proxy is alive, and reads how many proxies are: that number
+// divides the quotas of `local`.
 #pragma once
 
 #include <chrono>

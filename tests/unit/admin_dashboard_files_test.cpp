@@ -7,7 +7,7 @@
 #include "admin/answer.hpp"
 #include "admin/dashboard_files.hpp"
 
-namespace tidegate::admin::page_test {
+namespace tidegate::admin::dashboard_files_test {
 
 namespace {
 
@@ -58,4 +58,4 @@ TEST_CASE("page: no other host, no markup from text, no style or script in the m
     CHECK(page::dashboard_css.find("@import") == std::string_view::npos);
 }
 
-}  // namespace tidegate::admin::page_test
+}  // namespace tidegate::admin::dashboard_files_test

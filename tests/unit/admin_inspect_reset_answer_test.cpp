@@ -8,7 +8,7 @@
 #include "admin/inspect_reset_answer.hpp"
 #include "identity/identifier.hpp"
 
-namespace tidegate::admin::inspect_answer_test {
+namespace tidegate::admin::inspect_reset_answer_test {
 
 namespace {
 
@@ -382,4 +382,4 @@ TEST_CASE("reset text: the policies that counted something; control characters a
     CHECK(answer.exit_code == 0);
 }
 
-}  // namespace tidegate::admin::inspect_answer_test
+}  // namespace tidegate::admin::inspect_reset_answer_test

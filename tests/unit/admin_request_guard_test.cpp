@@ -8,7 +8,7 @@
 #include "admin/api_paths.hpp"
 #include "net/asio.hpp"
 
-namespace tidegate::admin::answer_test {
+namespace tidegate::admin::request_guard_test {
 namespace {
 
 // What sources were asked for, as text.
@@ -432,4 +432,4 @@ TEST_CASE("admin: the answer to a reload lists every fault with its place") {
 }
 
 }  // namespace
-}  // namespace tidegate::admin::answer_test
+}  // namespace tidegate::admin::request_guard_test

@@ -10,7 +10,7 @@
 
 #include "admin/top_denials_upstreams.hpp"
 
-namespace tidegate::admin::dashboard_answer_test {
+namespace tidegate::admin::top_denials_upstreams_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -610,4 +610,4 @@ TEST_CASE("admin upstreams: a page under a name of its own does not see them") {
 }
 
 }  // namespace
-}  // namespace tidegate::admin::dashboard_answer_test
+}  // namespace tidegate::admin::top_denials_upstreams_test

@@ -12,7 +12,7 @@
 
 #include "app/access_logs_trace_exporter.hpp"
 
-namespace tidegate::app::record_outputs_test {
+namespace tidegate::app::access_logs_trace_exporter_test {
 namespace {
 
 struct Folder {
@@ -109,4 +109,4 @@ TEST_CASE("access_logs: `off` opens no log, and a path that cannot be opened is 
 }
 
 }  // namespace
-}  // namespace tidegate::app::record_outputs_test
+}  // namespace tidegate::app::access_logs_trace_exporter_test

@@ -9,7 +9,7 @@
 
 #include "balance/max_connections.hpp"
 
-namespace tidegate::balance::seats_test {
+namespace tidegate::balance::max_connections_test {
 namespace {
 
 using Answer = SeatWaiter::Answer;
@@ -344,4 +344,4 @@ TEST_CASE("seats: threads neither exceed the bound, lose a wake-up nor leave a s
     }
 }
 
-}  // namespace tidegate::balance::seats_test
+}  // namespace tidegate::balance::max_connections_test

@@ -3,7 +3,7 @@
 
 #include "cli/commands.hpp"
 
-namespace tidegate::cli::command_list_test {
+namespace tidegate::cli::completion_and_man_test {
 
 namespace {
 
@@ -83,4 +83,4 @@ TEST_CASE("man page: no text is taken for a command of roff") {
     CHECK(roff_text("'a\\b `--c`") == "\\&\\(aqa\\eb \\fB\\-\\-c\\fR");
 }
 
-}  // namespace tidegate::cli::command_list_test
+}  // namespace tidegate::cli::completion_and_man_test

@@ -5,7 +5,7 @@
 
 #include "http/cors_origin.hpp"
 
-namespace tidegate::http::origin_test {
+namespace tidegate::http::cors_origin_test {
 
 namespace {
 
@@ -175,4 +175,4 @@ TEST_CASE("origin: a malformed pattern gets advice on what to write") {
 
 }  // namespace
 
-}  // namespace tidegate::http::origin_test
+}  // namespace tidegate::http::cors_origin_test

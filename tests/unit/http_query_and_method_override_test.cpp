@@ -6,7 +6,7 @@
 #include "http/query_and_method_override.hpp"
 #include "unit/query_readers.hpp"
 
-namespace tidegate::http::request_value_test {
+namespace tidegate::http::query_and_method_override_test {
 
 namespace {
 
@@ -188,4 +188,4 @@ TEST_CASE("method: a field that overrides method or target is known in every spe
 
 }  // namespace
 
-}  // namespace tidegate::http::request_value_test
+}  // namespace tidegate::http::query_and_method_override_test

@@ -12,7 +12,7 @@
 #include "redis/breaker_and_pipeline.hpp"
 #include "unit/redis_asker.hpp"
 
-namespace tidegate::redis::pipeline_test {
+namespace tidegate::redis::breaker_and_pipeline_test {
 
 using namespace std::chrono_literals;
 
@@ -472,4 +472,4 @@ TEST_CASE("pipeline: a lost connection takes what was sent; what waits goes on w
     CHECK(rig.pipeline.take_answered(rig.sent.back().ticket)->request == &waiting);
 }
 
-}  // namespace tidegate::redis::pipeline_test
+}  // namespace tidegate::redis::breaker_and_pipeline_test

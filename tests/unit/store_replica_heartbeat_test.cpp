@@ -9,7 +9,7 @@
 #include "store/replica_heartbeat.hpp"
 #include "unit/store_redis.hpp"
 
-namespace tidegate::store::heartbeat_test {
+namespace tidegate::store::replica_heartbeat_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -175,4 +175,4 @@ TEST_CASE("heartbeat: a number that is no longer configured holds until Redis co
     CHECK(rig.replicas == 6);
 }
 
-}  // namespace tidegate::store::heartbeat_test
+}  // namespace tidegate::store::replica_heartbeat_test

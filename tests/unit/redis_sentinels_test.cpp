@@ -15,7 +15,7 @@
 #include "unit/fake_redis.hpp"
 #include "unit/fake_sentinel.hpp"
 
-namespace tidegate::redis::master_test {
+namespace tidegate::redis::sentinels_test {
 
 using namespace std::chrono_literals;
 using test::FakeRedis;
@@ -555,4 +555,4 @@ TEST_CASE("master: many clients that ask at once share one question") {
     CHECK(rig.until([&] { return ended == 50; }));
 }
 
-}  // namespace tidegate::redis::master_test
+}  // namespace tidegate::redis::sentinels_test
