@@ -7,7 +7,8 @@ what the thing is: the rooms, the pages of the reference and the tests of PLACES
 - integration tests, soaks, recipes, examples, dashboards of others, benchmarks and pages other than the
   reference: they use a key or a command, and another one would do;
 - for keys, rooms that read the value, and their tests: that is what the key is for, and as many as it is for;
-- what a program writes (source.py says how that is told).
+- what a program writes (source.py says how that is told);
+- lines that include a file of such a name.
 
 The touch count of a kind is the median of its samples. A sample that no file of src has is a fault:
 the thing has gone or has another name, and the patterns below have to follow it.
@@ -83,7 +84,7 @@ class Touches:
 
     def __init__(self):
         places = {place for kind in PLACES.values() for place in kind}
-        self.texts = {path: source.by_hand(path) for place in places
+        self.texts = {path: source.INCLUDE.sub("", source.by_hand(path)) for place in places
                       for path in source.files_beginning(place)}
         self.found = {}
 
