@@ -17,8 +17,8 @@
 #include "cli/commands.hpp"
 #include "cli/size.hpp"
 #include "config/keys.hpp"
+#include "telemetry/access_log_fields.hpp"
 #include "telemetry/metric.hpp"
-#include "telemetry/request_record.hpp"
 #include "telemetry/top_and_denials.hpp"
 
 namespace tidegate::cli {

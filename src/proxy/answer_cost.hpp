@@ -16,7 +16,7 @@
 #include "http/framing.hpp"
 #include "http/head.hpp"
 #include "net/deadline.hpp"
-#include "telemetry/request_record.hpp"
+#include "telemetry/access_log_fields.hpp"
 #include "usage/answer.hpp"
 #include "usage/cost.hpp"
 #include "usage/event_stream.hpp"

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "base/shared_enums.hpp"
-#include "telemetry/request_record.hpp"
+#include "telemetry/access_log_fields.hpp"
 
 namespace tidegate::telemetry {
 

@@ -1,8 +1,8 @@
 // A request record as a line of the access log. Pure, and without allocation: each thread has a
 // formatter with a buffer that fits the longest line there can be.
 //
-// telemetry/request_record.hpp has the fields and their order. A text that is not known is empty. A
-// text that is longer than its row allows is cut, and then ends in `...`.
+// telemetry/access_log_fields.hpp has the fields and their order. A text that is not known is
+// empty. A text that is longer than its row allows is cut, and then ends in `...`.
 //
 // JSON is one object a line.
 //
@@ -26,7 +26,7 @@
 
 #include "base/json.hpp"
 #include "base/shared_enums.hpp"
-#include "telemetry/request_record.hpp"
+#include "telemetry/access_log_fields.hpp"
 
 namespace tidegate::telemetry {
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "telemetry/access_log_fields.hpp"
 #include "telemetry/byte_ring.hpp"
-#include "telemetry/request_record.hpp"
 #include "telemetry/trace_context.hpp"
 
 namespace tidegate::telemetry {
