@@ -17,6 +17,10 @@ FOLDER = ROOT / "build" / "bench" / "debian13" / "root"
 SUFFIX = "-debian13"
 PROXIES = {"nginx": "/usr/sbin/nginx", "haproxy": "/usr/sbin/haproxy"}
 STORES = {"redis": "/usr/bin/redis-server", "valkey": "/usr/bin/valkey-server"}
+# The same servers, where more than one thread of theirs reads and writes.
+IO_THREADS = 2
+THREADED = {f"{store}-io-threads": store for store in STORES}
+THREADED_ROWS = ("tidegate-redis", "tidegate-redis-denied")
 # The rows that decide in Redis and are measured with each of STORES.
 STORE_ROWS = ("tidegate-redis", "tidegate-redis-hot", "tidegate-redis-denied", "nginx-lua-redis",
               "nginx-lua-redis-fine", "nginx-lua-redis-denied")
@@ -29,7 +33,8 @@ PACKAGES = {"nginx": "nginx", "libnginx-mod-http-lua": None, "lua-nginx-redis": 
 def names(row):
     """By store, or `None`: the names of the rows of Debian 13 beside this one; often none."""
     if row in STORE_ROWS:
-        return {store: row.replace("redis", store) + SUFFIX for store in STORES}
+        stores = [*STORES, *(THREADED if row in THREADED_ROWS else ())]
+        return {store: row.replace("redis", store) + SUFFIX for store in stores}
     return {None: row + SUFFIX} if row.partition("-")[0] in PROXIES else {}
 
 
@@ -47,18 +52,28 @@ def beside(rows, here):
     for row in rows:
         together.append(dataclasses.replace(row, label=versioned(row.label, old)))
         for store, name in names(row.name).items():
-            label = row.label.replace("Redis", "Valkey") if store == "valkey" else row.label
             together.append(dataclasses.replace(
-                row, name=name, label=versioned(label, new), like=row.name,
+                row, name=name, label=label_with(store, row.label, new), like=row.name,
                 start=functools.partial(start_newer, row.start, store)))
     return together
 
 
+def label_with(store, label, versions_by_word):
+    """The label of a row with this store, or with another proxy where it has none."""
+    kind = THREADED.get(store, store)
+    if kind == "valkey":
+        label = label.replace("Redis", "Valkey")
+    label = versioned(label, versions_by_word)
+    return f"{label}, `io-threads {IO_THREADS}`" if store in THREADED else label
+
+
 def start_newer(start, store, world):
-    """Starts a row with the proxies of Debian 13, and with one of STORES where it has one."""
+    """Starts a row with the proxies of Debian 13, and with a store where it has one."""
     world.root, world.programs = FOLDER, dict(PROXIES)
     if store:
-        world.programs["redis-server"] = STORES[store]
+        world.programs["redis-server"] = STORES[THREADED.get(store, store)]
+    if store in THREADED:
+        world.redis_options = ("--io-threads", IO_THREADS)
     return start(world)
 
 

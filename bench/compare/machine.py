@@ -162,6 +162,7 @@ class World:
         self.upstream = None  # (port) -> a command, to be the upstream in place of nginx
         self.root = pathlib.Path("/")  # of the system whose peers run
         self.programs = {}  # name -> path, of those that run from that root
+        self.redis_options = ()  # of its server
         self._servers = []
 
     def __enter__(self):

@@ -80,7 +80,8 @@ http {{
 def start_redis(world: World):
     port = free_port()
     return world.start("redis", [*world.program("redis-server"), "--port", port, "--bind",
-                                 "127.0.0.1", "--save", "", "--appendonly", "no"], port)
+                                 "127.0.0.1", "--save", "", "--appendonly", "no",
+                                 *world.redis_options], port)
 
 
 def start_cluster(world: World):

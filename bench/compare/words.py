@@ -96,7 +96,8 @@ NEWER_PEERS = """- **Newer peers**: `scripts/bench --debian13` adds rows of the 
   Debian 13, each after the row of this machine that does the same. Then labels say the versions.
   mmdebstrap makes that Debian; peers run from it with changed root, on the network of this machine.
   The kernel accounts for their CPU and memory as for the others'. Tidegate, load, upstream and Node
-  are the same in all rows. `--growth` and `--size` have no such rows.
+  are the same in all rows. Two rows have a Redis and a Valkey with `io-threads 2`. `--growth` and
+  `--size` have no rows of Debian 13.
 """
 
 METHOD = f"""

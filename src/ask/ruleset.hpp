@@ -1,6 +1,7 @@
 // One configuration as one worker decides by it: the value itself and what is made of it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -54,11 +55,15 @@ struct Ruleset {
                      std::shared_ptr<identity::SharedCredentialCache> remembered = nullptr)
         : config(std::move(of)),
           policy_texts(*config),
+          has_candidates(
+              std::any_of(config->policies.begin(), config->policies.end(),
+                          [](const auto& policy) { return policy->candidate != nullptr; })),
           authenticator(std::make_unique<identity::Authenticator>(config->user_methods,
                                                                   std::move(remembered))) {}
 
     std::shared_ptr<const config::Config> config;
     PolicyTexts policy_texts;
+    bool has_candidates;  // of any policy: without them decisions need not be searched for theirs
     std::unique_ptr<identity::Authenticator> authenticator;
     telemetry::MetricSlots slots;
 };

@@ -153,7 +153,8 @@ void apply_verdict(const Ruleset& rules, Metrics& metrics, Decision& decision) {
                 [&](const limit::ChargeItem& item, std::size_t i, const limit::LimitVerdict& one) {
                     metrics.count_decision(rules.slots.decision(list_of(item), i), one.denied);
                 });
-    count_candidates(rules, metrics, decision.charge);
+    if (rules.has_candidates) [[unlikely]]
+        count_candidates(rules, metrics, decision.charge);
 }
 
 void note_given_back(const Ruleset& rules, Decision& decision) {

@@ -13,21 +13,29 @@ namespace {
 
 constexpr std::size_t kGroups = 8;
 
+// Reads a number up to 255 off [at, end).
+bool take_byte(const char*& at, const char* end, std::uint8_t& byte) {
+    const auto digit_at = [end](const char* place) {
+        return place != end ? static_cast<unsigned>(*place) - '0' : 10U;
+    };
+    unsigned value = digit_at(at);
+    if (value > 9) return false;
+    for (unsigned next = digit_at(++at); next <= 9; next = digit_at(++at)) {
+        // A leading zero is octal to some readers and decimal to others.
+        if (value == 0) return false;
+        value = value * 10 + next;
+        if (value > 255) return false;
+    }
+    byte = static_cast<std::uint8_t>(value);
+    return true;
+}
+
 bool parse_v4(std::string_view text, std::uint8_t* bytes) {
     const char* at = text.data();
     const char* const end = at + text.size();
     for (int i = 0; i < 4; ++i) {
-        if (i > 0) {
-            if (at == end || *at != '.') return false;
-            ++at;
-        }
-        const char* const start = at;
-        unsigned value = 0;
-        for (; at != end && *at >= '0' && *at <= '9' && at - start < 3; ++at)
-            value = value * 10 + static_cast<unsigned>(*at - '0');
-        // A leading zero is octal to some readers and decimal to others.
-        if (at == start || value > 255 || (*start == '0' && at - start > 1)) return false;
-        bytes[i] = static_cast<std::uint8_t>(value);
+        if (i > 0 && (at == end || *at++ != '.')) return false;
+        if (!take_byte(at, end, bytes[i])) return false;
     }
     return at == end;
 }
@@ -234,10 +242,7 @@ std::string IpAddress::to_string() const {
 
 std::optional<IpAddress> parse_ip(std::string_view text) {
     IpAddress ip;
-    if (text.find(':') == text.npos) {
-        if (!parse_v4(text, ip.bytes.data())) return std::nullopt;
-        return ip;
-    }
+    if (parse_v4(text, ip.bytes.data())) return ip;
     if (!parse_v6(text, ip.bytes)) return std::nullopt;
     ip.v4 = is_v4_mapped(ip.bytes);
     if (ip.v4) {

@@ -31,6 +31,20 @@ inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
     return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
 }
 
+// The first `size` bytes from `at` on as a number, the first byte the lowest; requires a size from
+// 1 to 7. It reads two words that overlap, as a copy of so many bytes is made byte by byte.
+inline std::uint64_t read_short(const char* at, std::size_t size) {
+    const auto byte_at = [at](std::size_t i) {
+        return std::uint64_t{static_cast<unsigned char>(at[i])} << (8 * i);
+    };
+    if (size < sizeof(std::uint32_t)) return byte_at(0) | byte_at(size / 2) | byte_at(size - 1);
+    std::uint32_t low = 0;
+    std::uint32_t high = 0;
+    std::memcpy(&low, at, sizeof(low));
+    std::memcpy(&high, at + size - sizeof(high), sizeof(high));
+    return low | std::uint64_t{high} << (8 * (size - sizeof(high)));
+}
+
 // `hash` is what came before; `secret` is odd.
 inline std::uint64_t hash_text(std::string_view text, std::uint64_t hash, std::uint64_t secret) {
     constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
@@ -42,11 +56,7 @@ inline std::uint64_t hash_text(std::string_view text, std::uint64_t hash, std::u
         std::memcpy(&word, at, sizeof(word));
         hash = mix(hash ^ word, secret);
     }
-    if (left > 0) {
-        word = 0;
-        std::memcpy(&word, at, left);
-        hash = mix(hash ^ word, secret);
-    }
+    if (left > 0) hash = mix(hash ^ read_short(at, left), secret);
     return mix(hash ^ secret, kOdd);
 }
 

@@ -325,7 +325,7 @@ void note_activity(telemetry::Activity::Names& names, const ask::Ruleset& rules,
             note_denial(caller, Whose::in_shadow, &names.shadow_denials.names,
                         names.shadow_denials.last);
         }
-        if (ask::is_refused_by_candidate(charge)) {
+        if (rules.has_candidates && ask::is_refused_by_candidate(charge)) {
             note_denial(caller, Whose::candidates, nullptr, names.candidate_denials);
         }
     }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/described_enum.hpp"
+#include "base/ip.hpp"
 #include "base/result.hpp"
 #include "limit/limit.hpp"
 #include "limit/time_zone.hpp"
@@ -58,6 +59,7 @@ struct LoggedRequest {
     std::array<std::int64_t, kLogNumbers> numbers{};
     std::array<std::string_view, kLogTexts> texts{};
     std::vector<std::string_view> values;  // of LogLayout::wanted
+    std::optional<IpAddress> address;      // what `client` says, if that is an address
 
     std::string_view& text(LogText which) { return texts[static_cast<std::size_t>(which)]; }
     std::string_view text(LogText which) const { return texts[static_cast<std::size_t>(which)]; }

@@ -255,6 +255,7 @@ void LoggedRequest::reset(std::size_t value_count) {
     numbers.fill(kUnknown);
     texts.fill({});
     values.assign(value_count, {});
+    address.reset();
 }
 
 LogFields::LogFields(LogFormat format, const LogLayout& layout)

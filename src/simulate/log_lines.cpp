@@ -129,9 +129,15 @@ bool is_port(std::string_view text) {
            std::all_of(text.begin(), text.end(), is_digit);
 }
 
-// The address in `203.0.113.7:4711`, `[2001:db8::1]:4711` or `fe80::1%eth0`, without port and zone.
-// Empty: there is none.
-std::string_view address_in(std::string_view text) {
+// An address in a line: what it is, and its text without port and zone.
+struct LoggedAddress {
+    std::optional<IpAddress> address;
+    std::string_view text{};
+};
+
+// The address in `203.0.113.7:4711`, `[2001:db8::1]:4711` or `fe80::1%eth0`, if there is one.
+LoggedAddress address_in(std::string_view text) {
+    if (const auto plain = parse_ip(text)) return {plain, text};
     if (text.starts_with('[')) {
         const std::size_t close = text.find(']');
         if (close == text.npos) return {};
@@ -144,8 +150,7 @@ std::string_view address_in(std::string_view text) {
         if (!is_port(text.substr(colon + 1))) return {};
         text = text.substr(0, colon);
     }
-    if (!parse_scoped_ip(text)) return {};
-    return text.substr(0, text.find('%'));
+    return {parse_scoped_ip(text), text.substr(0, text.find('%'))};
 }
 
 // Cuts off what is before the next space, and the space.
@@ -241,26 +246,15 @@ struct LogReader::Impl {
         return {};
     }
 
-    // As address_in(). Clients come several times in a row.
-    std::string_view address_of(std::string_view text) {
-        if (text != last_text) {
-            const std::string_view address = address_in(text);
-            address_size = address.size();
-            address_begin =
-                address.empty() ? 0 : static_cast<std::size_t>(address.data() - text.data());
-            last_text = text;
-        }
-        return text.substr(address_begin, address_size);
-    }
-
     // Makes the client an address. False: it is none, and the request needs one. A proxy of our own
     // that listens at a path has clients without one.
     bool take_address(LoggedRequest& out) {
         std::string_view& client = out.text(LogText::client);
         if (client == "-") client = {};
-        const std::string_view address = address_of(client);
-        if (!address.empty()) {
-            client = address;
+        const LoggedAddress found = address_in(client);
+        out.address = found.address;
+        if (found.address) {
+            client = found.text;
             return true;
         }
         const bool is_own =
@@ -321,14 +315,14 @@ struct LogReader::Impl {
         std::string_view ident = cut_name(user);
         if (user.find(' ') != user.npos) {
             bool is_clear = true;
-            if (!address_of(ident).empty()) {
+            if (address_in(ident).address) {
                 is_clear = is_server_name(client);
                 if (is_clear && client != "-") take_server_name(client, out);
                 client = ident;
                 ident = cut_name(user);
             }
             const bool has_spaces = user.find(' ') != user.npos;
-            if (has_spaces) is_clear = is_clear && ident == "-" && !address_of(client).empty();
+            if (has_spaces) is_clear = is_clear && ident == "-" && address_in(client).address;
             if (!is_clear) {
                 // By --map the client is known, whatever is before it.
                 if (out.text(LogText::client).empty()) return kTextInFront;
@@ -539,9 +533,6 @@ struct LogReader::Impl {
     const LogField identifiers{LogField::Kind::identifiers, 0, {}};
     std::size_t value_count = 0;
     bool needs_address = true;
-    std::string last_text;  // that address_of() has read, and where it has its address
-    std::size_t address_begin = 0;
-    std::size_t address_size = 0;
     bool has_words = false;
     std::size_t lines = 0;             // of the common format, until there are enough
     bool has_extras = false;           // behind the user agent

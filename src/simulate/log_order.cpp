@@ -18,6 +18,8 @@ struct Kept {
     std::uint8_t is_whole_second;
     std::uint8_t is_end;
     std::uint8_t has_numbers;
+    std::uint8_t has_address;
+    IpAddress address;
     std::uint16_t values;
     std::array<std::uint16_t, kLogTexts> sizes;
 };
@@ -55,6 +57,8 @@ void append(const LoggedRequest& request, std::vector<char>& bytes) {
     const auto* const end = request.numbers.data() + kLogNumbers;
     kept.has_numbers =
         std::any_of(rare, end, [](std::int64_t one) { return one != LoggedRequest::kUnknown; });
+    kept.has_address = request.address ? 1 : 0;
+    kept.address = request.address.value_or(IpAddress{});
     kept.values = static_cast<std::uint16_t>(request.values.size());
     std::size_t size = sizeof(Kept) + request.values.size() * sizeof(std::uint16_t);
     if (kept.has_numbers != 0) size += static_cast<std::size_t>(end - rare) * sizeof(*rare);
@@ -85,6 +89,8 @@ void read_back(const char* from, LoggedRequest& request) {
     request.numbers.fill(LoggedRequest::kUnknown);
     request.number(LogNumber::status) = kept.status;
     request.number(LogNumber::duration_us) = kept.duration_us;
+    request.address.reset();
+    if (kept.has_address != 0) request.address = kept.address;
     request.values.resize(kept.values);
     const char* const sizes = from;
     from += request.values.size() * sizeof(std::uint16_t);

@@ -12,7 +12,6 @@
 #include "ask/request_checks.hpp"
 #include "ask/route.hpp"
 #include "ask/verdict.hpp"
-#include "base/ip.hpp"
 #include "base/secrets.hpp"
 #include "base/text.hpp"
 #include "http/head.hpp"
@@ -506,12 +505,8 @@ void Simulation::add_fields(const LoggedRequest& request) {
 // The user is the one of the log: it has no credentials.
 void Simulation::identify(const LoggedRequest& request, ask::Decision& decision) {
     const config::Config& with = *rules_.config;
-    const std::string_view client = request.text(LogText::client);
-    if (client != client_text_) {
-        client_text_ = client;
-        client_ = parse_ip(client);
-    }
-    facts_.peer = {client_, client_ && with.client_ip.trusts(*client_), false};
+    const auto& client = request.address;
+    facts_.peer = {client, client && with.client_ip.trusts(*client), false};
     decision.client = identity::client_address(facts_.peer, facts_.head.fields, with.client_ip,
                                                nullptr, &decision.chain_fault);
     if (decision.is_preflight) return;

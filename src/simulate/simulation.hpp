@@ -173,8 +173,6 @@ class Simulation {
     std::size_t items_loaded_ = 0;  // that need no further step
     std::vector<KnownRoute> known_routes_;
     bool knows_routes_ = false;  // no header field chooses a route
-    std::string client_text_;
-    std::optional<IpAddress> client_;
     std::string cookie_room_;
     std::vector<std::string> claim_values_;
     std::vector<CandidateChanges> changes_;  // by Policy::index

@@ -146,6 +146,8 @@ TEST_CASE("log: behind the name of the server, an address may have a port or a z
     CHECK(log.read("h:443 14.212.143.11:42918" + rest) == "");
     CHECK(log.all() == "14.212.143.11 - GET / h:443 200 -1");
     CHECK(log.read("10.0.0.5:443 fe80::1%enp0s8" + rest) == "");
+    REQUIRE(log.request.address);
+    CHECK(log.request.address->to_string() == "fe80::1");
     CHECK(log.all() == "fe80::1 - GET / 10.0.0.5:443 200 -1");
     CHECK(log.read("[2001:db8::5]:443 [2001:db8::1]:80" + rest) == "");
     CHECK(log.all() == "2001:db8::1 - GET / [2001:db8::5]:443 200 -1");

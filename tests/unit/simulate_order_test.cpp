@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/ip.hpp"
 #include "simulate/log.hpp"
 
 namespace tidegate::simulate::order_test {
@@ -25,6 +27,7 @@ struct World {
                                        std::string(request.text(LogText::client)));
                       last = request.number(LogNumber::usage_cost);
                       value = request.values.empty() ? "" : std::string(request.values.front());
+                      address = request.address;
                   }
               },
               bytes_max) {}
@@ -36,6 +39,7 @@ struct World {
         request.is_whole_second = is_whole;
         request.text(LogText::client) = name;
         request.values[0] = name;
+        request.address = parse_ip("10.0.0." + std::to_string(name.size()));
         request.number(LogNumber::usage_cost) = static_cast<std::int64_t>(name.size());
         return order.add(request);
     }
@@ -43,6 +47,7 @@ struct World {
     std::vector<std::pair<std::int64_t, std::string>> out;
     std::int64_t last = 0;
     std::string value;
+    std::optional<IpAddress> address;
     LogOrder order;
 };
 
@@ -60,6 +65,8 @@ TEST_CASE("log order: requests of a minute are sorted by their times") {
     CHECK(world.out[3].second == "d");
     CHECK(world.last == 1);
     CHECK(world.value == "d");
+    REQUIRE(world.address);
+    CHECK(world.address->to_string() == "10.0.0.1");
 }
 
 TEST_CASE("log order: what comes more than a minute late is refused") {
