@@ -314,7 +314,8 @@ const Keys<LimitSpec>& limit_keys() {
                   "states](#quotas-in-tokens)",
                   "required",
                   "0 to 4,294,967,295; of `sliding_log` 1,000, `schedule` 2,000, `concurrency` "
-                  "100,000; of `unit: usd` 0 to 1,000,000,000 with six decimals"})
+                  "100,000; of `unit: usd` 0 to 1,000,000,000 with six decimals, with `gcra` and "
+                  "`leaky_bucket` to 4,294"})
             .required("`quota: 10`")
             .key("unit", kind::word({"usd"}),
                  {"`usd`: the quota and the burst are dollars; in a policy with `cost: {unit: "
@@ -348,7 +349,7 @@ const Keys<LimitSpec>& limit_keys() {
                     {"[one sub-bucket more](limits.md#sliding_window) (`sliding_window`)"})
             .key("burst", quota_kind(1),
                  {"units at once (`gcra`, `leaky_bucket`)", "the quota",
-                  "1 to 4,294,967,295; of `unit: usd` as a quota"})
+                  "1 to 4,294,967,295; of `unit: usd` to 4,294 with six decimals"})
             .own("max_delay", kind::type("duration"), time_of(&LimitSpec::max_delay),
                  {"how long a request may be held (`leaky_bucket`)", "`5min`", "0 to 5 min"})
             .own("count",
