@@ -88,7 +88,7 @@ void one_limit(benchmark::State& state, limit::Algorithm algorithm) {
     std::uint64_t request = 0;
     for (auto _ : state) {
         const limit::Charge charge{
-            .items = {&item, 1}, .cost = 1, .lease = {1, ++request}, .moment = now + 30s};
+            .items = {&item, 1}, .cost = 1, .slot_hold = {1, ++request}, .moment = now + 30s};
         store.charge(charge, now, verdict);
         if (algorithm == limit::Algorithm::concurrency) store.release(charge);
         benchmark::DoNotOptimize(verdict);

@@ -142,6 +142,11 @@ function showStore() {
   let failed = 0;
   for (let i = history.first(range); i < history.size; ++i) failed += failures[i];
   figure("store_failures", numberText(failed), failed);
+  const leased = history.column("leased_units");
+  let hasLeases = false;
+  for (let i = history.first(range); i < history.size; ++i) hasLeases ||= leased[i] > 0;
+  const held = history.latest("leased_units", 10);
+  figure("leased_units", hasLeases ? `, ${numberText(held)} units in leases` : "");
   if (isDown) {
     put(byId("store-since"), since > 0 ? `since ${clockText(history.times[since])}.`
       : `since ${clockText(history.times[0])} or longer.`);

@@ -15,7 +15,7 @@
 --            m  windows of money: the same, but for the quota, which comes d after all that; I4 is not used
 --            g  gcra, k leaky_bucket: quota, how long a full bucket takes to become empty, and parts
 --            s  schedule, d by UTC day: quota, duration, 1 if moments in the past are not limited
---            c  concurrency: quota, lease, -
+--            c  concurrency: quota, time of a hold, -
 -- ARGV[3]  the time in microseconds; without it the clock of Redis counts
 
 -- The state with the limits of this request as its first records. Records of other limits (of another

@@ -1,4 +1,4 @@
--- concurrency: a sorted set of the slots that requests hold. Score: when the lease of the slot ends unless
+-- concurrency: a sorted set of the slots that requests hold. Score: when the hold of the slot ends unless
 -- the proxy renews it; member: 16 bytes that name worker and request. A slot that is kept after its
 -- request has ended has 8 more bytes: for how long, d.
 
@@ -23,14 +23,14 @@ algorithms.c = function()
 
 --for charge
     -- How many slots are held, and whether `slot` is one of them.
-    local function slots_held(key, slot, lease)
+    local function slots_held(key, slot, usual)
         if server_clock then
             -- If the clock of Redis was put back, slots of proxies that are gone must not stay until the
             -- old time comes again. Proxies that live renew theirs.
             local late =
-                redis.call('ZRANGEBYSCORE', key, '(' .. decimal(now + 2 * lease), '+inf', 'WITHSCORES')
+                redis.call('ZRANGEBYSCORE', key, '(' .. decimal(now + 2 * usual), '+inf', 'WITHSCORES')
             for i = 1, #late, 2 do
-                local time = #late[i] > 16 and struct.unpack('<d', late[i], 17) or lease
+                local time = #late[i] > 16 and struct.unpack('<d', late[i], 17) or usual
                 if tonumber(late[i + 1]) > now + time then
                     redis.call('ZADD', key, decimal(now + time), late[i])
                 end
@@ -51,12 +51,12 @@ algorithms.c = function()
     end
 
     local function take(limit, _, i, _, at)
-        local key, lease = limit.sets[i], limit.second
+        local key, time = limit.sets[i], limit.second
         -- ZADD first: a set without members is deleted, and while its hash slot moves to another node of a
         -- Redis Cluster, a deleted key cannot be made again.
-        redis.call('ZADD', key, decimal(now + lease), string.sub(requests, at, at + 15))
+        redis.call('ZADD', key, decimal(now + time), string.sub(requests, at, at + 15))
         redis.call('ZREMRANGEBYSCORE', key, '-inf', decimal(now))
-        keep_set(key, lease)
+        keep_set(key, time)
         return false
     end
 

@@ -101,6 +101,7 @@ class SampleText {
         percentiles(",\"request_seconds\":", sample.request_times);
         out_ += sample.gauges.store_is_up ? ",\"store\":\"up\"" : ",\"store\":\"down\"";
         number(",\"store_failures\":", sample.store_failures);
+        number(",\"leased_units\":", sample.gauges.leased_units);
         number(",\"connections\":", sample.gauges.connections);
         number(",\"upstream_connections\":", sample.gauges.upstream_connections);
         number(",\"upstream_failures\":", sample.upstream_failures);

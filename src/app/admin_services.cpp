@@ -76,6 +76,7 @@ void DashboardService::sample() {
     gauges.connections = shared_.metrics.client_connections();
     gauges.upstream_connections = shared_.metrics.upstream_connections();
     gauges.store_is_up = shared_.metrics.store_is_up();
+    gauges.leased_units = shared_.metrics.leased_units();
     gauges.generation = reloader_.snapshot().number;
     for (const auto& group : reloader_.upstreams()) {
         const auto servers = group->count_servers();

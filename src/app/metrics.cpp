@@ -286,6 +286,12 @@ std::uint64_t MetricsRegistry::client_connections() const {
     return client::Metrics::open(all(&WorkerMetrics::client));
 }
 
+std::int64_t MetricsRegistry::leased_units() const {
+    std::int64_t units = 0;
+    for (const auto& worker : workers_) units += worker->store.lease_held.get();
+    return units;
+}
+
 std::uint64_t MetricsRegistry::upstream_connections() const {
     return upstream::Metrics::open(all(&WorkerMetrics::upstream));
 }

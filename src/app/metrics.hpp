@@ -189,6 +189,8 @@ class MetricsRegistry {
     // Connections of clients and to upstreams that are open. Any thread.
     std::uint64_t client_connections() const;
     std::uint64_t upstream_connections() const;
+    // Units in batches of leases. Any thread.
+    std::int64_t leased_units() const;
     std::chrono::system_clock::time_point started() const { return started_; }
     const std::string& version() const { return version_; }
 

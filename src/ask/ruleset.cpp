@@ -20,7 +20,7 @@ std::int64_t window_seconds(const limit::Limit& limit) {
 
 http::RateLimitItem::Kind kind_of(const limit::Limit& limit) {
     using Kind = http::RateLimitItem::Kind;
-    if (limit.traits().has_leases) return Kind::in_flight;
+    if (limit.traits().has_slots) return Kind::in_flight;
     if (limit.traits().has_moments) return Kind::schedule;
     return Kind::window;
 }

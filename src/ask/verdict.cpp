@@ -174,7 +174,7 @@ std::optional<TooLarge> too_large(const limit::ChargeItem& item, std::size_t lim
     const limit::Limit& of = item.limits()[limit];
     const std::int64_t most = of.most_at_once();
     // A slot is a slot, whatever its request costs.
-    if (of.traits().has_leases || most == 0 || cost <= most) return std::nullopt;
+    if (of.traits().has_slots || most == 0 || cost <= most) return std::nullopt;
     return TooLarge{&item, limit, {cost, of.in_money}, {most, of.in_money}};
 }
 

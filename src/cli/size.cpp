@@ -226,10 +226,12 @@ std::string key_text(const limit::Key& key) {
     return text;
 }
 
-void add_policy(Charges& charges, const limit::Policy& policy) {
+// `asks_of_all`: each request asks about keys that all requests share.
+void add_policy(Charges& charges, const limit::Policy& policy, bool asks_of_all = true) {
     const std::span<const Limit> limits = dearest_limits(policy);
     if (limits.empty()) return;
     for (const limit::Key& key : policy.key) {
+        if (!asks_of_all && is_of_all(key)) continue;
         ++charges.states;
         charges.limits += limits.size();
         if (std::find(charges.keys.begin(), charges.keys.end(), key) == charges.keys.end()) {
@@ -249,10 +251,23 @@ void add_policy(Charges& charges, const limit::Policy& policy) {
     note_alone(charges, policy, limits);
 }
 
-Charges charges_of(const config::Route& route) {
+// Keys of all requests that a policy has in leases.
+struct LeasedKeys {
+    const limit::Policy* policy;
+    std::size_t states;
+    std::size_t limits;
+    double each;   // requests of one thread in one sub-bucket
+    double most;   // units of a batch
+    double share;  // commands a request
+};
+
+Charges charges_of(const config::Route& route, std::span<const LeasedKeys> leased = {}) {
     Charges charges;
     for (const config::PolicySettings* const policy : policies_of(route)) {
-        add_policy(charges, *policy);
+        const bool has_leases =
+            std::any_of(leased.begin(), leased.end(),
+                        [&](const LeasedKeys& keys) { return keys.policy == policy; });
+        add_policy(charges, *policy, !has_leases);
     }
     if (charges.states > kMixedStatesMax && charges.alone.empty()) {
         charges.alone = fmt::format("a request has more than {} identifiers", kMixedStatesMax);
@@ -265,20 +280,61 @@ double given_back(const Charges& charges, const SizeCosts& costs) {
 }
 
 double one_redis_us(const Charges& charges, const SizeCosts& costs) {
+    if (charges.states == 0) return 0;
     const RedisCosts& each = charges.shares() ? costs.shared : costs.alone;
     return of(each, 1, charges.states, charges.limits) + given_back(charges, costs);
 }
 
 double cluster_us(const Charges& charges, const SizeCosts& costs) {
+    if (charges.states == 0) return 0;
     return of(costs.cluster, charges.slots(), charges.states, charges.limits) +
            given_back(charges, costs);
 }
 
 // Of the one primary that has the key of all requests.
 double hot_us(const Charges& charges, const SizeCosts& costs) {
+    if (charges.states_of_all == 0) return 0;
     const RedisCosts& each =
         charges.shares() && !charges.has_others() ? costs.shared : costs.cluster;
     return of(each, 1, charges.states_of_all, charges.limits_of_all) + given_back(charges, costs);
+}
+
+// A batch, and for every second one what is given back or charged by itself.
+constexpr double kCommandsOfBatch = 1.5;
+// As store/leases.hpp: a thread that meets a key less often takes no batch, nor a smaller one.
+constexpr double kLeaseMetMin = 4;
+constexpr double kLeaseMin = 2;
+
+// Where `threads` share `rate` requests a second evenly.
+std::vector<LeasedKeys> leased_of(const config::Route& route, double rate, double threads) {
+    std::vector<LeasedKeys> found;
+    for (const config::PolicySettings* const policy : policies_of(route)) {
+        const std::span<const Limit> limits = dearest_limits(*policy);
+        Charges own;
+        add_policy(own, *policy);
+        if (policy->lease_slack == 0 || own.states_of_all == 0) continue;
+        double most = static_cast<double>(limit::kQuotaMax);
+        double interval = 1;
+        for (const Limit& one : limits) {
+            most = std::min(most, static_cast<double>(one.quota) / kMicros *
+                                      static_cast<double>(policy->lease_slack) / threads);
+            interval = std::min(interval, std::chrono::duration<double>(one.precision).count());
+        }
+        const double each = rate / threads * interval;
+        if (each < kLeaseMetMin || most < kLeaseMin) continue;
+        found.push_back({policy, own.states_of_all, own.limits_of_all, each, std::floor(most),
+                         std::min(1.0, kCommandsOfBatch / std::min(each, std::floor(most)))});
+    }
+    return found;
+}
+
+// What the batches cost that requests take of these keys.
+double of_batches(std::span<const LeasedKeys> leased, const RedisCosts& costs) {
+    double sum = 0;
+    for (const LeasedKeys& keys : leased) {
+        sum += keys.share * of(costs, 1, keys.states, keys.limits);
+    }
+    return sum;
 }
 
 double decision_us(const Charges& charges, SizeStore store, const SizeCosts& costs) {
@@ -305,6 +361,9 @@ struct Sizing {
     const SizeCosts& costs;
     const config::Route* route = nullptr;
     Charges charges{};
+    std::vector<LeasedKeys> leased{};
+    Charges
+        asked{};  // of requests that batches do not admit by themselves: without the leased keys
     Estimate made{};
 
     void note(bool is_fault, std::string what, std::string where, std::string text) {
@@ -508,22 +567,49 @@ void size_memory_store(Sizing& sizing) {
     }
 }
 
+void size_leases(Sizing& sizing) {
+    Estimate& made = sizing.made;
+    const auto threads = static_cast<double>(made.instances * made.threads);
+    sizing.leased = leased_of(*sizing.route, sizing.question.requests, threads);
+    sizing.asked = charges_of(*sizing.route, sizing.leased);
+    for (const LeasedKeys& keys : sizing.leased) {
+        const auto own =
+            std::find_if(made.policies.begin(), made.policies.end(),
+                         [&](const PolicySize& one) { return one.name == keys.policy->name; });
+        own->redis_us *= 1 - (1 - keys.share) * static_cast<double>(own->keys_of_all) /
+                                 static_cast<double>(own->identifiers);
+        sizing.note(
+            false, "leases", fmt::format("policies: {}", keys.policy->name),
+            fmt::format("{:.3f} commands a request of its key of all requests, where {} "
+                        "threads have {:.0f} requests each in a sub-bucket, with batches "
+                        "of up to {:.0f} units and {:.1f} commands for each. Fewer requests "
+                        "a thread, or uneven ones, cost Redis more",
+                        keys.share, threads, keys.each, keys.most, kCommandsOfBatch));
+    }
+}
+
 // One primary has the key of all requests, whatever their number.
 void judge_hot_key(Sizing& sizing, RedisSize& redis) {
     if (sizing.charges.states_of_all == 0) return;
-    const double each = kPlannedShare * kMicros / hot_us(sizing.charges, sizing.costs);
     const bool is_cluster = sizing.made.store == SizeStore::cluster;
+    const double hot =
+        hot_us(sizing.asked, sizing.costs) + of_batches(sizing.leased, sizing.costs.cluster);
+    const double each = kPlannedShare * kMicros / hot;
     redis.hot_requests_max = is_cluster ? each : std::max(each, redis.one_serves);
     if (sizing.question.requests <= redis.hot_requests_max) return;
+    const bool has_leases = sizing.asked.states_of_all == 0;
+    const Charges& of_all = has_leases ? sizing.charges : sizing.asked;
     sizing.note(
-        true, "redis", fmt::format("policies: {}", sizing.charges.policy_of_all),
+        true, "redis", fmt::format("policies: {}", of_all.policy_of_all),
         fmt::format("no answer above {:.0f} requests a second: its key `{}` is one key for all "
                     "requests, one primary has it and decides on one core, and more primaries "
-                    "do not help. Give the policy leases (`lease: auto`), which this estimate does "
-                    "not know; or split the key, such as `{}+header:x-region` with a part of the "
-                    "quota each; or count it in process (`store: memory` of a proxy in front), "
-                    "the quota divided by the instances",
-                    redis.hot_requests_max, sizing.charges.key_of_all, sizing.charges.key_of_all));
+                    "do not help. {}; or split the key, such as `{}+header:x-region` with a part "
+                    "of the quota each; or count it in process (`store: memory` of a proxy in "
+                    "front), the quota divided by the instances",
+                    redis.hot_requests_max, of_all.key_of_all,
+                    has_leases ? "Let its batches last longer (`precision`)"
+                               : "Give the policy leases (`lease: auto`)",
+                    of_all.key_of_all));
 }
 
 void size_redis(Sizing& sizing) {
@@ -531,12 +617,15 @@ void size_redis(Sizing& sizing) {
     const double rate = sizing.question.requests;
     RedisSize redis;
     const bool is_cluster = made.store == SizeStore::cluster;
-    const double one_us = one_redis_us(sizing.charges, sizing.costs);
-    redis.cluster_us = cluster_us(sizing.charges, sizing.costs);
+    size_leases(sizing);
+    const double one_us =
+        one_redis_us(sizing.asked, sizing.costs) + of_batches(sizing.leased, sizing.costs.alone);
+    redis.cluster_us =
+        cluster_us(sizing.asked, sizing.costs) + of_batches(sizing.leased, sizing.costs.cluster);
     redis.us = is_cluster ? redis.cluster_us : one_us;
     redis.load = rate * redis.us / kMicros;
     redis.one_serves = kPlannedShare * kMicros / one_us;
-    if (!sizing.charges.shares()) redis.alone = sizing.charges.alone;
+    if (!sizing.asked.shares()) redis.alone = sizing.asked.alone;
     if (is_cluster || rate > redis.one_serves) {
         const double all = rate * redis.cluster_us / kMicros / kPlannedShare;
         redis.primaries = std::max(kPrimariesMin, static_cast<std::size_t>(whole(all)));
@@ -546,7 +635,7 @@ void size_redis(Sizing& sizing) {
     redis.shown = redis.primaries == 0
                       ? shown_cores(rate, one_us, sizing.costs.redis_wake, servers)
                       : shown_cores(rate, redis.cluster_us,
-                                    sizing.costs.redis_wake * sizing.charges.slots(), servers);
+                                    sizing.costs.redis_wake * sizing.asked.slots(), servers);
     redis.memory_bytes = all_states_bytes(sizing);
     judge_hot_key(sizing, redis);
     const std::string where = is_cluster ? "store: redis: cluster" : "store: redis: url";
@@ -572,9 +661,11 @@ void size_network(Sizing& sizing) {
     made.client_bytes = asked.requests * (kHeadBytes + (forwards ? asked.body_bytes : 0));
     made.upstream_bytes = forwards ? made.client_bytes : 0;
     if (!made.redis) return;
-    const double commands = made.redis->primaries > 0 ? sizing.charges.slots() : 1;
+    const Charges& asking = sizing.asked;
+    const double commands = made.redis->primaries > 0 ? asking.slots() : asking.states > 0 ? 1 : 0;
     made.redis_bytes =
-        asked.requests * of(sizing.costs.redis_bytes, commands, made.states, made.limits);
+        asked.requests * (of(sizing.costs.redis_bytes, commands, asking.states, asking.limits) +
+                          of_batches(sizing.leased, sizing.costs.redis_bytes));
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ bool fits_mode(const Value& value, std::string_view key, const PolicySettings& p
 
 bool have_concurrency(const std::vector<limit::Limit>& limits) {
     return std::any_of(limits.begin(), limits.end(),
-                       [](const limit::Limit& limit) { return limit.traits().has_leases; });
+                       [](const limit::Limit& limit) { return limit.traits().has_slots; });
 }
 
 // False: the candidate would count `concurrency`, which is reported.

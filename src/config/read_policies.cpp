@@ -193,7 +193,7 @@ enum class Mode : std::uint8_t { enforce, shadow, soft };
 const limit::Limit* find_uncountable(const std::vector<limit::Limit>& limits) {
     const auto found = std::find_if(limits.begin(), limits.end(), [](const limit::Limit& limit) {
         const auto& traits = limit.traits();
-        return traits.has_leases || traits.queues || traits.has_moments;
+        return traits.has_slots || traits.queues || traits.has_moments;
     });
     return found != limits.end() ? &*found : nullptr;
 }

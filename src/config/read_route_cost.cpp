@@ -16,7 +16,7 @@ namespace {
 
 // A quota of 0 is meant to deny and has a warning; a slot is one, whatever the request costs.
 bool can_never_pass(std::int64_t cost, const limit::Limit& limit) {
-    return limit.quota != 0 && !limit.traits().has_leases && cost > limit.most_at_once();
+    return limit.quota != 0 && !limit.traits().has_slots && cost > limit.most_at_once();
 }
 
 void read_cost_field(const Value& value, HeaderCost& cost) {

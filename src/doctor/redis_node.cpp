@@ -340,7 +340,7 @@ class TestCharge {
   private:
     std::string shown() const { return shown_error(answer_.text, node_.target.password); }
     limit::Charge charge_of(std::int64_t cost) const {
-        return {.items = {&item_, 1}, .cost = cost, .lease = {1, 1}, .moment = now()};
+        return {.items = {&item_, 1}, .cost = cost, .slot_hold = {1, 1}, .moment = now()};
     }
     std::string command_of(const limit::Charge& charge) const {
         std::optional<Micros> clock;

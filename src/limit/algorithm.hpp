@@ -19,7 +19,7 @@ inline constexpr std::int64_t kQuotaMax = 4'294'967'295;
 inline constexpr std::int64_t kMoneyMax = 1'000'000'000'000'000;
 inline constexpr std::int64_t kMoneyCountedMax = 4 * kMoneyMax;
 inline constexpr std::int64_t kLogQuotaMax = 1'000;  // of a sliding_log: each unit is kept
-inline constexpr std::int64_t kLeasesMax = 100'000;  // quota of a concurrency limit
+inline constexpr std::int64_t kSlotsMax = 100'000;   // quota of a concurrency limit
 // A look at a schedule in Redis reads the moments of two windows.
 inline constexpr std::int64_t kScheduleQuotaMax = 2'000;
 
@@ -72,9 +72,9 @@ struct AlgorithmTraits {
     std::uint8_t mark_bytes = 0;  // of a mark of a sub-bucket in Redis; 0: it has no sub-buckets
     bool has_fast_path = false;   // lua/fast_path.lua decides its plain limits
     bool asks_more = false;       // the script takes 16 bytes of it with each request
-    bool has_set = false;     // Redis keeps a sorted set for it, apart from the packed value of the
-                              // identifier
-    bool has_leases = false;  // a request holds a slot until it ends
+    bool has_set = false;    // Redis keeps a sorted set for it, apart from the packed value of the
+                             // identifier
+    bool has_slots = false;  // a request holds a slot until it ends
     bool has_moments = false;  // a request names the moment that it is meant for
     bool queues = false;       // holds a request until those before it have left
     bool settles = false;      // the end of a request gives something back, whatever its status
@@ -154,10 +154,10 @@ inline constexpr std::array<AlgorithmTraits, 7> kAlgorithms{{
      .lua = "slots",
      .state = StateKind::slots,
      .settings = 0,
-     .quota_max = kLeasesMax,
+     .quota_max = kSlotsMax,
      .asks_more = true,
      .has_set = true,
-     .has_leases = true,
+     .has_slots = true,
      .settles = true},
 }};
 

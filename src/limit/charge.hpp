@@ -36,11 +36,11 @@ struct ChargeItem {
 };
 
 // Names a slot that is held, in all the world: who holds it, and for which request.
-struct LeaseId {
+struct SlotHold {
     std::uint64_t holder = 0;
     std::uint64_t request = 0;
 
-    auto operator<=>(const LeaseId&) const = default;
+    auto operator<=>(const SlotHold&) const = default;
 };
 
 // "May this request take `cost` units from every limit of every item?" All or none; those of
@@ -53,7 +53,7 @@ struct LeaseId {
 struct Charge {
     std::span<const ChargeItem> items;
     std::int64_t cost = 1;  // >= 0; an item that costs 0 is asked without taking
-    LeaseId lease{};        // for limits of concurrency
+    SlotHold slot_hold{};   // for limits of concurrency
     Micros moment{0};       // for limits of schedule: when it is meant for, since the epoch
 
     std::int64_t cost_of(const ChargeItem& item) const {

@@ -23,7 +23,7 @@ std::int64_t SlotCount::held_at(std::int64_t now_us) const {
 }
 
 SlotStanding SlotCount::look(const Limit&, const Asked& asked) const {
-    return {held_at(asked.now.steady.count()), held_.contains(asked.charge.lease)};
+    return {held_at(asked.now.steady.count()), held_.contains(asked.charge.slot_hold)};
 }
 
 void SlotCount::reserve(const Limit&, const Asked&, const SlotStanding&) {
@@ -31,17 +31,17 @@ void SlotCount::reserve(const Limit&, const Asked&, const SlotStanding&) {
 }
 
 void SlotCount::take(const Limit&, const Asked& asked, const SlotStanding&) {
-    held_.insert(asked.charge.lease);
+    held_.insert(asked.charge.slot_hold);
     const std::int64_t now_us = asked.now.steady.count();
     std::erase_if(kept_until_us_, [=](std::int64_t until_us) { return until_us <= now_us; });
 }
 
 void SlotCount::give_back(const Limit&, const Asked& asked, Micros) {
-    held_.erase(asked.charge.lease);
+    held_.erase(asked.charge.slot_hold);
 }
 
-void SlotCount::release(const LeaseId& lease, Micros until) {
-    if (held_.erase(lease) == 0 || until == Micros{0}) return;
+void SlotCount::release(const SlotHold& hold, Micros until) {
+    if (held_.erase(hold) == 0 || until == Micros{0}) return;
     const auto later =
         std::upper_bound(kept_until_us_.begin(), kept_until_us_.end(), until.count());
     kept_until_us_.insert(later, until.count());
@@ -68,8 +68,8 @@ void SlotCount::pack_terms(const Limit& limit, Micros, Packer& out) {
 }
 
 void SlotCount::append_request(const Limit&, const Charge& charge, std::string& out) {
-    append_packed(charge.lease.holder, out);
-    append_packed(charge.lease.request, out);
+    append_packed(charge.slot_hold.holder, out);
+    append_packed(charge.slot_hold.request, out);
 }
 
 ScriptAnswer SlotCount::answer(const ScriptQuestion& question, const StateNumbers& numbers) {

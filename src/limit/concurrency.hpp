@@ -82,7 +82,7 @@ class SlotCount : public CommonVerbs {
     }
 
     bool is_held() const { return !held_.empty(); }
-    void release(const LeaseId& lease, Micros until);
+    void release(const SlotHold& hold, Micros until);
 
     static void pack_terms(const Limit& limit, Micros wall, Packer& out);
     static void append_request(const Limit& limit, const Charge& charge, std::string& out);
@@ -100,15 +100,15 @@ class SlotCount : public CommonVerbs {
   private:
     // They are made by proxies, not by clients: mixing is enough.
     struct Hash {
-        std::size_t operator()(const LeaseId& id) const {
+        std::size_t operator()(const SlotHold& id) const {
             return (id.holder * 0x9e3779b97f4a7c15ULL) ^ id.request;
         }
     };
 
     std::int64_t held_at(std::int64_t now_us) const;
 
-    boost::unordered_flat_set<LeaseId, Hash> held_;  // by requests in flight
-    std::vector<std::int64_t> kept_until_us_;        // after their requests have ended; in order
+    boost::unordered_flat_set<SlotHold, Hash> held_;  // by requests in flight
+    std::vector<std::int64_t> kept_until_us_;         // after their requests have ended; in order
 };
 
 }  // namespace tidegate::limit

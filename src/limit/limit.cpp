@@ -320,7 +320,7 @@ Result<Limit, LimitFault> make_limit(const LimitSpec& given) {
     limit.quota = spec.quota;
     limit.in_money = spec.in_money;
     const AlgorithmTraits& traits = limit.traits();
-    limit.duration = traits.has_leases ? kLease : spec.duration;
+    limit.duration = traits.has_slots ? kSlotTime : spec.duration;
     limit.statuses = spec.statuses;
     std::sort(limit.statuses.begin(), limit.statuses.end());
     if (traits.mark_bytes > 0) {
@@ -352,7 +352,7 @@ Micros default_precision(Micros duration) {
 void add_back(std::int64_t cost, const Limit& limit, LimitVerdict& verdict) {
     if (limit.count == Count::all) return;
     const std::int64_t full = limit.most_at_once();
-    verdict.remaining = std::min(full, verdict.remaining + (limit.traits().has_leases ? 1 : cost));
+    verdict.remaining = std::min(full, verdict.remaining + (limit.traits().has_slots ? 1 : cost));
     if (verdict.remaining == full) verdict.next_unit = Micros{0};
 }
 

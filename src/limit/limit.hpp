@@ -90,7 +90,7 @@ inline constexpr std::int64_t kBlocksMax = 1'000;
 inline constexpr std::int64_t kMomentsMax = 100'000;  // what a schedule may hold of an identifier
 inline constexpr Micros kDurationMin{1'000};
 inline constexpr Micros kDurationMax = std::chrono::hours{24 * 366 * 10};
-inline constexpr Micros kLease = std::chrono::seconds{10};
+inline constexpr Micros kSlotTime = std::chrono::seconds{10};
 inline constexpr Micros kHorizon = std::chrono::hours{24 * 31};
 inline constexpr Micros kDelayMax = std::chrono::minutes{5};  // a request held by leaky_bucket
 
@@ -125,8 +125,8 @@ struct Limit {
     // 0 .. kQuotaMax, of wide windows 0 .. kMoneyMax; at least 1 for gcra and leaky_bucket
     std::int64_t quota = 0;
     bool in_money = false;  // it counts micro-dollars
-    // kDurationMin .. kDurationMax; of a lease for concurrency; of a period the longest, for time
-    // zones that change their offset by an hour
+    // kDurationMin .. kDurationMax; of the hold of a slot for concurrency; of a period the longest,
+    // for time zones that change their offset by an hour
     Micros duration{0};
     // Windows and sliding_log.
     Micros precision{0};      // width of a sub-bucket; the duration itself for fixed_window

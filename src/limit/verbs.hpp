@@ -128,13 +128,13 @@ struct CommonVerbs {
     // The first moment from `from` on that passes; kNever.
     static Micros earliest(const Limit&, const Asked&, Micros from) { return from; }
 
-    // Requests in flight may hold something, as the row says by `has_leases`: it stays when counts
+    // Requests in flight may hold something, as the row says by `has_slots`: it stays when counts
     // are reset.
     static constexpr bool kStays = false;
     // Whether one holds something now: then the state must not be forgotten.
     static bool is_held() { return false; }
     // The request has ended: what it holds is given up at `until`.
-    static void release(const LeaseId&, Micros) {}
+    static void release(const SlotHold&, Micros) {}
 
     static void append_request(const Limit&, const Charge&, std::string&) {}
     static void take_units(const Limit&, Micros, std::int64_t cost, StateNumbers& numbers) {

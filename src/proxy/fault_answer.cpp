@@ -59,7 +59,7 @@ enum class Content : std::uint8_t { problem, none };
 bool is_quota(const limit::Limit& limit) {
     constexpr limit::Micros kDay = std::chrono::hours{24};
     const limit::AlgorithmTraits& traits = limit.traits();
-    return limit.duration >= kDay && !traits.has_leases && !traits.has_moments;
+    return limit.duration >= kDay && !traits.has_slots && !traits.has_moments;
 }
 
 Violated violated(const Exchange& exchange) {

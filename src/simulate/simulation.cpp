@@ -244,7 +244,7 @@ class Simulation::Planner {
 
     void check_limits(const config::PolicySettings& policy, PolicyPlan& plan) const {
         for_each_limit(policy, [&](const limit::Limit& limit) {
-            if (limit.traits().has_leases && !facts_.has(LogNumber::duration_us)) {
+            if (limit.traits().has_slots && !facts_.has(LogNumber::duration_us)) {
                 refuse("duration", plan);
             }
             if (limit.count == limit::Count::by_status && !facts_.has(LogNumber::status)) {
@@ -587,7 +587,7 @@ std::optional<std::int64_t> Simulation::cost_of(const config::PolicyCost& cost,
 Simulation::Decided Simulation::charge(const LoggedRequest& request, ask::Decision& decision,
                                        std::span<const ItemAhead> items) {
     store::LimitDecision& asked = decision.charge;
-    asked.store_state.lease = {1, ++leases_};
+    asked.store_state.slot_hold = {1, ++leases_};
     const limit::Now now(last_);
     const auto outcome = store_.charge(asked.charge(), now, asked.verdict);
     const int status =

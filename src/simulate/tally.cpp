@@ -91,7 +91,7 @@ Tally::Tally(const config::Config& config, std::size_t clients_max, std::uint64_
             LimitTally& one = tally.limits.emplace_back();
             one.limit = &limit;
             one.demand = without_quota(limit);
-            one.has_peaks = !limit.traits().has_leases && !limit.traits().has_moments;
+            one.has_peaks = !limit.traits().has_slots && !limit.traits().has_moments;
             tally.needs_demand = tally.needs_demand || limit.traits().queues;
         }
     }

@@ -341,9 +341,12 @@ class BatchQueue::Command final : public redis::Request {
     int counted_ = 0;  // charges, since then
 };
 
-BatchQueue::BatchQueue(const RedisStore& redis, DenyCache& denials, LeaseRenewal& leases,
+BatchQueue::BatchQueue(const RedisStore& redis, DenyCache& denials, SlotRenewal& slot_renewal,
                        const FailurePolicy& failure_policy, const std::optional<Sharing>& sharing)
-    : redis_(redis), denials_(denials), leases_(leases), failure_policy_(failure_policy) {
+    : redis_(redis),
+      denials_(denials),
+      slot_renewal_(slot_renewal),
+      failure_policy_(failure_policy) {
     // In a cluster different identifiers are in different slots.
     if (!sharing || redis.servers.is_cluster()) return;
     shared_ = sharing->charges;
@@ -517,13 +520,13 @@ void BatchQueue::admit_or_limit(LimitDecision& decision) {
     if (decision.result == LimitDecision::Result::limited) {
         denials_.remember(decision.charge(), decision.verdict, decision.store_state.asked);
     } else {
-        leases_.add(decision);
+        slot_renewal_.add(decision);
     }
 }
 
 // Redis may have carried the command out.
 void BatchQueue::fail(LimitDecision& decision, StoreFailure failure) {
-    leases_.release_later(decision, decision.charge());
+    slot_renewal_.release_later(decision, decision.charge());
     failure_policy_.decide(decision, failure);
 }
 

@@ -87,7 +87,7 @@ struct LentCharge {
         failed,
     };
 
-    // Takes the question of `asking`, which must not need its own lease or moment.
+    // Takes the question of `asking`, which must not need its own slot or moment.
     void fill(LimitDecision& asking, std::size_t hash_of_items);
     limit::Charge charge() const { return {items, cost}; }
 
@@ -188,7 +188,7 @@ class BatchQueue {
     };
 
     // Without `sharing` each command is of this thread's decisions alone.
-    BatchQueue(const RedisStore& redis, DenyCache& denials, LeaseRenewal& leases,
+    BatchQueue(const RedisStore& redis, DenyCache& denials, SlotRenewal& slot_renewal,
                const FailurePolicy& failure_policy, const std::optional<Sharing>& sharing);
     ~BatchQueue();
 
@@ -225,7 +225,7 @@ class BatchQueue {
 
     const RedisStore& redis_;
     DenyCache& denials_;
-    LeaseRenewal& leases_;
+    SlotRenewal& slot_renewal_;
     const FailurePolicy& failure_policy_;
     SteadyTime mixes_from_{};                         // earlier no different identifiers share one
     std::size_t waiting_ = 0;                         // different questions of this turn

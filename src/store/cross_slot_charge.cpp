@@ -403,10 +403,10 @@ void CrossSlotCharge::end() {
     give_back_parts();
     for (const Part& part : verdict_.parts()) {
         if (part.answer == CrossSlotVerdict::Answer::failed) {
-            services_.leases.release_later(decision_, charge_of(part));
+            services_.slot_renewal.release_later(decision_, charge_of(part));
         }
     }
-    if (decision_.result == LimitDecision::Result::admitted) services_.leases.add(decision_);
+    if (decision_.result == LimitDecision::Result::admitted) services_.slot_renewal.add(decision_);
     decision_.store_state.sleeper->wake_later();
 }
 

@@ -143,7 +143,7 @@ class CrossSlotCharge {
         const RedisStore& redis;
         const FailurePolicy& failure_policy;
         const Refunds& refunds;
-        LeaseRenewal& leases;
+        SlotRenewal& slot_renewal;
         DenyCache& denials;
         FreedIdentifiers* freed;  // may be null
         Metrics& metrics;

@@ -67,7 +67,7 @@ bool read_schedules(limit::PackedReader& reader, std::span<const ChargeItem> ite
 
 // Whether the set of the limit is forgotten: what requests in flight hold stays.
 bool is_forgotten(const Limit& limit) {
-    return limit.has_set() && !limit.traits().has_leases;
+    return limit.has_set() && !limit.traits().has_slots;
 }
 
 // One for each policy, in the order in which they come.

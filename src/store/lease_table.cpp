@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <functional>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -71,13 +73,31 @@ void Lease::append_verdict(SteadyTime now, std::vector<limit::LimitVerdict>& out
     }
 }
 
+Lease::Met Lease::faded(Met met, std::int64_t intervals) {
+    for (; intervals > 0 && met.times > 0; --intervals) {
+        met.times -= (met.times + 3) / 4;
+        met.units -= (met.units + 3) / 4;
+    }
+    return met.times > 0 ? met : Met{};
+}
+
+Lease::Met Lease::usual_at(std::int64_t interval) const {
+    if (interval <= interval_at_) return usual_;
+    Met last = now_;
+    if (usual_.times > 0) {
+        const Met before = faded(usual_, 1);
+        last = {std::max(now_.times, before.times), before.units + (now_.units + 3) / 4};
+    }
+    return faded(last, interval - interval_at_ - 1);
+}
+
 Lease* LeaseTable::meet(const ChargeItem& item, std::int64_t cost,
                         const std::shared_ptr<const config::Config>& config, SteadyTime now) {
     Lease* const lease = find_or_place(item, config, now);
     if (lease == nullptr) return nullptr;
     const std::int64_t at = now.time_since_epoch() / lease->interval_;
     if (at != lease->interval_at_) {
-        lease->before_ = at == lease->interval_at_ + 1 ? lease->now_ : Lease::Met{};
+        lease->usual_ = lease->usual_at(at);
         lease->now_ = {};
         lease->interval_at_ = at;
     }
@@ -116,10 +136,8 @@ Lease* LeaseTable::find_or_place(const ChargeItem& item,
     const auto can_go = [now](const Lease& lease) {
         if (lease.item_.policy == nullptr) return true;
         if (lease.is_asked_ || lease.is_live_) return false;
-        const std::int64_t since = now.time_since_epoch() / lease.interval_ - lease.interval_at_;
-        const bool is_met_often = (since <= 1 && lease.now_.times >= kMetMin) ||
-                                  (since <= 0 && lease.before_.times >= kMetMin);
-        return !is_met_often;
+        const std::int64_t at = now.time_since_epoch() / lease.interval_;
+        return lease.usual_at(at).times < kMetMin;
     };
     const auto met_at = [](const Lease& lease) { return lease.interval_at_ * lease.interval_; };
     const bool first_can = can_go(first);
@@ -138,10 +156,12 @@ void LeaseTable::begin(Lease& lease, const ChargeItem& item,
     lease.item_ = {item.policy, lease.identifier_, item.tier, item.of_client};
     lease.interval_ = interval_of(item.limits());
     lease.interval_at_ = 0;
-    lease.now_ = lease.before_ = {};
+    lease.now_ = lease.usual_ = {};
     lease.quiet_until_ = {};
-    lease.kept_for_ = brief_span_of(item.limits());
-    lease.kept_at_ = lease.kept_ = lease.kept_before_ = 0;
+    lease.vain_ = 0;
+    lease.quarter_ = std::chrono::nanoseconds{brief_span_of(item.limits())} / 4;
+    lease.quarter_at_ = 0;
+    lease.kept_ = {};
 }
 
 void LeaseTable::unspend(Lease& lease, Lease::Number batch, std::int64_t cost,
@@ -154,17 +174,42 @@ void LeaseTable::unspend(Lease& lease, Lease::Number batch, std::int64_t cost,
     }
 }
 
+namespace {
+
+std::int64_t root_of(std::int64_t number) {
+    return static_cast<std::int64_t>(std::sqrt(static_cast<double>(number)));
+}
+
+}  // namespace
+
+std::int64_t LeaseTable::batch_for(const Lease& lease, std::int64_t most, SteadyTime now) {
+    std::int64_t expected = std::max({kSmall, lease.usual_.units, lease.now_.units});
+    if (lease.quarter_.count() == 0) return expected + expected / 2;
+    if (now < lease.ends_) {
+        // Its batch is spent: half as many a second may follow, if that is more than usual.
+        const auto rest = static_cast<double>((lease.ends_ - now).count());
+        const auto took = static_cast<double>((now - lease.asked_at_).count());
+        const double usual =
+            static_cast<double>(expected) * rest / static_cast<double>(lease.interval_.count());
+        const double as_now =
+            static_cast<double>(lease.asked_) * std::min(1.0, rest / std::max(1.0, 2 * took));
+        expected = std::max(kSmall, static_cast<std::int64_t>(std::max(usual, as_now)));
+    }
+    const std::int64_t in_window = std::max<std::int64_t>(1, 4 * lease.quarter_ / lease.interval_);
+    const std::int64_t unused = std::min(expected / 2, 2 * most / in_window);
+    return expected + std::max(unused, root_of(2 * expected));
+}
+
 std::int64_t LeaseTable::wanted(Lease& lease, std::int64_t cost, std::int64_t threads,
                                 SteadyTime now) {
-    if (lease.is_live_ && now >= lease.ends_) end_by_time(lease, threads, now);
+    if (lease.is_live_ && now >= lease.ends_) end_by_time(lease, now);
     if (lease.is_asked_ || now < lease.quiet_until_ || threads < 1) return 0;
-    if (lease.before_.times < kMetMin) return 0;
-    const std::int64_t used = std::max(lease.before_.units, lease.now_.units);
-    const std::int64_t most =
-        most_leased(lease.item_, threads) - kept_of(lease, now) - held_by_other_tier(lease, now);
+    if (lease.usual_.times < kMetMin) return 0;
+    lease.most_ = most_leased(lease.item_, threads);
+    const std::int64_t most = lease.most_ - kept_of(lease, now) - held_by_other_tier(lease, now);
     // A batch that cannot serve such a request leaves the present one alone.
     if (cost > most) return 0;
-    const std::int64_t units = std::min(most, used + used / 2);
+    const std::int64_t units = std::min(most, std::max(cost, batch_for(lease, most, now)));
     if (units < 2) return 0;
     end(lease);
     return units;
@@ -203,10 +248,16 @@ bool LeaseTable::answered(Lease& lease, const limit::Verdict& verdict, SteadyTim
         // Without units the window may have no sub-bucket at all: a pause it is, in any case.
         lease.quiet_until_ = std::max(ends, lease.asked_at_ + interval_of(limits));
     } else if (is_dropped || now >= ends) {
-        give_back_(lease.item_, lease.asked_, verdict.receipt);
+        if (is_dropped || !keep(lease, lease.asked_, verdict.limits, now)) {
+            give_back_(lease.item_, lease.asked_, verdict.receipt);
+        }
         const bool is_slow = 2 * (now - lease.asked_at_) >= lease.interval_;
-        if (is_slow && !is_dropped) lease.quiet_until_ = now + kLongest;
+        if (is_slow && !is_dropped) {
+            const auto pause = lease.interval_ * (std::int64_t{1} << std::min(lease.vain_++, 20));
+            lease.quiet_until_ = now + std::min<std::chrono::nanoseconds>(kLongest, pause);
+        }
     } else {
+        lease.vain_ = 0;
         // The former batch may be of another sub-bucket.
         if (lease.is_live_) end(lease);
         lease.is_live_ = true;
@@ -237,9 +288,9 @@ void LeaseTable::forget_owner(Lease& lease, bool is_dropped) {
     lease.owner_.reset();
 }
 
-void LeaseTable::end_batches(std::int64_t threads, SteadyTime now) {
+void LeaseTable::end_batches(SteadyTime now) {
     for (std::size_t i = live_.size(); i-- > 0;) {
-        if (now >= live_[i]->ends_) end_by_time(*live_[i], threads, now);
+        if (now >= live_[i]->ends_) end_by_time(*live_[i], now);
     }
 }
 
@@ -260,31 +311,33 @@ std::int64_t LeaseTable::held_by_other_tier(const Lease& lease, SteadyTime now) 
 }
 
 std::int64_t LeaseTable::kept_of(Lease& lease, SteadyTime now) {
-    if (lease.kept_for_.count() == 0) return 0;
-    const std::int64_t at = now.time_since_epoch() / lease.kept_for_;
-    if (at != lease.kept_at_) {
-        lease.kept_before_ = at == lease.kept_at_ + 1 ? lease.kept_ : 0;
-        lease.kept_ = 0;
-        lease.kept_at_ = at;
+    if (lease.quarter_.count() == 0) return 0;
+    const std::int64_t at = now.time_since_epoch() / lease.quarter_;
+    const auto passed = at - lease.quarter_at_;
+    for (std::int64_t i = 0; i < std::min<std::int64_t>(passed, Lease::kQuarters); ++i) {
+        lease.kept_[static_cast<std::size_t>(at - i) % Lease::kQuarters] = 0;
     }
-    return lease.kept_ + lease.kept_before_;
+    lease.quarter_at_ = at;
+    return std::accumulate(lease.kept_.begin(), lease.kept_.end(), std::int64_t{0});
 }
 
-// Units that others need are given back.
-void LeaseTable::end_by_time(Lease& lease, std::int64_t threads, SteadyTime now) {
+// Whether so many units, that Redis has counted, are not given back. Units that others need are.
+bool LeaseTable::keep(Lease& lease, std::int64_t units,
+                      const std::vector<limit::LimitVerdict>& told, SteadyTime now) {
+    if (lease.quarter_.count() == 0 || units == 0) return false;
     const auto limits = lease.item_.limits();
-    bool keeps = lease.kept_for_.count() > 0 && threads > 0 && lease.left_ > 0;
-    for (std::size_t i = 0; keeps && i < limits.size(); ++i) {
-        keeps = lease.told_[i].remaining >= limits[i].quota / 2;
+    for (std::size_t i = 0; i < limits.size(); ++i) {
+        if (told[i].remaining < limits[i].quota / 2) return false;
     }
-    Lease* const other = of_other_tier(lease);
-    const std::int64_t kept =
-        kept_of(lease, now) + (other != nullptr ? kept_of(*other, now) : std::int64_t{0});
-    if (keeps && kept + lease.left_ <= most_leased(lease.item_, threads) / 4) {
-        lease.kept_ += lease.left_;
-        kept_ += lease.left_;
-        lease.left_ = 0;
-    }
+    const std::int64_t others = kept_of(lease, now) + held_by_other_tier(lease, now);
+    if (others + units + lease.asked_ > lease.most_) return false;
+    lease.kept_[static_cast<std::size_t>(lease.quarter_at_) % Lease::kQuarters] += units;
+    kept_ += units;
+    return true;
+}
+
+void LeaseTable::end_by_time(Lease& lease, SteadyTime now) {
+    if (keep(lease, lease.left_, lease.told_, now)) lease.left_ = 0;
     end(lease);
 }
 
@@ -302,7 +355,7 @@ void LeaseTable::end(Lease& lease) {
 void LeaseTable::drop(Lease& lease) {
     end(lease);
     lease.is_dropped_ = lease.is_asked_;
-    lease.now_ = lease.before_ = {};
+    lease.now_ = lease.usual_ = {};
     if (!lease.is_asked_) forget_key(lease);
 }
 

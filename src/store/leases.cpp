@@ -173,13 +173,17 @@ void Leases::append_rest(const LimitDecision& decision, LeasedPart& part) const 
 
 bool Leases::wait(LimitDecision& decision, SteadyTime now) {
     if (std::exchange(may_wait_, nullptr) != &decision) return false;
-    const Unserved one = unserved_.front();
+    if (!wait_for(unserved_.front(), decision, now)) return false;
+    unserved_.clear();
+    return true;
+}
+
+bool Leases::wait_for(const Unserved& one, LimitDecision& decision, SteadyTime now) {
     if (!LeaseTable::promise(*one.lease, one.cost)) {
         const std::int64_t units = table_.wanted(*one.lease, one.cost, threads(), now);
         if (units == 0 || !ask(*one.lease, units, decision, now)) return false;
         if (!LeaseTable::promise(*one.lease, one.cost)) return false;
     }
-    unserved_.clear();
     waiting_.push_back({one.lease, &decision});
     return true;
 }
@@ -205,7 +209,10 @@ void Leases::decide_waiting(LimitDecision& decision) {
     const auto now = std::chrono::steady_clock::now();
     Lease* const lease = table_.find(item, *decision.owner);
     const std::int64_t cost = limit::Charge{decision.items, decision.cost}.cost_of(item);
-    if (lease == nullptr || !lease->spend(cost, now)) return send_(decision);
+    if (lease == nullptr || !lease->spend(cost, now)) {
+        if (lease == nullptr || !wait_for({lease, cost, 0}, decision, now)) send_(decision);
+        return;
+    }
     LeasedPart& part = part_of(decision);
     part.rest.items.clear();
     part.spent.assign(1, spent_of(*lease, 0));
@@ -323,7 +330,7 @@ void Leases::join_verdicts(LimitDecision& decision) {
 void Leases::tend(SteadyTime now) {
     has_unsent_ = false;
     if (!is_used_) return;
-    table_.end_batches(threads(), now);
+    table_.end_batches(now);
     parts_.metrics.lease_units[LeaseUnits::kept].add(
         static_cast<std::uint64_t>(table_.take_kept()));
     parts_.metrics.lease_held.set(table_.units());

@@ -12,9 +12,8 @@
 //   most. Where a policy has several limits, the first sub-bucket that ends counts.
 // - What is left of a batch that has ended is given back to that sub-bucket of that state. A state
 //   that began anew (a reset, FLUSHALL) has another generation, which refuses it.
-// - A reset in this process ends the batches of its identifier, a reload all, and those whose
-// command
-//   has left.
+// - A reset in this process ends the batches of its identifier, and a reload ends all, with those
+//   whose command has left.
 //
 // The price is that units in batches are denied to others: together at most `slack` of the quota,
 // and what give-backs that got lost hold until its window ends. So
@@ -22,23 +21,31 @@
 //   threads are the proxies that heartbeats count (`replicas`) times the threads of this process;
 // - a thread has one batch of a key and a tier at a time, and asks for the next one when it cannot
 //   serve a request from it; of two tiers, the batch of one is smaller by what the other holds;
-// - a batch is no larger than half as much again as the thread was asked for of the key, in this
-//   interval or the one before: a sub-bucket, or 1 s if that is shorter. A thread that met the key
-//   less than kMetMin times in the one before takes none, nor one that would get less than 2 units;
-// - where windows last at most kBriefMax, a few units are not given back while half of each quota
-//   is free: they expire soon by themselves, and that saves Redis a command for each sub-bucket.
-//   Together they are at most a quarter of what the thread may hold, and it asks for as many less,
-//   as long as the key keeps its place in the table;
+// - a batch is for what the thread is asked for in an interval: a sub-bucket, or 1 s if that is
+//   shorter. That is a mean of the intervals before, in which each weighs a quarter less than the
+//   one after it, or more if this interval had more; and no less than kSmall. Where the last batch
+//   was spent before its end, the next one is for the time until then, at half of the speed at
+//   which the last one was spent, if that is more. A batch is larger by half as much again at most.
+//   A thread that met a key less than kMetMin times in each interval before, of which a quarter is
+//   forgotten with each later one, takes none, nor one that would get less than 2 units;
+// - where windows last at most kBriefMax, units are not given back while half of each quota is
+//   free: they expire soon by themselves, and that saves Redis a command for each sub-bucket. With
+//   a batch like the last one they are at most what the thread may hold, and it asks for as many
+//   less, as long as the key keeps its place in the table. So batches exceed there what is expected
+//   by the spread of a chance number, or by twice what may stay unused of each sub-bucket;
 // - where a batch does not fit any more, the thread asks for no other until the sub-bucket ends,
 //   or for 1 s if that is shorter, and each request is charged by itself: the last units are exact;
 // - a batch that comes after its end was in vain. Where the trip took half of a sub-bucket or more,
-//   the next ones mostly would, too: the thread asks for none for 1 s.
+//   the next ones mostly would be, too: the thread asks for none for an interval, and twice as long
+//   each further time in a row, up to 1 s.
 //
-// Requests of a key alone wait for the batch that is on its way, as long as it has units for them.
+// Requests of a key alone wait for the batch that is on its way, as long as it has units for them;
+// where that comes after its end, they wait for the next one.
 // One that is about other keys as well does not wait: the store is asked about it at once, and then
 // for the batch.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -103,28 +110,36 @@ class Lease {
     std::weak_ptr<const config::Config> config_;
 
     // How often it was met, and the units that it was met with.
-    std::chrono::nanoseconds interval_{0};
-    std::int64_t interval_at_ = 0;  // its number
     struct Met {
         std::int64_t times = 0;
         std::int64_t units = 0;
     };
-    Met now_, before_;  // in this interval and in the one before
+    // What is left of it to expect after so many intervals without a meeting.
+    static Met faded(Met met, std::int64_t intervals);
+    // What to expect of the interval of that number.
+    Met usual_at(std::int64_t interval) const;
+
+    std::chrono::nanoseconds interval_{0};
+    std::int64_t interval_at_ = 0;  // its number
+    Met now_;                       // in this interval
+    Met usual_;                     // as those before let expect of it
 
     bool is_asked_ = false;    // the command of a batch is under way
     bool is_dropped_ = false;  // and what it brings is given back
     bool is_live_ = false;     // in LeaseTable::live_
     SteadyTime asked_at_{};
     std::int64_t asked_ = 0;
+    std::int64_t most_ = 0;      // that the thread might hold then
     std::int64_t promised_ = 0;  // of these, to requests that wait
     SteadyTime quiet_until_{};   // asks for no batch before
+    int vain_ = 0;               // batches in a row that came too late
 
-    // Units that were not given back and may still count: of the last two times as long as the
-    // longest window.
-    std::chrono::nanoseconds kept_for_{0};  // that; 0: all are given back
-    std::int64_t kept_at_ = 0;              // the number of such a time
-    std::int64_t kept_ = 0;                 // in it
-    std::int64_t kept_before_ = 0;          // and in the one before
+    // Units that were not given back and may still count: of the longest window's last quarters,
+    // of which one has just begun.
+    static constexpr std::size_t kQuarters = 5;
+    std::chrono::nanoseconds quarter_{0};         // 0: all are given back
+    std::int64_t quarter_at_ = 0;                 // the number of the present one
+    std::array<std::int64_t, kQuarters> kept_{};  // by that number
 
     Number batch_ = 0;
     std::int64_t left_ = 0;
@@ -142,6 +157,8 @@ class LeaseTable {
 
     // A key that is met less often in its interval is not worth a batch.
     static constexpr std::int64_t kMetMin = 4;
+    // No batch is for fewer units, if the thread may hold as many.
+    static constexpr std::int64_t kSmall = 2 * kMetMin;
     static constexpr std::chrono::seconds kLongest{1};
     static constexpr std::chrono::seconds kBriefMax{10};
 
@@ -178,8 +195,8 @@ class LeaseTable {
     // There is none: the units may be counted, and are not used.
     void failed(Lease& lease, SteadyTime now);
 
-    // Gives back what is left of batches that have ended. Call about every 50 ms.
-    void end_batches(std::int64_t threads, SteadyTime now);
+    // Ends batches by time, of whose rest some is given back. Call about every 50 ms.
+    void end_batches(SteadyTime now);
     // Ends all batches, and those under way, and forgets all keys.
     void drop_all();
     // The same of this identifier, under all policies.
@@ -199,8 +216,11 @@ class LeaseTable {
     void begin(Lease& lease, const limit::ChargeItem& item,
                const std::shared_ptr<const config::Config>& config);
     void end(Lease& lease);
-    void end_by_time(Lease& lease, std::int64_t threads, SteadyTime now);
+    void end_by_time(Lease& lease, SteadyTime now);
+    bool keep(Lease& lease, std::int64_t units, const std::vector<limit::LimitVerdict>& told,
+              SteadyTime now);
     static std::int64_t kept_of(Lease& lease, SteadyTime now);
+    static std::int64_t batch_for(const Lease& lease, std::int64_t most, SteadyTime now);
     Lease* of_other_tier(const Lease& lease);
     std::int64_t held_by_other_tier(const Lease& lease, SteadyTime now);
     void drop(Lease& lease);
@@ -286,12 +306,18 @@ class Leases {
 
   private:
     class Command;
+    struct Unserved {
+        Lease* lease;
+        std::int64_t cost;
+        std::size_t position;  // among the items of the decision
+    };
 
     static void join_verdicts(LimitDecision& decision);
     bool ask(Lease& lease, std::int64_t units, const LimitDecision& decision, SteadyTime now);
     template <class Decide>
     void end_waiting(const Lease& lease, Decide decide);
     void decide_waiting(LimitDecision& decision);
+    bool wait_for(const Unserved& one, LimitDecision& decision, SteadyTime now);
     void give_back(const limit::ChargeItem& item, std::int64_t units,
                    const limit::Receipt& receipt);
     void append_rest(const LimitDecision& decision, LeasedPart& part) const;
@@ -302,11 +328,6 @@ class Leases {
     int threads_ = 1;  // of this process
     LeaseTable table_;
     Send send_;
-    struct Unserved {
-        Lease* lease;
-        std::int64_t cost;
-        std::size_t position;  // among the items of the decision
-    };
     std::vector<Unserved> unserved_;           // by the last serve()
     const LimitDecision* may_wait_ = nullptr;  // it, of the last serve()
     struct Waiting {

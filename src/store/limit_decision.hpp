@@ -22,12 +22,12 @@ namespace tidegate::store {
 class CrossSlotCharge;
 struct LeasedPart;
 
-// In a list while it holds slots of concurrency that LeaseRenewal renews.
-using LeaseHook =
+// In a list while it holds slots of concurrency that SlotRenewal renews.
+using SlotHoldHook =
     boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
 // Owned by the request; reused from request to request.
-struct LimitDecision : LeaseHook {
+struct LimitDecision : SlotHoldHook {
     enum class Result : std::uint8_t {
         pending,
         admitted,
@@ -75,15 +75,15 @@ struct LimitDecision : LeaseHook {
     limit::Charge charge() const { return charge_of(decided()); }
     // The same charge of some of the items.
     limit::Charge charge_of(std::span<const limit::ChargeItem> some) const {
-        return {some, cost, store_state.lease, moment};
+        return {some, cost, store_state.slot_hold, moment};
     }
 
     // The limiter keeps this state from decide() to settle(). Only the files of store/ use it.
     struct StoreState {
         Wakeup* sleeper = nullptr;
-        SteadyTime asked;      // not later than anything was sent
-        limit::LeaseId lease;  // for limits of concurrency
-        SteadyTime renewed;    // the lease, while it holds slots in Redis
+        SteadyTime asked;           // not later than anything was sent
+        limit::SlotHold slot_hold;  // for limits of concurrency
+        SteadyTime renewed;         // while it holds slots in Redis
         bool is_settled = true;
         bool has_status = false;                      // of the answer: units were given back by it
         bool crosses_slots = false;                   // of a cluster

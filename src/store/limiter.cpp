@@ -40,14 +40,15 @@ Limiter::Limiter(MemoryStore& memory, RedisParts redis, Metrics& metrics)
       failure_policy_(memory, redis.replicas, local_report_, metrics),
       refunds_(redis_, memory, local_report_),
       corrections_(redis_, memory, refunds_, local_report_),
-      leases_(redis_),
-      batches_(redis_, denials_, leases_, failure_policy_, redis.sharing),
+      slot_renewal_(redis_),
+      batches_(redis_, denials_, slot_renewal_, failure_policy_, redis.sharing),
       batches_of_leases_({redis_, refunds_, redis.freed, redis.replicas, failure_policy_, metrics},
                          [this](LimitDecision& decision) { batches_.charge_later(decision); }),
-      cross_slot_services_{redis_, failure_policy_, refunds_, leases_, denials_, freed_, metrics} {
+      cross_slot_services_{redis_,   failure_policy_, refunds_, slot_renewal_,
+                           denials_, freed_,          metrics} {
     if (redis_.servers) inspector_.emplace(redis_);
     std::random_device device;
-    lease_holder_ = std::uint64_t{device()} << 32 | device();
+    slot_holder_ = std::uint64_t{device()} << 32 | device();
 }
 
 void Limiter::decide(LimitDecision& decision, Wakeup& sleeper, SteadyTime now) {
@@ -93,7 +94,7 @@ void Limiter::ask(LimitDecision& decision, Wakeup& sleeper, SteadyTime now) {
     begin(decision, now, in_redis ? StoreKind::redis : StoreKind::memory);
     LimitDecision::StoreState& state = decision.store_state;
     state.sleeper = &sleeper;
-    state.lease = {lease_holder_, ++last_lease_};
+    state.slot_hold = {slot_holder_, ++last_slot_hold_};
     state.is_settled = !decision.needs_settling;
     state.has_status = false;
     decision.result = LimitDecision::Result::pending;

@@ -104,7 +104,7 @@ class Limiter {
     void follow_wall_clock(SteadyTime now);
 
     // Renews the slots that requests hold in Redis. Call about once a second.
-    void renew_slots(SteadyTime now) { leases_.renew(now); }
+    void renew_slots(SteadyTime now) { slot_renewal_.renew(now); }
 
     // Tells Redis, if it is back, what was admitted and what was corrected without it. Call about
     // every 50 ms.
@@ -157,13 +157,13 @@ class Limiter {
     FailurePolicy failure_policy_;
     Refunds refunds_;
     Corrections corrections_;
-    LeaseRenewal leases_;
+    SlotRenewal slot_renewal_;
     BatchQueue batches_;
     Leases batches_of_leases_;
     CrossSlotCharge::Services cross_slot_services_;
     std::optional<Inspector> inspector_;  // with Redis
-    std::uint64_t lease_holder_;
-    std::uint64_t last_lease_ = 0;
+    std::uint64_t slot_holder_;
+    std::uint64_t last_slot_hold_ = 0;
     std::uint64_t clock_steps_ = 0;  // that were noticed
 };
 

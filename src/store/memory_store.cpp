@@ -513,7 +513,7 @@ MemoryStore::Outcome MemoryStore::take(const limit::Charge& charge, const limit:
     verdict.admitted = verdict.shadow_admitted = true;
     if (!choose_takers(verdict, work)) return Outcome::decided;
     for (Step& step : work.steps) {
-        if (step.limit->traits().has_leases) step.takes = false;
+        if (step.limit->traits().has_slots) step.takes = false;
     }
     if (!impl_->make_states(now, work.found)) return Outcome::full;
     make_records(call.asked, work);
@@ -544,14 +544,14 @@ void MemoryStore::give_back(const limit::Refund& refund, const limit::Now& now) 
 void MemoryStore::release(const limit::Charge& charge, Micros until) {
     Call call(*impl_, charge, Micros{0});
     call.for_each_record([&](std::size_t, const Limit& limit, State& state, Record& record) {
-        if (!limit.traits().has_leases) return;
+        if (!limit.traits().has_slots) return;
         record.release(limit, call.asked, until);
         state.expires_us = std::max(state.expires_us, record.ends_us({}));
     });
 }
 
 Counts MemoryStore::count(std::span<const limit::ChargeItem> items, const limit::Now& now) const {
-    const limit::Charge charge{.items = items, .cost = 1, .lease = {}, .moment = now.wall};
+    const limit::Charge charge{.items = items, .cost = 1, .slot_hold = {}, .moment = now.wall};
     const Call call(*impl_, charge, now);
     Counts counts{now.wall};
     for (const Found& found : call.work.found) {

@@ -86,7 +86,7 @@ class MemoryStore {
     // is another one by now, and as each algorithm allows. Send it once. Any thread.
     void give_back(const limit::Refund& refund, const limit::Now& now);
 
-    // Gives up the slots that charge.lease holds in limits of concurrency, if it holds any: at
+    // Gives up the slots that charge.slot_hold holds in limits of concurrency, if it holds any: at
     // once, or at `until`. Before that slots do not expire here: they end with the process that
     // holds them. Any thread.
     void release(const limit::Charge& charge, limit::Micros until = limit::Micros{0});

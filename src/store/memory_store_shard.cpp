@@ -70,7 +70,7 @@ void Record::give_back(const limit::Limit& limit, const limit::Asked& asked, lim
 
 void Record::release(const limit::Limit& limit, const limit::Asked& asked, limit::Micros until) {
     weight_ = static_cast<float>(with([&](auto& kind) {
-        kind.release(asked.charge.lease, until);
+        kind.release(asked.charge.slot_hold, until);
         return kind.weight(limit, asked);
     }));
 }

@@ -26,7 +26,7 @@ void SeenState::add(telemetry::Family family, telemetry::LabelValues,
 void LeasedUnits::add(telemetry::Family family, telemetry::LabelValues,
                       telemetry::Threads<LeasedUnits> threads) {
     std::int64_t units = 0;
-    for (const LeasedUnits* one : threads) units += one->units_.load(std::memory_order_relaxed);
+    for (const LeasedUnits* one : threads) units += one->get();
     family.add({}, units);
 }
 

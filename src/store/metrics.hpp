@@ -49,6 +49,7 @@ BOOST_DEFINE_FIXED_ENUM_CLASS(LeaseUnits, std::uint8_t, taken, given_back,
 class LeasedUnits {
   public:
     void set(std::int64_t units) { units_.store(units, std::memory_order_relaxed); }
+    std::int64_t get() const { return units_.load(std::memory_order_relaxed); }
 
     static constexpr telemetry::MetricType kType = telemetry::MetricType::gauge;
     static std::vector<telemetry::MetricLabel> labels() { return {}; }

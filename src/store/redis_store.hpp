@@ -28,7 +28,7 @@ struct RedisStore {
     // Where a command about `items`, which are in one slot, goes. Without a cluster always 0.
     std::uint16_t slot_of(std::span<const limit::ChargeItem> items) const;
     // Sends a command once and ignores the reply. What Redis does not get is lost: units stay
-    // counted until they expire, slots of concurrency until their lease ends.
+    // counted until they expire, slots of concurrency until their hold ends.
     void send_and_forget(std::string command, const redis::Script* script,
                          std::uint16_t slot) const;
 };

@@ -23,7 +23,7 @@ using limit::Micros;
 // Whether `limit` is part of the refund. What requests hold is released, which is another command;
 // a moment that was past has been recorded nowhere.
 bool is_refunded(const limit::Refund& refund, const Limit& limit) {
-    return refund.concerns(limit) && !limit.traits().has_leases &&
+    return refund.concerns(limit) && !limit.traits().has_slots &&
            limit::concerns_moment(limit, refund.charge.moment, refund.receipt->at);
 }
 
@@ -57,14 +57,14 @@ template <class Visit>
 void for_each_slot(const limit::Charge& charge, Visit visit) {
     for (const ChargeItem& item : charge.items) {
         for (const Limit& limit : item.limits()) {
-            if (limit.traits().has_leases) visit(item, limit);
+            if (limit.traits().has_slots) visit(item, limit);
         }
     }
 }
 
-void append_slot(const limit::LeaseId& lease, std::string& out) {
-    append_packed(lease.holder, out);
-    append_packed(lease.request, out);
+void append_slot(const limit::SlotHold& hold, std::string& out) {
+    append_packed(hold.holder, out);
+    append_packed(hold.request, out);
 }
 
 constexpr std::size_t kSlotBytes = 16;
@@ -84,7 +84,7 @@ bool append_slots_command(const redis::Script& script, const limit::Charge& char
         append_set_key(item, limit, prefix, out);
     });
     append_length('$', kSlotBytes * slots, out);
-    for (std::size_t i = 0; i < slots; ++i) append_slot(charge.lease, out);
+    for (std::size_t i = 0; i < slots; ++i) append_slot(charge.slot_hold, out);
     out += "\r\n";
     append_number(static_cast<std::uint64_t>(time.count()), out);
     append_clock(clock, out);
@@ -93,10 +93,10 @@ bool append_slots_command(const redis::Script& script, const limit::Charge& char
 
 constexpr std::size_t kReleasesMax = 1'000;  // beyond this, slots wait for their lease to end
 
-bool has_leases(const limit::ChargeItem& item) {
+bool has_slots(const limit::ChargeItem& item) {
     const auto limits = item.limits();
     return std::any_of(limits.begin(), limits.end(),
-                       [](const limit::Limit& limit) { return limit.traits().has_leases; });
+                       [](const limit::Limit& limit) { return limit.traits().has_slots; });
 }
 
 }  // namespace
@@ -212,7 +212,7 @@ std::vector<std::string> release_commands(const limit::Charge& charge, std::stri
         append_string("ZREM", out);
         append_set_key(item, limit, prefix, out);
         append_length('$', kSlotBytes, out);
-        append_slot(charge.lease, out);
+        append_slot(charge.slot_hold, out);
         out += "\r\n";
     });
     return commands;
@@ -220,7 +220,7 @@ std::vector<std::string> release_commands(const limit::Charge& charge, std::stri
 
 bool append_renew_command(const limit::Charge& charge, std::string_view prefix,
                           std::optional<Micros> clock, std::string& out) {
-    return append_slots_command(renew_script(), charge, prefix, limit::kLease, clock, out);
+    return append_slots_command(renew_script(), charge, prefix, limit::kSlotTime, clock, out);
 }
 
 bool append_hold_command(const limit::Charge& charge, std::string_view prefix, Micros hold,
@@ -266,30 +266,30 @@ void Refunds::release_in_redis(const limit::Charge& charge, Micros hold) const {
     }
 }
 
-void LeaseRenewal::add(LimitDecision& decision) {
+void SlotRenewal::add(LimitDecision& decision) {
     const limit::Charge charge = decision.charge_of(decision.items);
     const bool holds = decision.needs_settling &&
                        std::any_of(charge.items.begin(), charge.items.end(), [&](const auto& item) {
-                           return has_leases(item) && charge.cost_of(item) > 0;
+                           return has_slots(item) && charge.cost_of(item) > 0;
                        });
     if (!holds) return;
     decision.store_state.renewed = decision.store_state.asked;
     holders_.push_back(decision);
 }
 
-void LeaseRenewal::release_later(const LimitDecision& decision, const limit::Charge& charge) {
+void SlotRenewal::release_later(const LimitDecision& decision, const limit::Charge& charge) {
     if (!decision.needs_settling || releases_.size() >= kReleasesMax) return;
     for (std::string& command : release_commands(charge, redis_.key_prefix)) {
         releases_.push_back({std::move(command), redis_.slot_of(charge.items)});
     }
 }
 
-void LeaseRenewal::renew(SteadyTime now) {
+void SlotRenewal::renew(SteadyTime now) {
     for (Release& release : std::exchange(releases_, {})) {
         redis_.send_and_forget(std::move(release.command), nullptr, release.slot);
     }
     for (LimitDecision& decision : holders_) {
-        if (now - decision.store_state.renewed < limit::kLease / 3) continue;
+        if (now - decision.store_state.renewed < limit::kSlotTime / 3) continue;
         decision.store_state.renewed = now;
         for_each_admission(decision, [&](const Admission& admission) {
             const auto& charge = admission.charge;

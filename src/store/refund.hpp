@@ -80,8 +80,8 @@ class Refunds {
     // Gives back the units that `of` and `status` choose (limit::Refund).
     void give_back(const Admission& from, limit::Refund::Of of,
                    limit::AnswerStatus status = {}) const;
-    // Gives up the slots that charge.lease holds, once `hold` has passed. The store remembers that,
-    // not this process.
+    // Gives up the slots that charge.slot_hold holds, once `hold` has passed. The store remembers
+    // that, not this process.
     void release(const limit::Charge& charge, bool in_redis,
                  limit::Micros hold = limit::Micros{0}) const;
 
@@ -93,13 +93,13 @@ class Refunds {
     LocalReport& local_report_;
 };
 
-// Keeps slots of concurrency in Redis while requests hold them: each slot is a lease that ends by
-// itself unless it is renewed. One a worker, on its thread.
-class LeaseRenewal {
+// Keeps slots of concurrency in Redis while requests hold them: each slot ends by itself
+// unless its hold is renewed. One a worker, on its thread.
+class SlotRenewal {
   public:
-    explicit LeaseRenewal(const RedisStore& redis) : redis_(redis) {}
+    explicit SlotRenewal(const RedisStore& redis) : redis_(redis) {}
 
-    // Redis has admitted the decision: renews its leases, if it holds slots, until settle() unlinks
+    // Redis has admitted the decision: renews its slots, if it holds any, until settle() unlinks
     // it or it is destroyed.
     void add(LimitDecision& decision);
 

@@ -147,6 +147,7 @@ struct LiveGauges {
     std::uint64_t connections = 0;  // of clients
     std::uint64_t upstream_connections = 0;
     bool store_is_up = true;
+    std::int64_t leased_units = 0;   // in batches of leases
     std::uint64_t generation = 1;    // of the configuration
     std::vector<Servers> upstreams;  // in the order of the configuration
 };

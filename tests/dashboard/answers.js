@@ -11,7 +11,7 @@ function makeAnswers(names, at, started) {
       unavailable: 0, aborted: i % 7 },
     decision_seconds: { count: 100, p50: 0.00006, p99: 0.0003 + (i % 5) / 1e5, p999: 0.001 },
     request_seconds: { count: 100, p50: 0.002, p99: 0.03, p999: 0.2 + (i % 3) / 10 },
-    store: "up", store_failures: 0, connections: 60 + (i % 9), upstream_connections: 12, upstream_failures: 1,
+    store: "up", store_failures: 0, leased_units: 1000 + i % 7, connections: 60 + (i % 9), upstream_connections: 12, upstream_failures: 1,
     upstreams: [[2, 2]], generation: 1, policies: names.map((_, k) => [80 + k, i % 11]),
     routes: [[0, 0], [100, 10]], costs: i % 3 ? [[0, 0.000015, 0.5], [1, 120, 700]] : [],
   });

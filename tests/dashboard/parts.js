@@ -371,8 +371,25 @@ async function costs(visit) {
   return "units and dollars of two policies, as /metrics counts them";
 }
 
+// Enough requests a second of one key that a thread takes batches of it.
+async function leases(visit) {
+  const { place } = visit;
+  await visit.open();
+  await visit.live();
+  need(await visit.text("[data-figure=leased_units]") === "", "units before there are leases");
+  const until = Date.now() + 15_000;
+  let shown = "";
+  for (let i = 0; Date.now() < until && !/^, [\d,]+ units in leases$/.test(shown); ++i) {
+    await spend(place, `tenant-${i}`, 2);
+    await new Promise((done) => { setTimeout(done, 50); });
+    shown = await visit.text("[data-figure=leased_units]");
+  }
+  need(/^, [\d,]+ units in leases$/.test(shown), "units in leases", shown);
+  return "the store's tile has the units in leases";
+}
+
 async function main() {
-  const parts = { figures, names, keyboard, axe, silence, memory, token, store, shadow, candidate, costs };
+  const parts = { figures, names, keyboard, axe, silence, memory, token, store, shadow, candidate, costs, leases };
   const [part, place] = process.argv.slice(2);
   const visit = await Visit.begin(JSON.parse(place));
   let found;

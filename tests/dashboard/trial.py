@@ -53,9 +53,11 @@ WITH_CANDIDATE = ', tried: {key: ["header:x-tenant"], limits: [99/h], candidate:
 WITH_COSTS = (', bytes: {key: ["header:x-tenant"], limits: [1000/h], cost: {reserve: 50, settle: {bytes_out: 1}}}'
               ', budget: {key: ["header:x-tenant"], limits: [{quota: 5, unit: usd, per: 1h}],'
               ' cost: {reserve: 0.25, settle: {header: x-cost}, unit: usd}}')
+# For the part `leases`: a key of all requests.
+WITH_LEASES = ', all: {key: ["constant:all"], limits: [100000/h], lease: {slack: 50%}}'
 # Policies beside `per-tenant`, by part, and their names.
 MORE = {"shadow": (IN_SHADOW, ["trial"]), "candidate": (WITH_CANDIDATE, ["tried"]),
-        "costs": (WITH_COSTS, ["bytes", "budget"])}
+        "costs": (WITH_COSTS, ["bytes", "budget"]), "leases": (WITH_LEASES, ["all"])}
 # Name of the part: whether the admin listener has a token, and what becomes of Redis (none: the store
 # is in memory).
 PARTS = {
@@ -70,6 +72,7 @@ PARTS = {
     "shadow": (False, None),
     "candidate": (False, None),
     "costs": (False, None),
+    "leases": (False, "kept"),
 }
 
 
@@ -87,7 +90,7 @@ def try_part(program, modules, part):
             if store:
                 settings += f'store: {{redis: {{url: "redis://127.0.0.1:{store.port}/0"}}}}\n'
             tidegate = Tidegate(world, program, settings, token=TOKEN if with_token else None)
-            if store:
+            if redis == "killed":
                 store.kill()
             place = {"proxy": f"http://127.0.0.1:{tidegate.port}",
                      "admin": f"http://127.0.0.1:{tidegate.admin_port}",

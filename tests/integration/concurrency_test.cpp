@@ -15,7 +15,7 @@ namespace tidegate::test::concurrency_test {
 namespace {
 
 // How long a slot may be held by a proxy that is gone.
-constexpr milliseconds kLease{10'000};
+constexpr milliseconds kHoldTime{10'000};
 
 // Slots of requests that end without an answer are kept for `hold`.
 std::string slots(const Upstream& upstream, int quota, const std::string& hold = "0s") {
@@ -264,7 +264,7 @@ TEST_CASE("concurrency: an upstream that dies, refuses or is silent gives the sl
     }
 }
 
-TEST_CASE("concurrency: a proxy that is killed gives its slots back when their lease is over") {
+TEST_CASE("concurrency: a proxy that is killed gives its slots back when their hold is over") {
     const CountedIn counted = counted_in_redis();
     GatedUpstream upstream;
     const std::string yaml = counted.yaml() + slots(upstream.upstream(), 2);
@@ -277,13 +277,13 @@ TEST_CASE("concurrency: a proxy that is killed gives its slots back when their l
     CHECK(first.wait() == 128 + SIGKILL);
     const auto killed = Clock::now();
     check_refused(second, "redis");  // Redis has not got them back yet
-    const RawClient next = admitted(second, upstream, kLease + milliseconds{1000} + slack());
+    const RawClient next = admitted(second, upstream, kHoldTime + milliseconds{1000} + slack());
     const RawClient other = admitted(second, upstream, milliseconds{1000} + slack());
-    CHECK(Clock::now() - killed < kLease + milliseconds{1000} + slack());
+    CHECK(Clock::now() - killed < kHoldTime + milliseconds{1000} + slack());
     check_refused(second, "redis");
 }
 
-TEST_CASE("concurrency: the slot of an answer that streams longer than a lease is renewed") {
+TEST_CASE("concurrency: the slot of an answer that streams longer than a hold is renewed") {
     const CountedIn counted = counted_in_redis();
     const Upstream upstream([](Conversation& conversation) {
         Message request;
@@ -293,7 +293,7 @@ TEST_CASE("concurrency: the slot of an answer that streams longer than a lease i
                 continue;
             }
             conversation.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
-            const auto end = Clock::now() + kLease + milliseconds{2000};
+            const auto end = Clock::now() + kHoldTime + milliseconds{2000};
             while (Clock::now() < end && conversation.send(chunk("tick")))
                 std::this_thread::sleep_for(milliseconds{100});
             conversation.send("0\r\n\r\n");
@@ -305,7 +305,7 @@ TEST_CASE("concurrency: the slot of an answer that streams longer than a lease i
     await("the request", [&] { return upstream.requests() == 1; });
     const auto begun = Clock::now();
     std::string answer;
-    while (Clock::now() < begun + kLease + milliseconds{1800}) {
+    while (Clock::now() < begun + kHoldTime + milliseconds{1800}) {
         answer += client.some();
         CHECK(tidegate.get().status() == 429);
     }

@@ -9,7 +9,8 @@
  * one whose command had left. A give-back may be late or lost. Redis may lose all counts (FLUSHALL), or
  * those of one command and no more (a failover). A unit may be spent before another limit of the request
  * decides: if that denies, the unit goes back to its batch, or, if that has ended, to its sub-bucket. What
- * is left of a batch may be kept: no request uses it, and it expires with its window.
+ * is left of a batch may be kept: no request uses it, and it expires with its window. So may a whole batch that
+ * came after its end.
  *
  * Checked in every order of events: a unit is used in the sub-bucket that it was charged to; of what was
  * counted in one state no window ever admits more than the quota, and what a failover has lost; no
@@ -164,6 +165,8 @@ inline carry_out(p) {
         bucket[p] = charged_to[p]; taken_in[p] = charged_in[p]; \
         if \
         :: is_dropped[p] || clock >= ends[p] -> give_back(p) \
+        :: !is_dropped[p] && clock >= ends[p] && keeps_left > 0 -> \
+            keeps_left--; lost++; end_batch(p) \
         :: else \
         fi; \
         forget_charge(p) } \

@@ -105,7 +105,7 @@ class Gate {
     };
 
     limit::Charge charge_of(std::uint64_t request, Micros moment) const {
-        return {.items = {&item_, 1}, .cost = 1, .lease = {1, request}, .moment = moment};
+        return {.items = {&item_, 1}, .cost = 1, .slot_hold = {1, request}, .moment = moment};
     }
 
     void charge(Arrival& arrival, Micros now) {

@@ -42,15 +42,15 @@ struct Client {
     std::string name = "user:a";
     limit::ChargeItem item{&counted, name};
 
-    limit::Charge charge(std::int64_t cost = 1, std::uint64_t lease = 0, Micros moment = {}) {
-        return {{&item, 1}, cost, {1, lease}, moment};
+    limit::Charge charge(std::int64_t cost = 1, std::uint64_t hold = 0, Micros moment = {}) {
+        return {{&item, 1}, cost, {1, hold}, moment};
     }
     Verdict ask(Micros now, std::int64_t cost = 1) { return subject.charge(charge(cost), now); }
     bool plans(Micros moment, Micros now = kStart, std::int64_t cost = 1) {
         return subject.charge(charge(cost, 0, moment), now).admitted;
     }
-    bool enters(std::uint64_t lease, Micros now = kStart) {
-        return subject.charge(charge(1, lease), now).admitted;
+    bool enters(std::uint64_t hold, Micros now = kStart) {
+        return subject.charge(charge(1, hold), now).admitted;
     }
     int admitted_of(int tries, Micros now) {
         int admitted = 0;

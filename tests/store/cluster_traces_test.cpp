@@ -100,7 +100,7 @@ class ClusterSubject : public Subject {
 
   private:
     static limit::Charge part_of(const CrossSlotVerdict::Part& part, const limit::Charge& charge) {
-        return {part.items, charge.cost, charge.lease, charge.moment};
+        return {part.items, charge.cost, charge.slot_hold, charge.moment};
     }
 
     void ask(CrossSlotVerdict::Part& part, const limit::Charge& whole, Micros now) {
@@ -139,7 +139,7 @@ class ClusterSubject : public Subject {
                 const bool is_given = refund.charge.cost_of(item) > 0;
                 if (refund.receipt->generations[i] != 0 && is_given) taken.push_back(item);
             }
-            release_slots(slot, {taken, refund.charge.cost, refund.charge.lease});
+            release_slots(slot, {taken, refund.charge.cost, refund.charge.slot_hold});
         }
         std::string command;
         if (!store::append_refund_command(refund, kPrefix, now, command)) return;
@@ -225,7 +225,7 @@ TEST_CASE("in a cluster: sorted sets are charged and given back while their slot
     ClusterWorld& world = cluster.world();
     world.begin_move({slot}, from, to);
     // The only slot has run out and is swept, the only moment is written anew.
-    const Micros later = kStart + limit::kLease + std::chrono::seconds{1};
+    const Micros later = kStart + limit::kSlotTime + std::chrono::seconds{1};
     const AskOne late(both, later, 2);
     CHECK(cluster.charge(late.charge(), later).admitted);
     CHECK_FALSE(cluster.charge(AskOne(both, later, 4).charge(), later).admitted);
@@ -251,9 +251,9 @@ TEST_CASE("in a cluster: random traces never get more than a limit allows") {
     std::uint64_t admitted = 0;
     std::uint64_t as_the_model = 0;
     for (std::uint64_t i = 0; i < traces; ++i) {
-        // The limiter draws a new lease for each request, so what it gives back was never
+        // The limiter draws a new hold for each request, so what it gives back was never
         // another's.
-        const Trace trace(seed + i, Limits::all, Leases::own);
+        const Trace trace(seed + i, Limits::all, Holds::own);
         const auto begin = std::chrono::steady_clock::now();
         const auto verdicts = play(trace, cluster);
         if (may_have_lost_keys(begin)) continue;

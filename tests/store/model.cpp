@@ -133,7 +133,7 @@ void Model::give_back(const limit::Refund& refund, Micros now) {
 }
 
 void Model::release(const limit::Charge& charge) {
-    for (const Part& part : parts_of(charge)) part.counter->release(charge.lease);
+    for (const Part& part : parts_of(charge)) part.counter->release(charge.slot_hold);
 }
 
 }  // namespace tidegate::test

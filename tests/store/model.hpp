@@ -35,7 +35,7 @@ class Counter {
 
     // How long an admission is held; of leaky_bucket, before it takes.
     virtual std::int64_t wait(const limit::Limit&, const Question&) const { return 0; }
-    virtual void release(const limit::LeaseId&) {}
+    virtual void release(const limit::SlotHold&) {}
 };
 
 class Model {

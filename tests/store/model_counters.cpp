@@ -274,9 +274,9 @@ void ScheduleCounter::give_back(const Limit& limit, const Question& question, st
 std::pair<std::int64_t, bool> SlotCounter::standing(const Question& question) const {
     std::int64_t others = 0;
     bool mine = false;
-    for (const auto& [lease, until] : held_) {
+    for (const auto& [hold, until] : held_) {
         if (until <= question.now) continue;
-        if (lease == question.charge.lease) {
+        if (hold == question.charge.slot_hold) {
             mine = true;
         } else {
             ++others;
@@ -305,14 +305,14 @@ LimitVerdict SlotCounter::verdict_of(const Limit& limit, const Question& questio
 }
 
 void SlotCounter::take(const Limit&, const Question& question) {
-    constexpr std::int64_t kLease = 10'000'000;
+    constexpr std::int64_t kSlotTime = 10'000'000;
     std::erase_if(held_, [&](const auto& one) { return one.second <= question.now; });
-    held_[question.charge.lease] =
-        question.slots_expire ? question.now + kLease : std::numeric_limits<std::int64_t>::max();
+    held_[question.charge.slot_hold] =
+        question.slots_expire ? question.now + kSlotTime : std::numeric_limits<std::int64_t>::max();
 }
 
 void SlotCounter::give_back(const Limit&, const Question& question, std::int64_t) {
-    held_.erase(question.charge.lease);
+    held_.erase(question.charge.slot_hold);
 }
 
 std::unique_ptr<Counter> make_counter(Algorithm algorithm) {

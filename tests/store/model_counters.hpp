@@ -86,13 +86,13 @@ class SlotCounter : public Counter {
                                    const Question& question) const override;
     void take(const limit::Limit& limit, const Question& question) override;
     void give_back(const limit::Limit& limit, const Question& question, std::int64_t at) override;
-    void release(const limit::LeaseId& lease) override { held_.erase(lease); }
+    void release(const limit::SlotHold& lease) override { held_.erase(lease); }
 
   private:
     // Slots that are held, but for this request's own, and whether it has one.
     std::pair<std::int64_t, bool> standing(const Question& question) const;
 
-    std::map<limit::LeaseId, std::int64_t> held_;  // until when
+    std::map<limit::SlotHold, std::int64_t> held_;  // until when
 };
 
 std::unique_ptr<Counter> make_counter(limit::Algorithm algorithm);

@@ -17,7 +17,7 @@ using limit::Limit;
 using limit::LimitSpec;
 using limit::Verdict;
 
-// Every algorithm with a quota of 3 in 20 s; slots have a lease of their own.
+// Every algorithm with a quota of 3 in 20 s; slots have a time of their own.
 struct Kind {
     std::string name;
     Limit limit;
@@ -53,7 +53,7 @@ struct Asker {
     Asker& operator=(const Asker&) = delete;
 
     limit::Charge next(Micros moment) {
-        return {.items = {&item, 1}, .cost = 1, .lease = {1, ++requests}, .moment = moment};
+        return {.items = {&item, 1}, .cost = 1, .slot_hold = {1, ++requests}, .moment = moment};
     }
 
     limit::Policy some;
@@ -198,7 +198,7 @@ TEST_CASE("redis: a step back moves the marks of a window, and keeps their order
 
 TEST_CASE("redis: the time a proxy sends moves nothing back") {
     for (const Kind& kind : kinds()) {
-        if (kind.limit.algorithm == Algorithm::concurrency) continue;  // leases of another's time
+        if (kind.limit.algorithm == Algorithm::concurrency) continue;  // holds of another's time
         CAPTURE(kind.name);
         RedisSubject redis;
         Asker asker(kind.limit);

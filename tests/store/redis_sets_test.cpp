@@ -16,7 +16,7 @@ using limit::Limit;
 using limit::LimitSpec;
 using limit::Verdict;
 
-constexpr Micros kLease = limit::kLease;
+constexpr Micros kSlotTime = limit::kSlotTime;
 // Three hours before midnight, UTC.
 constexpr Micros kEvening = 1'700'000'000s - 1'700'000'000s % 24h + 21h;
 
@@ -44,10 +44,10 @@ struct Asker {
     Asker& operator=(const Asker&) = delete;
 
     limit::Charge holding(std::uint64_t request) const {
-        return {.items = {&item, 1}, .cost = 1, .lease = {1, request}};
+        return {.items = {&item, 1}, .cost = 1, .slot_hold = {1, request}};
     }
     limit::Charge meant_for(Micros moment, std::int64_t cost = 1) const {
-        return {.items = {&item, 1}, .cost = cost, .lease = {}, .moment = moment};
+        return {.items = {&item, 1}, .cost = cost, .slot_hold = {}, .moment = moment};
     }
 
     limit::Policy some;
@@ -64,23 +64,23 @@ std::string only_set(RedisSubject& redis) {
 
 }  // namespace
 
-TEST_CASE("redis: a slot that is not renewed ends with its lease") {
+TEST_CASE("redis: a slot that is not renewed ends with its hold") {
     RedisSubject redis;
     const Asker asker({slots(2)});
     REQUIRE(redis.charge(asker.holding(1), kStart).admitted);
     REQUIRE(redis.charge(asker.holding(2), kStart + 3s).admitted);
-    CHECK_FALSE(redis.charge(asker.holding(3), kStart + kLease - 1us).admitted);
-    CHECK(redis.charge(asker.holding(3), kStart + kLease).admitted);
-    CHECK_FALSE(redis.charge(asker.holding(4), kStart + kLease).admitted);
+    CHECK_FALSE(redis.charge(asker.holding(3), kStart + kSlotTime - 1us).admitted);
+    CHECK(redis.charge(asker.holding(3), kStart + kSlotTime).admitted);
+    CHECK_FALSE(redis.charge(asker.holding(4), kStart + kSlotTime).admitted);
 }
 
-TEST_CASE("redis: a slot that is renewed is kept for another lease") {
+TEST_CASE("redis: a slot that is renewed is kept for another hold") {
     RedisSubject redis;
     const Asker asker({slots(1)});
     REQUIRE(redis.charge(asker.holding(1), kStart).admitted);
     renew(redis, asker.holding(1), kStart + 9s);
-    CHECK_FALSE(redis.charge(asker.holding(2), kStart + 9s + kLease - 1us).admitted);
-    CHECK(redis.charge(asker.holding(2), kStart + 9s + kLease).admitted);
+    CHECK_FALSE(redis.charge(asker.holding(2), kStart + 9s + kSlotTime - 1us).admitted);
+    CHECK(redis.charge(asker.holding(2), kStart + 9s + kSlotTime).admitted);
 }
 
 TEST_CASE("redis: a key of another type among the sets is an error, and costs others no slot") {
@@ -88,18 +88,19 @@ TEST_CASE("redis: a key of another type among the sets is an error, and costs ot
     const auto some = policy("p", {slots(1)});
     const std::vector<limit::ChargeItem> items{{&some, "user:a"}, {&some, "user:b"}};
     const auto holding = [&](std::uint64_t request) {
-        return limit::Charge{.items = items, .cost = 1, .lease = {1, request}};
+        return limit::Charge{.items = items, .cost = 1, .slot_hold = {1, request}};
     };
     const limit::ChargeItem second = items[1];
-    REQUIRE(redis.charge({.items = {&items[0], 1}, .cost = 1, .lease = {1, 1}}, kStart).admitted);
+    REQUIRE(
+        redis.charge({.items = {&items[0], 1}, .cost = 1, .slot_hold = {1, 1}}, kStart).admitted);
     const std::string set = only_set(redis);
-    REQUIRE(redis.charge({.items = {&second, 1}, .cost = 1, .lease = {1, 1}}, kStart).admitted);
+    REQUIRE(redis.charge({.items = {&second, 1}, .cost = 1, .slot_hold = {1, 1}}, kStart).admitted);
     redis.text({"DEL", set});
     redis.text({"LPUSH", set, "1"});
     CHECK(redis.error(holding(2), kStart).find("WRONGTYPE") != std::string::npos);
     renew(redis, holding(1), kStart + 9s);
-    CHECK_FALSE(
-        redis.charge({.items = {&second, 1}, .cost = 1, .lease = {1, 2}}, kStart + 12s).admitted);
+    CHECK_FALSE(redis.charge({.items = {&second, 1}, .cost = 1, .slot_hold = {1, 2}}, kStart + 12s)
+                    .admitted);
     CHECK(redis.text({"TYPE", set}) == "list");
 }
 
@@ -108,15 +109,15 @@ TEST_CASE("redis: only slots that are still held are renewed") {
     const Asker asker({slots(1)});
     REQUIRE(redis.charge(asker.holding(1), kStart).admitted);
     // Too late: another request may have it by now.
-    renew(redis, asker.holding(1), kStart + kLease);
-    REQUIRE(redis.charge(asker.holding(2), kStart + kLease).admitted);
-    renew(redis, asker.holding(1), kStart + kLease + 1s);
-    redis.release(asker.holding(2), kStart + kLease + 1s);
-    CHECK(redis.charge(asker.holding(3), kStart + kLease + 1s).admitted);
+    renew(redis, asker.holding(1), kStart + kSlotTime);
+    REQUIRE(redis.charge(asker.holding(2), kStart + kSlotTime).admitted);
+    renew(redis, asker.holding(1), kStart + kSlotTime + 1s);
+    redis.release(asker.holding(2), kStart + kSlotTime + 1s);
+    CHECK(redis.charge(asker.holding(3), kStart + kSlotTime + 1s).admitted);
     // Nor is a slot made that was released, or never taken.
-    redis.release(asker.holding(3), kStart + kLease + 2s);
-    renew(redis, asker.holding(3), kStart + kLease + 2s);
-    renew(redis, asker.holding(99), kStart + kLease + 2s);
+    redis.release(asker.holding(3), kStart + kSlotTime + 2s);
+    renew(redis, asker.holding(3), kStart + kSlotTime + 2s);
+    renew(redis, asker.holding(99), kStart + kSlotTime + 2s);
     CHECK(only_set(redis) == "none");
 }
 
@@ -139,19 +140,19 @@ TEST_CASE("redis: a slot is not taken where another limit denies") {
     CHECK(redis.text({"ZCARD", only_set(redis)}) == "1");
 }
 
-TEST_CASE("redis: slots expire with the last lease") {
+TEST_CASE("redis: slots expire with the last hold") {
     RedisSubject redis;
     const Asker asker({slots(2)});
     REQUIRE(redis.charge(asker.holding(1), kStart).admitted);
     const std::string set = only_set(redis);
-    CHECK(ttl_ms(redis, set) > kLease / 1ms - 1'000);
-    CHECK(ttl_ms(redis, set) <= kLease / 1ms + 1'000);
+    CHECK(ttl_ms(redis, set) > kSlotTime / 1ms - 1'000);
+    CHECK(ttl_ms(redis, set) <= kSlotTime / 1ms + 1'000);
     redis.text({"PEXPIRE", set, "5000"});
     renew(redis, asker.holding(1), kStart + 5s);
-    CHECK(ttl_ms(redis, set) > kLease / 1ms - 1'000);
+    CHECK(ttl_ms(redis, set) > kSlotTime / 1ms - 1'000);
 }
 
-TEST_CASE("redis: a slot that is kept for long outlives the leases of others, not its own time") {
+TEST_CASE("redis: a slot that is kept for long outlives the holds of others, not its own time") {
     RedisSubject redis;
     const Asker asker({slots(2)});
     const Micros begin = server_time(redis);

@@ -187,19 +187,19 @@ std::map<Name, Admissions> admissions_of(const Trace& trace,
 // Requests in flight, as they are released and given back, or the store gives them up.
 bool slots_are_safe(const Trace& trace, const std::vector<limit::Verdict>& verdicts,
                     bool slots_expire) {
-    std::map<Name, std::map<limit::LeaseId, limit::Micros>> held;  // since when
+    std::map<Name, std::map<limit::SlotHold, limit::Micros>> held;  // since when
     for (std::size_t i = 0; i < trace.steps().size(); ++i) {
         const Step& step = trace.steps()[i];
         bool safe = true;
         if (step.kind != Step::Kind::charge) {
             const Step& of = trace.steps()[step.of_step];
             const limit::Verdict& verdict = verdicts[step.of_step];
-            // A charge that took nothing is not given back: another step may hold the lease.
+            // A charge that took nothing is not given back: another step may hold the slot.
             const bool gives_back = step.of == limit::Refund::Of::all && verdict.admitted;
             for_each_limit(of, [&](const Name& name, const Limit&, std::size_t item) {
                 const bool taken = gives_back && step.given_to(of, item) > 0 &&
                                    (!of.items[item].policy->shadow || verdict.shadow_admitted);
-                if (step.kind == Step::Kind::release || taken) held[name].erase(of.lease);
+                if (step.kind == Step::Kind::release || taken) held[name].erase(of.slot_hold);
             });
         } else if (verdicts[i].admitted) {
             for_each_limit(step, [&](const Name& name, const Limit& limit, std::size_t item) {
@@ -208,9 +208,9 @@ bool slots_are_safe(const Trace& trace, const std::vector<limit::Verdict>& verdi
                 if (step.charge().cost_of(step.items[item]) == 0) return;
                 if (policy.shadow && !verdicts[i].shadow_admitted) return;
                 std::erase_if(held[name], [&](const auto& one) {
-                    return slots_expire && one.second + limit::kLease <= step.now;
+                    return slots_expire && one.second + limit::kSlotTime <= step.now;
                 });
-                const bool taken = held[name].insert_or_assign(step.lease, step.now).second;
+                const bool taken = held[name].insert_or_assign(step.slot_hold, step.now).second;
                 safe = safe && (!taken || policy.soft ||
                                 static_cast<std::int64_t>(held[name].size()) <= limit.quota);
             });

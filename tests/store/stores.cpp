@@ -96,7 +96,7 @@ void RedisSubject::give_back(const limit::Refund& refund, Micros now) {
             if (refund.charge.cost_of(item) == 0) continue;
             if (refund.receipt->generations[i] != 0) taken.push_back(refund.charge.items[i]);
         }
-        release({taken, refund.charge.cost, refund.charge.lease}, now);
+        release({taken, refund.charge.cost, refund.charge.slot_hold}, now);
     }
     std::string command;
     if (!store::append_refund_command(refund, kPrefix, now, command)) return;

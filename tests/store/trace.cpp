@@ -20,8 +20,8 @@ constexpr std::size_t kAlgorithmsListed = 7;
 
 }  // namespace
 
-Trace::Trace(std::uint64_t seed, Limits limits, Leases leases)
-    : random_(seed), tag_(std::to_string(seed)), limits_(limits), leases_(leases) {
+Trace::Trace(std::uint64_t seed, Limits limits, Holds holds)
+    : random_(seed), tag_(std::to_string(seed)), limits_(limits), holds_(holds) {
     clock_ = one_in(2) ? Clock::steady : Clock::stepping;
     plain_ = limits_ == Limits::all && one_in(3);
     const auto policies = between(1, 3);
@@ -204,7 +204,7 @@ void Trace::add_policy(std::int64_t index) {
         const auto only_counts = [](const std::vector<Limit>& limits) {
             return std::none_of(limits.begin(), limits.end(), [](const Limit& limit) {
                 const auto& traits = limit.traits();
-                return traits.has_leases || traits.queues || traits.has_moments;
+                return traits.has_slots || traits.queues || traits.has_moments;
             });
         };
         const bool may_be_soft =
@@ -233,7 +233,7 @@ void Trace::add_twin(Policy& policy) {
 // Of the limits that the configuration takes.
 void Trace::add_candidate(Policy& policy) {
     std::vector<Limit> limits = list_of_limits();
-    std::erase_if(limits, [](const Limit& limit) { return limit.traits().has_leases; });
+    std::erase_if(limits, [](const Limit& limit) { return limit.traits().has_slots; });
     if (limits.empty()) return;
     auto candidate = std::make_unique<Policy>(test::policy(policy.name + "@candidate", limits));
     candidate->shadow = true;
@@ -312,9 +312,9 @@ void Trace::add_charge() {
     }
     if (one_in(8)) step.cost = 0;
     if (one_in(5)) step.cost = between(1, one_in(4) ? 5'000'000'000 : 10);
-    step.lease = {1, steps_.size()};
-    if (leases_ == Leases::some_shared && one_in(6)) {
-        step.lease.request = static_cast<std::uint64_t>(between(0, 9));
+    step.slot_hold = {1, steps_.size()};
+    if (holds_ == Holds::some_shared && one_in(6)) {
+        step.slot_hold.request = static_cast<std::uint64_t>(between(0, 9));
     }
     const Micros scale = some_limit().duration;
     step.moment = now_ + Micros{between(-scale.count(), 3 * scale.count())};

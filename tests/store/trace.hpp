@@ -21,7 +21,7 @@ struct Step {
     // A charge.
     std::vector<limit::ChargeItem> items{};
     std::int64_t cost = 1;
-    limit::LeaseId lease{};
+    limit::SlotHold slot_hold{};
     Micros moment{0};
     // A refund or a release: of which step. Of a refund: what each item gets back, at most what it
     // cost; none: all.
@@ -30,7 +30,7 @@ struct Step {
     limit::Refund::Of of = limit::Refund::Of::all;
     int status = 0;
 
-    limit::Charge charge() const { return {items, cost, lease, moment}; }
+    limit::Charge charge() const { return {items, cost, slot_hold, moment}; }
     // What a refund gives back to that item of the step that it is of.
     std::int64_t given_to(const Step& of, std::size_t item) const {
         return costs.empty() ? of.charge().cost_of(of.items[item]) : costs[item];
@@ -39,15 +39,15 @@ struct Step {
 
 enum class Clock : std::uint8_t { steady, stepping };
 enum class Limits : std::uint8_t { all, windows };
-// Whether some charges come under a lease that another one may hold.
-enum class Leases : std::uint8_t { some_shared, own };
+// Whether some charges come under the hold of a slot that another one may hold.
+enum class Holds : std::uint8_t { some_shared, own };
 
 class Trace {
   public:
     // The same for the same seed. The clock steps back in every second one. Of all limits, every
     // third one has plain windows alone, and some policies many of them.
     explicit Trace(std::uint64_t seed, Limits limits = Limits::all,
-                   Leases leases = Leases::some_shared);
+                   Holds holds = Holds::some_shared);
 
     const std::vector<Step>& steps() const { return steps_; }
     Clock clock() const { return clock_; }
@@ -80,7 +80,7 @@ class Trace {
     std::mt19937_64 random_;
     std::string tag_;
     Limits limits_;
-    Leases leases_;
+    Holds holds_;
     bool plain_;
     Clock clock_;
     std::uint32_t lists_ = 0;  // of limits, so far

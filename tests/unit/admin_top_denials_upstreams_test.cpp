@@ -108,6 +108,7 @@ TEST_CASE("live answer: all fields, in their order") {
     telemetry::LiveGauges gauges;
     gauges.connections = 7;
     gauges.upstream_connections = 8;
+    gauges.leased_units = 9;
     gauges.generation = 2;
     gauges.upstreams = {{2, 1}};
     LiveSeries series(Fine::kCutBounds, Fine::kCutBounds, {});
@@ -137,7 +138,8 @@ TEST_CASE("live answer: all fields, in their order") {
             counts + "," + columns + R"(},"samples":[{"time_ms":1000,"took_ms":1000,)" + counts +
             R"(,"decision_seconds":{"count":0,"p50":null,"p99":null,"p999":null},)"
             R"("request_seconds":{"count":10,"p50":0.0005,"p99":0.0005,"p999":0.0005},)"
-            R"("store":"up","store_failures":5,"connections":7,"upstream_connections":8,)"
+            R"("store":"up","store_failures":5,"leased_units":9,)"
+            R"("connections":7,"upstream_connections":8,)"
             R"("upstream_failures":6,"upstreams":[[2,1]],"generation":2,)" +
             columns + "}]}\n");
 }

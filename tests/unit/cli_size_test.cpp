@@ -235,6 +235,43 @@ TEST_CASE("size: one key of all requests is one primary's, and there is an end t
     CHECK(doc_of(made, at(50'000)).exit_code == 1);
 }
 
+TEST_CASE("size: a key of all requests costs Redis a batch for many requests where it has leases") {
+    const auto policies = [](const std::string& limit, const std::string& more) {
+        return "policies: {one: {key: ['constant:all'], limits: [" + limit + "]" + more + "}}\n";
+    };
+    const Estimate without = sized(proxy(kRedis, policies("1000000/s", "")), at(80'000));
+    CHECK(without.redis->us == near(2 + 1 + 0.5));
+    const Estimate made = sized(proxy(kRedis, policies("1000000/s", ", lease: auto")), at(80'000));
+    // Two threads (80,000 x 12.75 us / 0.6) have 800 requests each in a sub-bucket of 20 ms.
+    CHECK(made.instances * made.threads == 2);
+    const double share = 1.5 / 800;
+    CHECK(made.redis->us == near(share * (10 + 1 + 0.5)));
+    CHECK(made.policies[0].redis_us == near(share * 1.5));
+    CHECK(made.redis_bytes == near(80'000 * share * 160));
+    CHECK(made.decision_us == without.decision_us);
+    CHECK(notes(made, "with batches of up to 5000 units and 1.5 commands for each"));
+    CHECK(made.has_answer());
+    // Batches of five units.
+    const Estimate few = sized(proxy(kRedis, policies("1000/s", ", lease: auto")), at(80'000));
+    CHECK(few.redis->us == near(1.5 / 5 * 11.5));
+    // Where a thread has few requests, or its batch would be one unit, there are no leases.
+    const Estimate cold = sized(proxy(kRedis, policies("1000000/s", ", lease: auto")), at(199));
+    CHECK(cold.redis->us == near(3.5));
+    const Estimate one = sized(proxy(kRedis, policies("300/s", ", lease: auto")), at(80'000));
+    CHECK(one.redis->us == near(3.5));
+    // In a cluster the other identifiers are all that is asked about.
+    const Estimate cluster =
+        sized(proxy(kCluster,
+                    "policies:\n  one: {key: [ip], limits: [100/min]}\n"
+                    "  global: {key: ['constant:all'], limits: [1000000/s], lease: auto}\n",
+                    "one, global"),
+              at(80'000));
+    CHECK(cluster.has_answer());
+    CHECK(cluster.redis->us > 13.5);
+    CHECK(cluster.redis->us < 13.6);
+    CHECK(cluster.redis->hot_requests_max > 1'000'000);
+}
+
 TEST_CASE("size: an absurd rate has no answer of one cluster") {
     const Estimate made = sized(proxy(kRedis, kWindow), at(100'000'000));
     CHECK_FALSE(made.has_answer());

@@ -78,7 +78,7 @@ TEST_CASE("config: every algorithm has its name and its settings") {
     CHECK(leaky.max_delay == 1500ms);
     const limit::Limit slots = the_limit("{quota: 5, algorithm: concurrency}");
     CHECK(slots.algorithm == Algorithm::concurrency);
-    CHECK(slots.duration == limit::kLease);
+    CHECK(slots.duration == limit::kSlotTime);
 }
 
 TEST_CASE("config: a limit counts all requests, admitted ones, or by status") {

@@ -284,7 +284,8 @@ TEST_CASE("charge_script: a line is as long as the shorter of burst and max_dela
 
 TEST_CASE("charge_script: a schedule has a sorted set, and the moment as an argument") {
     LimitSpec spec = spec_of(Algorithm::schedule, 5, 1h);
-    const limit::Charge charge{.items = {}, .cost = 1, .lease = {}, .moment = Micros{1'234'567}};
+    const limit::Charge charge{
+        .items = {}, .cost = 1, .slot_hold = {}, .moment = Micros{1'234'567}};
     const Told told = told_of(made(spec), charge);
     CHECK(told.kind == 's');
     CHECK(told.keys == 2);
@@ -299,12 +300,12 @@ TEST_CASE("charge_script: a schedule has a sorted set, and the moment as an argu
 
 TEST_CASE("charge_script: concurrency has a sorted set, and the slot as an argument") {
     const Limit slots = made(spec_of(Algorithm::concurrency, 4, 0s));
-    const limit::LeaseId lease{0x0102030405060708, 0xfffffffffffffffe};
-    const Told told = told_of(slots, {.items = {}, .cost = 3, .lease = lease});
+    const limit::SlotHold hold{0x0102030405060708, 0xfffffffffffffffe};
+    const Told told = told_of(slots, {.items = {}, .cost = 3, .slot_hold = hold});
     CHECK(told.kind == 'c');
     CHECK(told.keys == 2);
     CHECK(told.terms == terms(4, 10'000'000, 0));
-    CHECK(told.numbers == packed(lease.holder) + packed(lease.request));
+    CHECK(told.numbers == packed(hold.holder) + packed(hold.request));
 }
 
 TEST_CASE("charge_script: sorted sets follow the states, of each item in its order") {
@@ -312,7 +313,7 @@ TEST_CASE("charge_script: sorted sets follow the states, of each item in its ord
     const Limit moments = made(spec_of(Algorithm::schedule, 4, 1h));
     const auto some = policy("p", {moments, window(1, 1s), slots});
     const std::vector<ChargeItem> items{{&some, "user:a"}, {&some, "user:b"}};
-    const limit::Charge charge{.items = items, .cost = 1, .lease = {1, 2}, .moment = 77us};
+    const limit::Charge charge{.items = items, .cost = 1, .slot_hold = {1, 2}, .moment = 77us};
     const auto words = command_words(charge);
     REQUIRE(words.size() == 3 + 6 + 2);
     const auto hex = [](std::uint32_t id) {

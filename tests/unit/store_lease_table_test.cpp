@@ -71,8 +71,46 @@ TEST_CASE("lease_table: a key takes a batch once it was met four times in its la
     Rig other;
     // Half as much again as the eight of the last second.
     CHECK(other.table.wanted(other.hot(kItem, kBegin, 1s), 1, 1, kBegin) == 12);
+    // A quarter of the meetings is forgotten with each interval since then, and no batch is smaller
+    // than for eight units.
+    Rig later;
+    CHECK(later.table.wanted(later.hot(kItem, kBegin, 3s), 1, 1, kBegin) == 12);
     Rig late;
-    CHECK(late.table.wanted(late.hot(kItem, kBegin, 2s), 1, 1, kBegin) == 0);
+    CHECK(late.table.wanted(late.hot(kItem, kBegin, 4s), 1, 1, kBegin) == 0);
+}
+
+TEST_CASE("lease_table: of brief windows a batch exceeds what is expected by a few units only") {
+    const limit::Policy policy = leased({test::window(100'000, 1s)});
+    const limit::ChargeItem item{&policy, "constant:all"};
+    const Micros width = policy.limits[0].precision;
+    Rig rig;
+    Lease& lease = rig.hot(item, kBegin, width, 100);
+    // Of 1,000 units 20 may stay unused in each of 50 sub-buckets.
+    CHECK(rig.table.wanted(lease, 1, 1, kBegin) == 100 + 2 * 20);
+    // The spread of a hundred.
+    CHECK(rig.table.wanted(lease, 1, 3, kBegin) == 114);
+}
+
+TEST_CASE(
+    "lease_table: where a batch is spent before its end, the next one is for the rest of that") {
+    const limit::Policy policy = leased({test::window(100'000, 1s)});
+    const limit::ChargeItem item{&policy, "constant:all"};
+    const Micros width = policy.limits[0].precision;
+    // `units` were spent `after` the first command has left; then a request of `cost` comes.
+    const auto next = [&](std::int64_t units, Micros after, std::int64_t cost) {
+        Rig rig;
+        Lease& lease = rig.hot(item, kBegin, width, 100);
+        rig.table.asked(lease, units, nullptr, kBegin);
+        REQUIRE(rig.table.answered(lease, Rig::verdict(Micros{0}, 90'000, 1s), kBegin));
+        REQUIRE(lease.spend(units, kBegin));
+        return rig.table.wanted(lease, cost, 1, kBegin + after);
+    };
+    // Half of what a sub-bucket has usually, or as much as half of the speed until then makes.
+    CHECK(next(90, width / 2, 1) == 49 + 24);
+    CHECK(next(200, width / 2, 1) == 99 + 40);
+    CHECK(next(116, width - 100us, 1) == 8 + 4);
+    CHECK(next(116, width - 100us, 60) == 60);
+    CHECK(next(116, 0us, 1) == 116 + 40);
 }
 
 TEST_CASE("lease_table: a batch is at most the slack, shared by the threads, and at least two") {
@@ -101,14 +139,14 @@ TEST_CASE("lease_table: a batch ends with its sub-bucket, counted from the sendi
     CHECK(lease.spend(5, kBegin + 299ms));
     CHECK_FALSE(lease.spend(1, kBegin + 300ms));
     CHECK(rig.given.empty());
-    rig.table.end_batches(1, kBegin + 299ms);
+    rig.table.end_batches(kBegin + 299ms);
     CHECK(rig.given.empty());
-    rig.table.end_batches(1, kBegin + 300ms);
+    rig.table.end_batches(kBegin + 300ms);
     REQUIRE(rig.given.size() == 1);
     CHECK(rig.given[0].units == 6);
     CHECK(rig.given[0].receipt.at == 7'700ms);
     CHECK(rig.given[0].receipt.generations.at(0) == 7);
-    rig.table.end_batches(1, kBegin + 1h);
+    rig.table.end_batches(kBegin + 1h);
     CHECK(rig.given.size() == 1);
 }
 
@@ -143,25 +181,26 @@ TEST_CASE("lease_table: of brief windows a few units expire, unless others need 
     // A batch of which `units` are left when its sub-bucket ends.
     const auto leave = [&](std::int64_t units, std::int64_t remaining) {
         Lease& lease = rig.hot(item, now, width);
+        REQUIRE(rig.table.wanted(lease, 1, 1, now) > 0);
         rig.table.asked(lease, 400, nullptr, now);
         REQUIRE(rig.table.answered(lease, Rig::verdict(limit::Micros{0}, remaining, 1s), now));
         REQUIRE(lease.spend(400 - units, now));
         now += width;
-        rig.table.end_batches(1, now);
+        rig.table.end_batches(now);
         return rig.given.empty() ? 0 : rig.given.back().units;
     };
-    // A quarter of the slack, which is 1,000 units.
-    CHECK(leave(200, 90'000) == 0);
-    CHECK(leave(50, 50'000) == 0);
-    CHECK(rig.table.take_kept() == 250);
+    // The slack, which is 1,000 units, less another such batch.
+    CHECK(leave(350, 90'000) == 0);
+    CHECK(leave(250, 50'000) == 0);
+    CHECK(rig.table.take_kept() == 600);
     CHECK(rig.table.take_kept() == 0);
     CHECK(leave(1, 90'000) == 1);
     rig.given.clear();
     // The batch is smaller by as many.
     Lease& lease = rig.hot(item, now, width, 10'000);
-    CHECK(rig.table.wanted(lease, 1, 1, now) == 750);
-    // Two windows later they count no more; but now less than half of the quota is free.
-    now += 2s;
+    CHECK(rig.table.wanted(lease, 1, 1, now) == 400);
+    // A window and a quarter later they count no more; but now less than half of the quota is free.
+    now += 1'250ms;
     CHECK(leave(5, 49'999) == 5);
     CHECK(leave(6, 50'000) == 5);
     CHECK(rig.table.take_kept() == 6);
@@ -204,9 +243,53 @@ TEST_CASE(
     };
     CHECK(asks_after(width / 2 - 1us, false, 0us));
     CHECK_FALSE(asks_after(width / 2 + 1us, false, 0us));
-    CHECK_FALSE(asks_after(width / 2 + 1us, false, 999ms));
-    CHECK(asks_after(width / 2 + 1us, false, 1s));
+    CHECK_FALSE(asks_after(width / 2 + 1us, false, width - 1us));
+    CHECK(asks_after(width / 2 + 1us, false, width));
     CHECK(asks_after(width / 2 + 1us, true, 0us));
+}
+
+TEST_CASE("lease_table: batches that are in vain in a row are asked for less and less often") {
+    const limit::Policy policy = leased({test::window(100'000, 1s)});
+    const limit::ChargeItem item{&policy, "constant:all"};
+    const Micros width = policy.limits[0].precision;
+    Rig rig;
+    SteadyTime now = kBegin;
+    for (const Micros pause :
+         {width, 2 * width, 4 * width, 8 * width, 16 * width, 32 * width, Micros{1s}, Micros{1s}}) {
+        Lease& lease = rig.hot(item, now, width);
+        rig.table.asked(lease, 12, nullptr, now);
+        now += width;
+        CHECK_FALSE(rig.table.answered(lease, Rig::verdict(width - 1us, 50'000, 1s), now));
+        now += pause;
+        CHECK(rig.table.wanted(rig.hot(item, now - 1us, width), 1, 1, now - 1us) == 0);
+        CHECK(rig.table.wanted(rig.hot(item, now, width), 1, 1, now) > 0);
+    }
+    // One that arrives in time ends the row.
+    Lease& lease = rig.hot(item, now, width);
+    rig.table.asked(lease, 12, nullptr, now);
+    CHECK(rig.table.answered(lease, Rig::verdict(0us, 50'000, 1s), now));
+    now += width;
+    rig.table.asked(lease, 12, nullptr, now);
+    CHECK_FALSE(rig.table.answered(lease, Rig::verdict(width - 1us, 50'000, 1s), now + width));
+    now += 2 * width;
+    CHECK(rig.table.wanted(rig.hot(item, now, width), 1, 1, now) > 0);
+}
+
+TEST_CASE("lease_table: of brief windows a batch in vain expires, unless others need it") {
+    const limit::Policy policy = leased({test::window(100'000, 1s)});
+    const limit::ChargeItem item{&policy, "constant:all"};
+    const Micros width = policy.limits[0].precision;
+    const auto given_of = [&](std::int64_t remaining) {
+        Rig rig;
+        Lease& lease = rig.hot(item, kBegin, width);
+        rig.table.asked(lease, rig.table.wanted(lease, 1, 1, kBegin), nullptr, kBegin);
+        CHECK_FALSE(
+            rig.table.answered(lease, Rig::verdict(width - 1us, remaining, 1s), kBegin + 1ms));
+        CHECK((rig.table.take_kept() > 0) == rig.given.empty());
+        return rig.given.size();
+    };
+    CHECK(given_of(50'000) == 0);
+    CHECK(given_of(49'999) == 1);
 }
 
 TEST_CASE("lease_table: all tiers of an identifier together hold no more than the slack") {
@@ -226,7 +309,7 @@ TEST_CASE("lease_table: all tiers of an identifier together hold no more than th
     REQUIRE(rig.table.answered(of_free, Rig::verdict(7'000ms, 40'000, 10s), kBegin));
     REQUIRE(of_free.spend(100, kBegin));
     CHECK(rig.table.wanted(of_pro, 1, 1, kBegin) == 700);
-    rig.table.end_batches(1, kBegin + 999'999us);
+    rig.table.end_batches(kBegin + 999'999us);
     CHECK(rig.table.wanted(of_pro, 1, 1, kBegin) == 900);
     // Nor does the table have a third place for it.
     CHECK(rig.table.meet({&policy, "user:alice"}, 1, nullptr, kBegin) == nullptr);
@@ -242,19 +325,20 @@ TEST_CASE("lease_table: units that one tier keeps are fewer for the others") {
     SteadyTime now = kBegin;
     const auto leave = [&](const limit::ChargeItem& item, std::int64_t units) {
         Lease& lease = rig.hot(item, now, width);
+        REQUIRE(rig.table.wanted(lease, 1, 1, now) > 0);
         rig.table.asked(lease, units, nullptr, now);
         REQUIRE(rig.table.answered(lease, Rig::verdict(limit::Micros{0}, 90'000, 1s), now));
         now += width;
-        rig.table.end_batches(1, now);
+        rig.table.end_batches(now);
     };
-    leave(plain, 200);
+    leave(plain, 300);
     CHECK(rig.given.empty());
-    leave(pro, 51);
+    leave(pro, 351);
     CHECK(rig.given.size() == 1);
-    leave(pro, 50);
+    leave(pro, 350);
     CHECK(rig.given.size() == 1);
-    CHECK(rig.table.take_kept() == 250);
-    CHECK(rig.table.wanted(rig.hot(pro, now, width, 10'000), 1, 1, now) == 750);
+    CHECK(rig.table.take_kept() == 650);
+    CHECK(rig.table.wanted(rig.hot(pro, now, width, 10'000), 1, 1, now) == 350);
 }
 
 TEST_CASE("lease_table: a policy of a later configuration at the same address begins anew") {
@@ -352,7 +436,7 @@ TEST_CASE("lease_table: the owner of a policy lives as long as a batch of it") {
     rig.table.asked(lease, 12, owner, kBegin);
     REQUIRE(rig.table.answered(lease, Rig::verdict(7'000ms, 50'000, 10s), kBegin));
     CHECK(owner.use_count() == 2);
-    rig.table.end_batches(1, kBegin + 2s);
+    rig.table.end_batches(kBegin + 2s);
     CHECK(owner.use_count() == 1);
     rig.table.asked(lease, 12, owner, kBegin + 2s);
     rig.table.drop_all();
@@ -431,8 +515,7 @@ class World {
             deliver();
             request(random_() % tables_.size());
             if (random_() % 16 == 0) {
-                tables_[random_() % tables_.size()]->end_batches(
-                    static_cast<std::int64_t>(tables_.size()), now_);
+                tables_[random_() % tables_.size()]->end_batches(now_);
             }
             if (random_() % 512 == 0) tables_[random_() % tables_.size()]->drop_all();
             if (random_() % 2'048 == 0) store_.forget({&item_, 1});

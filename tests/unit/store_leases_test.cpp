@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -254,6 +255,42 @@ TEST_CASE("leases: requests wait for the batch that is under way, and share its 
     }
 }
 
+TEST_CASE("leases: requests whose batch comes after its end wait for the next one") {
+    Rig rig;
+    const auto hot = leased();
+    const auto usual = rig.server.evalsha;
+    bool is_late = true;
+    rig.server.evalsha = [&](const Words& words) {
+        if (is_give_back(words) || cost_of(words) == 1 || !std::exchange(is_late, false)) {
+            return usual(words);
+        }
+        // In the last microsecond of a sub-bucket.
+        std::string time;
+        test::append_packed_double(test::kServerTime / 1'000'000 * 1'000'000 + 999'999, time);
+        std::string reply = usual(words);
+        return reply.replace(reply.find('\n') + 1, time.size(), time);
+    };
+    const auto now = std::chrono::steady_clock::now();
+    rig.begin = SteadyTime{std::chrono::floor<std::chrono::seconds>(now.time_since_epoch())} - 1s;
+    for (int i = 0; i < 8; ++i) rig.decide({&hot}, 0ms);
+    const std::size_t asked = rig.server.count("EVALSHA");
+    std::vector<LimitDecision> decisions(5);
+    for (LimitDecision& one : decisions) {
+        one.items = {{&hot, "constant:all"}};
+        one.owner = &rig.owner;
+        rig.limiter->decide(one, rig.sleeper, now);
+        CHECK(one.result == Result::pending);
+    }
+    const auto is_decided = [&](LimitDecision& one) { return !rig.limiter->is_pending(one); };
+    CHECK(rig.wait([&] { return std::all_of(decisions.begin(), decisions.end(), is_decided); }));
+    for (const LimitDecision& one : decisions) {
+        CHECK(one.decided_by == StoreKind::lease);
+        CHECK(one.result == Result::admitted);
+    }
+    CHECK(rig.wait([&] { return rig.given_back() == 1; }));
+    CHECK(rig.server.count("EVALSHA") == asked + 3);
+}
+
 // What they send then must not be written from inside the reply: the connection, which the server
 // has closed, would be freed under the replies behind it.
 TEST_CASE("leases: many requests whose batches were denied outlive a connection that is cut") {
@@ -360,9 +397,9 @@ TEST_CASE(
     CHECK(rig.server.count("EVALSHA") == 24);
     // Nor does one that has its store to itself, as a reservation has.
     rig.replicas = 1;
-    for (int i = 0; i < 9; ++i) rig.decide({&hot}, 6'000ms);
+    for (int i = 0; i < 9; ++i) rig.decide({&hot}, 10'000ms);
     rig.decision.is_alone = true;
-    for (int i = 0; i < 9; ++i) rig.decide({&hot}, 7'000ms);
+    for (int i = 0; i < 9; ++i) rig.decide({&hot}, 11'000ms);
     CHECK(rig.server.count("EVALSHA") == 42);
 }
 

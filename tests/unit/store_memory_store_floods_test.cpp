@@ -51,7 +51,7 @@ struct Client {
     Outcome ask(std::string_view identifier, Micros now, std::int64_t cost = 1,
                 std::uint64_t request = 0) {
         const limit::ChargeItem item{&counted, identifier};
-        return store.charge({.items = {&item, 1}, .cost = cost, .lease = {1, request}}, now,
+        return store.charge({.items = {&item, 1}, .cost = cost, .slot_hold = {1, request}}, now,
                             verdict);
     }
     bool passes(std::string_view identifier, Micros now, std::int64_t cost = 1) {
@@ -214,7 +214,7 @@ TEST_CASE("memory_store: where all is held, only new names are refused, whicheve
         CHECK_FALSE(holder.verdict.admitted);
     }
     const limit::ChargeItem item{&slots, "held7"};
-    store.release({.items = {&item, 1}, .lease = {1, 1}});
+    store.release({.items = {&item, 1}, .slot_hold = {1, 1}});
     bool passes = false;  // it is found, if not at the first look
     for (int i = 0; i < 3; ++i) passes = passes || client.passes("new", kBegin);
     CHECK(passes);
@@ -282,7 +282,7 @@ TEST_CASE("memory_store: a name that may go is found behind hundreds that may no
         }
         CHECK(client.ask("new", kBegin) == Outcome::full);
         const limit::ChargeItem item{&slots, name};
-        store.release({.items = {&item, 1}, .lease = {1, 1}});
+        store.release({.items = {&item, 1}, .slot_hold = {1, 1}});
         bool passes = false;  // it is found, if not at the first look
         for (int i = 0; i < 4; ++i) passes = passes || client.passes("new", kBegin);
         CHECK(passes);

@@ -65,7 +65,7 @@ struct Rig {
         limit::Verdict verdict;
         store.charge({.items = {&item, 1},
                       .cost = cost,
-                      .lease = {.holder = 1, .request = request},
+                      .slot_hold = {.holder = 1, .request = request},
                       .moment = now},
                      now, verdict);
         return verdict;
@@ -135,14 +135,15 @@ TEST_CASE("memory_store saved: what has expired by then is left out") {
 }
 
 TEST_CASE("memory_store saved: slots of requests in flight stay with their process") {
-    const limit::Policy policy = policy_of(limit_of(Algorithm::concurrency, 1, limit::kLease));
+    const limit::Policy policy = policy_of(limit_of(Algorithm::concurrency, 1, limit::kSlotTime));
     Rig former;
     CHECK(former.ask(policy, "user:flies", kBegin, 1, 7).admitted);
     CHECK_FALSE(former.ask(policy, "user:flies", kBegin, 1, 8).admitted);
     // Kept after its request, until then.
     CHECK(former.ask(policy, "user:kept", kBegin, 1, 9).admitted);
     const limit::ChargeItem item{&policy, "user:kept"};
-    former.store.release({.items = {&item, 1}, .lease = {.holder = 1, .request = 9}}, kBegin + 10s);
+    former.store.release({.items = {&item, 1}, .slot_hold = {.holder = 1, .request = 9}},
+                         kBegin + 10s);
     Rig next;
     CHECK(next.store.load(former.saved(), kBegin) == 1);
     CHECK(next.ask(policy, "user:flies", kBegin, 1, 10).admitted);

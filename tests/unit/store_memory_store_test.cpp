@@ -246,7 +246,7 @@ TEST_CASE(
     limit::Verdict verdict;
     const limit::ChargeItem item{&some, "held"};
     const auto asks = [&](std::uint64_t request, Micros now) {
-        REQUIRE(store.charge({.items = {&item, 1}, .lease = {1, request}}, now, verdict) ==
+        REQUIRE(store.charge({.items = {&item, 1}, .slot_hold = {1, request}}, now, verdict) ==
                 Outcome::decided);
         return verdict.admitted;
     };
@@ -257,10 +257,10 @@ TEST_CASE(
     }
     CHECK_FALSE(asks(2, kBegin + 2h));
     CHECK(verdict.retry_after == 1s);
-    store.release({.items = {&item, 1}, .lease = {1, 2}});  // holds none
+    store.release({.items = {&item, 1}, .slot_hold = {1, 2}});  // holds none
     CHECK_FALSE(asks(2, kBegin + 2h));
-    store.release({.items = {&item, 1}, .lease = {1, 1}});
-    store.release({.items = {&item, 1}, .lease = {1, 1}});
+    store.release({.items = {&item, 1}, .slot_hold = {1, 1}});
+    store.release({.items = {&item, 1}, .slot_hold = {1, 1}});
     CHECK(asks(2, kBegin + 2h));
     CHECK_FALSE(asks(1, kBegin + 2h));
 }
@@ -278,12 +278,12 @@ TEST_CASE("memory_store: a slot that is kept after its request is not swept befo
     limit::Verdict verdict;
     const limit::ChargeItem item{&some, "held"};
     const auto asks = [&](std::uint64_t request, Micros now) {
-        REQUIRE(store.charge({.items = {&item, 1}, .lease = {1, request}}, now, verdict) ==
+        REQUIRE(store.charge({.items = {&item, 1}, .slot_hold = {1, request}}, now, verdict) ==
                 Outcome::decided);
         return verdict.admitted;
     };
     CHECK(asks(1, kBegin));
-    store.release({.items = {&item, 1}, .lease = {1, 1}}, kBegin + 5s);
+    store.release({.items = {&item, 1}, .slot_hold = {1, 1}}, kBegin + 5s);
     for (int i = 0; i < 100; ++i) {
         REQUIRE(crowd.ask("name" + std::to_string(i), kBegin + 4s) == Outcome::decided);
     }

@@ -121,7 +121,7 @@ TEST_CASE("refund_script: moments are given back in the sorted sets of their sch
     const auto some = policy("p", {moments, window(9, 1s)});
     const std::vector<ChargeItem> items{{&some, "a"}, {&some, "b"}};
     const limit::Receipt receipt{1s, {5, 0}};  // in the second nothing was taken
-    limit::Charge charge{.items = items, .cost = 2, .lease = {}, .moment = 7s};
+    limit::Charge charge{.items = items, .cost = 2, .slot_hold = {}, .moment = 7s};
     const auto words = refund_words({charge, &receipt, Refund::Of::all, 0});
     REQUIRE(words.size() == 6);
     CHECK(words[2] == "2");
@@ -143,7 +143,7 @@ TEST_CASE("refund_script: a past moment that was forwarded uncounted is not give
     const auto some = policy("p", {made(spec)});
     const ChargeItem item{&some, "a"};
     const limit::Receipt receipt{9s, {5}};
-    limit::Charge charge{.items = {&item, 1}, .cost = 1, .lease = {}, .moment = 9s - 1us};
+    limit::Charge charge{.items = {&item, 1}, .cost = 1, .slot_hold = {}, .moment = 9s - 1us};
     CHECK(refund_words({charge, &receipt, Refund::Of::all, 0}).empty());
     charge.moment = 9s;
     CHECK(refund_words({charge, &receipt, Refund::Of::all, 0}).size() == 6);
@@ -167,7 +167,7 @@ TEST_CASE("refund_script: each slot is released by a command of its own") {
     const auto some = policy("p", {window(1, 1s), slots});
     const auto other = policy("q", {window(1, 1s)});
     const std::vector<ChargeItem> items{{&some, "a"}, {&other, "a"}, {&some, "b"}};
-    const limit::Charge charge{.items = items, .cost = 1, .lease = {7, 8}};
+    const limit::Charge charge{.items = items, .cost = 1, .slot_hold = {7, 8}};
     const auto commands = release_commands(charge, "tg:");
     REQUIRE(commands.size() == 2);
     const std::string slot = packed(std::uint64_t{7}) + packed(std::uint64_t{8});
@@ -185,7 +185,7 @@ TEST_CASE("refund_script: all slots of a request are renewed in one command") {
     const Limit slots = made(spec_of(Algorithm::concurrency, 5, 0s));
     const auto some = policy("p", {slots});
     const std::vector<ChargeItem> items{{&some, "a"}, {&some, "b"}};
-    const limit::Charge charge{.items = items, .cost = 1, .lease = {7, 8}};
+    const limit::Charge charge{.items = items, .cost = 1, .slot_hold = {7, 8}};
     std::string out;
     REQUIRE(append_renew_command(charge, "tg:", Micros{123}, out));
     const auto words = words_of(out);
@@ -211,7 +211,7 @@ TEST_CASE("refund_script: all slots of a request that has ended are kept in one 
     const Limit slots = made(spec_of(Algorithm::concurrency, 5, 0s));
     const auto some = policy("p", {slots});
     const std::vector<ChargeItem> items{{&some, "a"}, {&some, "b"}};
-    const limit::Charge charge{.items = items, .cost = 1, .lease = {7, 8}};
+    const limit::Charge charge{.items = items, .cost = 1, .slot_hold = {7, 8}};
     std::string out;
     REQUIRE(append_hold_command(charge, "tg:", 5s, std::nullopt, out));
     const auto words = words_of(out);
