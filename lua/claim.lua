@@ -6,7 +6,7 @@
 -- ARGV     the last two: for how many milliseconds Redis keeps the claim, and the cost; before them those
 --          of correct()
 --
--- Answers  the cost with which the reservation is settled
+-- Answers  the cost with which the reservation is settled; behind a + where this call has settled it
 --
 -- scripts.cpp puts another file behind this one as the function correct(), and then settle_less.lua or
 -- settle_more.lua, which call it.

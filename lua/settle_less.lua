@@ -3,4 +3,4 @@
 
 redis.call('SET', claim, cost, 'PX', kept_for)
 if #KEYS > 0 then correct() end
-return cost
+return '+' .. cost

@@ -6,4 +6,4 @@ local answer = correct()
 -- An error: a state cannot be read.
 if type(answer) == 'table' then return answer end
 redis.call('SET', claim, cost, 'PX', kept_for)
-return cost
+return '+' .. cost

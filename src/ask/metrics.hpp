@@ -54,7 +54,8 @@ struct CandidateCounts {
 struct PolicyCosts {
     telemetry::Metric<telemetry::ByName<"policy">, "tidegate_usage_cost_total",
                       "Units that policies with a cost of their own have counted, once the request "
-                      "has ended; of money, millionths of a dollar">
+                      "has ended, and all policies of a reservation of the check API, once it is "
+                      "settled; of money, millionths of a dollar">
         settled;
     telemetry::Metric<telemetry::ByName<"policy">, "tidegate_usage_reserved_total",
                       "Units that the same requests had reserved",

@@ -540,8 +540,8 @@ struct IncludedFile {
 
 // What people may see of a configuration.
 struct Shown {
-    // The text as one JSON object without spaces: files of `include` are part of it, and secrets
-    // are blanked. docs/commands.md says which.
+    // The text as one JSON object without spaces: the files of `include`, `prices` and `rls` are
+    // part of it, and secrets are blanked. docs/commands.md says which.
     std::string json;
     // The first 16 hexadecimal digits of the SHA-256 of `json`, so it says nothing that `json` does
     // not show.

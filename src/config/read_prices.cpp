@@ -117,7 +117,7 @@ void read_prices(const Value& value, Config& config, Declared& declared) {
     const auto file = read_referenced_file(value, "prices.yaml");
     if (!file) return;
     Context context = context_of(*file, value.context());
-    const TreeNode tree = parse_document(file->text, context.faults);
+    TreeNode tree = parse_document(file->text, context.faults);
     auto list = std::make_shared<usage::PriceList>();
     if (tree.kind == TreeNode::Kind::null) {
         value.fault("the file " + quote(file->path) +
@@ -126,6 +126,7 @@ void read_prices(const Value& value, Config& config, Declared& declared) {
         read_price_list(Value(context, tree, "", tree.place), value, *list);
     }
     report_faults(std::move(context), value.context());
+    value.context().price_file = std::move(tree);
     config.prices = std::move(list);
 }
 

@@ -217,16 +217,16 @@ class ShownWriter {
     std::span<const TreeNode* const> read_as_secret_;
 };
 
-// Of a file of `rls`, in which no row describes a key. Descriptors bring values of requests, such
-// as an API key, and a file may say which one it means. `generic_key` is a name that Envoy's own
-// configuration writes. A dollar is a dollar in these files.
-Json shown_rls(const TreeNode& node) {
+// Of the file of `prices` or one of `rls`, in which no row describes a key. Descriptors bring
+// values of requests, such as an API key, and a file may say which one it means. `generic_key` is a
+// name that Envoy's own configuration writes. A dollar is a dollar in these files.
+Json shown_file(const TreeNode& node) {
     switch (node.kind) {
         case NodeKind::scalar:
             return plain_scalar(node.text, false);
         case NodeKind::sequence: {
             Json out = Json::array();
-            for (const TreeNode& item : node.items) out.push_back(shown_rls(item));
+            for (const TreeNode& item : node.items) out.push_back(shown_file(item));
             return out;
         }
         case NodeKind::map: {
@@ -238,7 +238,7 @@ Json shown_rls(const TreeNode& node) {
             Json out = Json::object();
             for (const TreeEntry& entry : node.entries) {
                 const bool is_blanked = is_secret && entry.key == "value";
-                out[entry.key] = is_blanked ? Json(kBlanked) : shown_rls(entry.value);
+                out[entry.key] = is_blanked ? Json(kBlanked) : shown_file(entry.value);
             }
             return out;
         }
@@ -257,8 +257,11 @@ Shown shown_of(const TreeNode& document, const Context& context) {
     shown.erase("include");
     if (!context.rls_files.empty() && shown.contains("rls")) {
         Json files = Json::array();
-        for (const TreeNode& file : context.rls_files) files.push_back(shown_rls(file));
+        for (const TreeNode& file : context.rls_files) files.push_back(shown_file(file));
         shown["rls"]["descriptors"] = std::move(files);
+    }
+    if (context.price_file && shown.contains("prices")) {
+        shown["prices"] = shown_file(*context.price_file);
     }
     Shown out;
     out.json = json_text(shown);

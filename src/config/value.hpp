@@ -69,6 +69,7 @@ struct Context {
     std::vector<std::string> included;     // paths, see Place::file
     std::vector<const TreeNode*> secrets;  // the values that rows of secrets read
     std::vector<TreeNode> rls_files;       // the files of `rls`, in the order the process read them
+    std::optional<TreeNode> price_file;    // that of `prices`
     // The errors of files that this one names, in the order in which the process read them.
     std::vector<Diagnostic> other_errors;
 

@@ -39,7 +39,8 @@ struct Settled {
         in_redis,   // counted in Redis, and this process counts in its memory
     };
     State state = State::settled;
-    store::Costs costs{};  // settled: its own, or those of the call that has settled it before
+    store::Costs costs{};   // settled: its own, or those of the call that has settled it before
+    bool is_first = false;  // settled: by this call
 };
 
 using std::chrono::milliseconds;
@@ -69,11 +70,13 @@ class Settling {
             settled = co_await settle_redis(costs);
             if (settled.state != State::settled) co_return settled;
         }
+        const bool is_first = settled.is_first;
         // What another process counts in its own memory expires there.
         if (is_ours && (!is_in_redis || has_part(false))) {
             const store::Costs decided = settled.costs;
             settled = co_await settle_here(decided);
         }
+        if (is_in_redis ? is_first : settled.is_first) count(settled.costs);
         co_return settled;
     }
 
@@ -94,7 +97,33 @@ class Settling {
             for (const auto& item : part.items) limiter_.note_freed(item.identifier);
         }
         if (!settled) co_return Settled{State::no_redis};
-        co_return Settled{State::settled, std::move(*settled)};
+        co_return Settled{State::settled, std::move(settled->costs), settled->is_first};
+    }
+
+    // Each policy once, as it has spent the cost once, however many identifiers it counts it under.
+    void count(const store::Costs& costs) const {
+        const auto& lists = x_.config().limit_lists;
+        std::vector<std::string_view> counted;
+        for (const store::Reservation::Part& part : reserved_.reservation.parts) {
+            for (const store::Reservation::Item& item : part.items) {
+                if (std::find(counted.begin(), counted.end(), item.policy) != counted.end())
+                    continue;
+                counted.push_back(item.policy);
+                const auto list = std::find_if(lists.begin(), lists.end(), [&](const auto& one) {
+                    return one.policy->name == item.policy;
+                });
+                if (list == lists.end() || list->policy->is_candidate()) continue;
+                const auto& slots = x_.generation->slots;
+                const auto position = static_cast<std::size_t>(list - lists.begin());
+                const std::size_t slot = slots.decision(position, 0);
+                const store::Reservation::Cost& cost = reserved_.reservation.costs[item.cost];
+                face_.worker.engine.count_cost(slot, costs[item.cost], cost.units);
+                // No call names a model.
+                if (!cost.in_money) continue;
+                face_.worker.engine.count_money(slot, slots.model(usage::PriceList::kNoRow),
+                                                costs[item.cost]);
+            }
+        }
     }
 
     Task<Settled> settle_here(const store::Costs& costs) {
@@ -111,7 +140,7 @@ class Settling {
             co_return Settled{State::uncounted};
         }
         ids.settled(reserved_.nonce);
-        co_return Settled{State::settled, costs};
+        co_return Settled{State::settled, costs, true};
     }
 
     // False: more was spent than reserved, and no store has counted it; then nothing was given

@@ -180,7 +180,7 @@ void AnswerCost::settle(WorkerContext& worker, Exchange& x) {
     constexpr std::int64_t kStays = -1;
     ask::Decision& decision = x.decision;
     if (decision.charge.result != store::LimitDecision::Result::admitted) return;
-    std::vector<std::int64_t> used(decision.charge.items.size(), kStays);
+    settled_.assign(decision.charge.items.size(), kStays);
     const limit::Charge charge = decision.charge.charge();
     ask::AnswerFacts facts = facts_of(x);
     for (const auto& reading : readings_) {
@@ -199,17 +199,17 @@ void AnswerCost::settle(WorkerContext& worker, Exchange& x) {
         }
         const limit::ChargeItem& item = decision.charge.items[i];
         const std::int64_t reserved = charge.cost_of(item);
-        used[i] =
+        settled_[i] =
             ask::settled_units(x.config(), cost, reserved, decision.model, facts).value_or(kStays);
         // A candidate spends nothing in truth.
         if (item.policy->is_candidate()) return;
         if (reserved_.units < 0) {
             reserved_ = {reserved, cost.in_money};
-            cost_ = {used[i], cost.in_money};
+            cost_ = {settled_[i], cost.in_money};
         }
-        if (cost.in_money && usd_.units < 0) usd_ = {used[i], true};
+        if (cost.in_money && usd_.units < 0) usd_ = {settled_[i], true};
         if (is_counted_before(decision.charge.items, i)) return;
-        const std::int64_t taken = used[i] >= 0 ? used[i] : reserved;
+        const std::int64_t taken = settled_[i] >= 0 ? settled_[i] : reserved;
         const std::size_t slot = x.generation->slots.decision(ask::list_of(item), 0);
         worker.engine.count_cost(slot, taken, reserved);
         if (!cost.in_money) return;
@@ -218,8 +218,7 @@ void AnswerCost::settle(WorkerContext& worker, Exchange& x) {
             facts.usage != nullptr ? facts.price_row : ask::settled_row(x.config(), decision, {});
         worker.engine.count_money(slot, x.generation->slots.model(row), taken);
     });
-    worker.engine.correct(decision, used);
-    settled_ = std::move(used);
+    worker.engine.correct(decision, settled_);
     count(worker, x);
 }
 

@@ -7,8 +7,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
+
+#include <boost/container/small_vector.hpp>
 
 #include "ask/policy_cost.hpp"
 #include "base/units.hpp"
@@ -55,7 +58,7 @@ class AnswerCost {
 
     // What each item of the charge has cost, after settle(); below 0: what was reserved. Empty:
     // nothing was settled.
-    const std::vector<std::int64_t>& settled() const { return settled_; }
+    std::span<const std::int64_t> settled() const { return settled_; }
 
     // Adds to the record what is known after settle(). It views this.
     void describe(const Exchange& x, telemetry::RequestRecord& record) const;
@@ -84,7 +87,7 @@ class AnswerCost {
     ask::AnswerFacts facts_of(const Exchange& x) const;
 
     // Few: one a source. A reader does not move.
-    std::vector<std::unique_ptr<Reading>> readings_;
+    boost::container::small_vector<std::unique_ptr<Reading>, 1> readings_;
     struct HeaderNumber {
         const config::PolicyCost* cost;
         std::optional<double> number;
@@ -96,7 +99,7 @@ class AnswerCost {
     http::BodyBatch passed_;  // views filtered_
     std::chrono::milliseconds time_after_leaving_{0};
     SteadyTime began_;
-    std::vector<std::int64_t> settled_;
+    boost::container::small_vector<std::int64_t, 4> settled_;
     // Of the first policy that settles; negative: unknown.
     Amount reserved_ = -1;
     Amount cost_ = -1;

@@ -52,9 +52,9 @@ class HeldBodies {
 
     bool take(const IpAddress& client, std::uint64_t bytes) {
         if (held_ + bytes > room_) return false;
-        std::uint64_t& own = by_client_[client];
+        std::uint64_t& own = held_by(client);
         if (held_ + bytes > room_ / 2 && own + bytes > room_ / kShares) {
-            if (own == 0) by_client_.erase(client);
+            if (own == 0) forget(by_client_.find(client));
             return false;
         }
         own += bytes;
@@ -65,13 +65,26 @@ class HeldBodies {
         held_ -= bytes;
         const auto own = by_client_.find(client);
         own->second -= bytes;
-        if (own->second == 0) by_client_.erase(own);
+        if (own->second == 0) forget(own);
     }
+
+    using Clients = std::unordered_map<IpAddress, std::uint64_t, client::AddressHash>;
+
+    std::uint64_t& held_by(const IpAddress& client) {
+        if (spare_.empty()) return by_client_[client];
+        spare_.key() = client;
+        spare_.mapped() = 0;
+        auto placed = by_client_.insert(std::move(spare_));
+        spare_ = std::move(placed.node);
+        return placed.position->second;
+    }
+    // Most clients hold one body at a time, so each of these would be allocated and freed.
+    void forget(Clients::iterator client) { spare_ = by_client_.extract(client); }
 
     std::uint64_t room_ = 0;
     std::uint64_t held_ = 0;
-    std::unordered_map<IpAddress, std::uint64_t, client::AddressHash> by_client_{
-        0, client::AddressHash::with_secret()};
+    Clients by_client_{0, client::AddressHash::with_secret()};
+    Clients::node_type spare_;  // may be empty
 };
 
 }  // namespace tidegate::proxy

@@ -19,9 +19,10 @@ namespace {
 using ask::Fault;
 using client::Stream;
 
+// For a client that waits for it.
 Task<Fault> grant_continue(Exchange& x) {
     Stream& client = *x.client;
-    if (!client.framing().expects_continue || !client.takes_interim()) co_return Fault::none;
+    if (!client.takes_interim()) co_return Fault::none;
     client.begin_head(100, "Continue");
     IoStatus status = client.send_interim();
     if (status == IoStatus::would_block) {
@@ -65,8 +66,10 @@ struct Taken {
 template <class Take>
 Task<Fault> receive_body(Exchange& x, Take take) {
     Stream& client = *x.client;
-    const Fault refused = co_await grant_continue(x);
-    if (refused != Fault::none) co_return refused;
+    if (client.framing().expects_continue) {
+        const Fault refused = co_await grant_continue(x);
+        if (refused != Fault::none) co_return refused;
+    }
     const auto& bounds = x.config().limits_on_requests;
     const config::Timeouts& timeouts = x.config().timeouts;
     const bool is_bounded = timeouts.request_body_total.count() > 0;

@@ -192,9 +192,22 @@ std::optional<RedisConnectFault> Client::try_once(const ClientOptions& options, 
 }
 
 std::optional<Failure> Client::forward(const QueuedCommand& command) {
+    const auto failure = add(command);
+    if (!failure && breaker_.is_up()) connection_->flush_soon();
+    return failure;
+}
+
+// The sweep, which each command starts, sends what no other command has taken along.
+std::optional<Failure> Client::send_with_next(Request& request) {
+    constexpr auto kTimeoutMin = 4 * kSweepEvery;
+    if (options_.timeout < kTimeoutMin) return send(request);
+    const SteadyTime unanswered_at = steady_now() + options_.timeout;
+    return add({&request, unanswered_at, unanswered_at});
+}
+
+std::optional<Failure> Client::add(const QueuedCommand& command) {
     if (breaker_.is_down() || stopped_) return Failure::unavailable;
     if (!pipeline_.add(command)) return Failure::overloaded;
-    if (breaker_.is_up()) connection_->flush_soon();
     const bool is_hurried = command.deadline < command.unanswered_at;
     if (is_hurried) hurried_until_ = std::max(hurried_until_, command.deadline);
     watch_deadlines(is_hurried);

@@ -191,6 +191,9 @@ class Client final : public std::enable_shared_from_this<Client>,
         const SteadyTime unanswered_at = asked + options_.timeout;
         return forward({&request, std::min(unanswered_at, needed_by), unanswered_at});
     }
+    // Sends `request`, whose reply is not urgent, with the next command; if none comes, within 10
+    // ms. So it costs no write of its own while there is traffic. With a short timeout, as send().
+    std::optional<Failure> send_with_next(Request& request);
     // Sends now what waits for the end of the turn. May call requests before it returns.
     void flush();
     // As send(), for a command that another node has not carried out, within the deadline it has.
@@ -218,6 +221,7 @@ class Client final : public std::enable_shared_from_this<Client>,
     }
     void on_script_error(const QueuedCommand& command, std::uint64_t ticket,
                          std::string_view error);
+    std::optional<Failure> add(const QueuedCommand& command);
 
     void on_connected() override;
     void on_flush() override;

@@ -100,6 +100,11 @@ std::optional<Failure> Cluster::send(Request& request, std::uint16_t slot, Stead
     return client != nullptr ? client->send(request, asked, needed_by) : Failure::unavailable;
 }
 
+std::optional<Failure> Cluster::send_with_next(Request& request, std::uint16_t slot) {
+    Client* const client = client_for(slot);
+    return client != nullptr ? client->send_with_next(request) : Failure::unavailable;
+}
+
 bool Cluster::is_away(std::uint16_t slot) const {
     const Client* const client = client_for(slot);
     return client == nullptr || !client->is_up();

@@ -70,6 +70,8 @@ class Cluster final : public std::enable_shared_from_this<Cluster> {
     std::optional<Failure> send(Request& request, std::uint16_t slot,
                                 SteadyTime asked = std::chrono::steady_clock::now(),
                                 SteadyTime needed_by = SteadyTime::max());
+    // As Client::send_with_next(), for that slot.
+    std::optional<Failure> send_with_next(Request& request, std::uint16_t slot);
     // Whether send() would say now that the slot's node is away.
     bool is_away(std::uint16_t slot) const;
 
@@ -168,6 +170,11 @@ class RedisServers {
                                 SteadyTime needed_by = SteadyTime::max()) const {
         return cluster_ == nullptr ? client_->send(request, asked, needed_by)
                                    : cluster_->send(request, slot, asked, needed_by);
+    }
+    // As Client::send_with_next(); `slot` likewise.
+    std::optional<Failure> send_with_next(Request& request, std::uint16_t slot) const {
+        return cluster_ == nullptr ? client_->send_with_next(request)
+                                   : cluster_->send_with_next(request, slot);
     }
     // As Client::flush(). In a cluster, whose commands go many ways, nothing.
     void flush() const {

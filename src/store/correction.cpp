@@ -33,11 +33,12 @@ std::int64_t used_by(const ChargeItem& item, std::size_t i, const Admission& adm
     return -1;
 }
 
-}  // namespace
-
-Difference difference_of(const Admission& admission, const LimitDecision& decision,
-                         std::span<const std::int64_t> used) {
-    Difference made;
+// Items of which nothing is known to be taken are left out.
+void find_difference(const Admission& admission, const LimitDecision& decision,
+                     std::span<const std::int64_t> used, Difference& made) {
+    made.less.clear();
+    made.more.clear();
+    made.receipt.generations.clear();
     made.receipt.at = admission.receipt.at;
     const auto& generations = admission.receipt.generations;
     for (std::size_t i = 0; i < admission.charge.items.size(); ++i) {
@@ -58,29 +59,40 @@ Difference difference_of(const Admission& admission, const LimitDecision& decisi
             made.receipt.generations.push_back(generations[i]);
         }
     }
-    return made;
 }
 
-// Refunds of one turn in one slot. Deletes itself.
+}  // namespace
+
+// Refunds in one slot. Used again once it was answered.
 class Corrections::Command final : public redis::Request {
   public:
     explicit Command(Corrections& owner) : owner_(owner) {}
 
-    // False: it is full, or about another slot.
-    bool add(StateRefund& refund) {
-        if (refunds_.size() == kStatesMax) return false;
-        if (!refunds_.empty() && refunds_.front().slot != refund.slot) return false;
-        refunds_.push_back(std::move(refund));
-        return true;
+    void begin(std::uint16_t slot) {
+        slot_ = slot;
+        has_left_ = false;
+        refunds_.clear();
+        freed_.clear();
+    }
+    bool has_room(std::uint16_t slot) const {
+        return slot == slot_ && refunds_.size() < StateRefunds::kMost;
+    }
+    void add(const limit::Refund& refund, std::size_t item, FreedIdentifiers::Place freed) {
+        refunds_.add(refund, item, owner_.redis_.key_prefix);
+        freed_.push_back(freed);
+    }
+    void add(const Waiting& waiting) {
+        refunds_.add(waiting.refund);
+        freed_.push_back(waiting.freed);
     }
 
     void append_command(std::string& out) override {
         if (!std::exchange(has_left_, true)) std::erase(owner_.open_, this);
-        append_state_refunds(refunds_, owner_.redis_.clock(), out);
+        refunds_.append_command(owner_.redis_.clock(), out);
     }
     const redis::Script* script() const override { return &give_back_script(); }
 
-    void on_reply(const redis::Reply&) override { delete this; }
+    void on_reply(const redis::Reply&) override { end(); }
 
     void on_failure(redis::Failure failure) override {
         owner_.failed_ = true;
@@ -88,76 +100,111 @@ class Corrections::Command final : public redis::Request {
         // A script that Redis stops half-way has given back some of several states.
         const bool is_not_done =
             !has_left_ || (failure == redis::Failure::refused && refunds_.size() == 1);
-        for (StateRefund& refund : refunds_) {
-            if (has_left_) ++refund.refusals;
-            if (is_not_done && refund.refusals < kRefundRefusalsMax) owner_.keep(std::move(refund));
+        for (std::size_t i = 0; is_not_done && i < refunds_.size(); ++i) {
+            Waiting waiting{refunds_.at(i), slot_, freed_[i]};
+            if (has_left_) ++waiting.refund.refusals;
+            if (waiting.refund.refusals < kRefundRefusalsMax) owner_.keep(std::move(waiting));
         }
-        delete this;
+        end();
     }
 
-    // Redis does not take the command.
-    StateRefund unsent() { return std::move(refunds_.front()); }
-
   private:
+    // It may be destroyed when this returns.
+    void end() {
+        const SteadyTime now = std::chrono::steady_clock::now();
+        for (std::size_t i = 0; i < freed_.size(); ++i) {
+            if (i == 0 || freed_[i] != freed_[i - 1]) owner_.note_freed(freed_[i], now);
+        }
+        std::unique_ptr<Command> self(this);
+        if (owner_.idle_.size() < kIdleMax) owner_.idle_.push_back(std::move(self));
+    }
+
     Corrections& owner_;
-    std::vector<StateRefund> refunds_;
-    bool has_left_ = false;  // it may have been carried out
+    std::uint16_t slot_ = 0;
+    StateRefunds refunds_;
+    std::vector<FreedIdentifiers::Place> freed_;  // of the refunds
+    bool has_left_ = false;                       // it may have been carried out
 };
 
-bool Corrections::correct(const Admission& admission, const LimitDecision& decision,
+Corrections::Corrections(const RedisStore& redis, MemoryStore& memory, const Refunds& refunds,
+                         LocalReport& local_report, FreedIdentifiers* freed)
+    : redis_(redis),
+      memory_(memory),
+      refunds_(refunds),
+      local_report_(local_report),
+      freed_(freed) {}
+
+Corrections::~Corrections() = default;
+
+void Corrections::correct(const Admission& admission, const LimitDecision& decision,
                           std::span<const std::int64_t> used) {
-    const Difference difference = difference_of(admission, decision, used);
-    if (!difference.more.empty()) {
+    find_difference(admission, decision, used, difference_);
+    if (!difference_.more.empty()) {
         limit::Charge more = admission.charge;
-        more.items = difference.more;
+        more.items = difference_.more;
         if (!admission.in_redis) memory_.take(more, process_now());
         if (redis_.servers) local_report_.took_more(more, admission.in_redis);
     }
-    if (difference.less.empty()) return false;
+    if (difference_.less.empty()) return;
     limit::Charge less = admission.charge;
-    less.items = difference.less;
-    if (!admission.in_redis) {
-        refunds_.give_back({less, difference.receipt, false}, limit::Refund::Of::all);
-        return false;
+    less.items = difference_.less;
+    if (admission.in_redis) {
+        give_back({less, &difference_.receipt});
+    } else {
+        refunds_.give_back({less, difference_.receipt, false}, limit::Refund::Of::all);
     }
-    give_back({less, &difference.receipt});
-    return true;
 }
 
-// In Redis: each state for itself, as the commands of a turn may join them.
+// In Redis: each state for itself, as a command may have those of several requests.
 void Corrections::give_back(const limit::Refund& refund) {
-    const std::uint16_t slot = redis_.slot_of(refund.charge.items);
-    for (std::size_t i = 0; i < refund.charge.items.size(); ++i) {
-        limit::Receipt receipt{refund.receipt->at, {refund.receipt->generations[i]}};
-        limit::Refund of_item = refund;
-        of_item.charge.items = refund.charge.items.subspan(i, 1);
-        of_item.receipt = &receipt;
-        StateRefund made;
-        if (!make_state_refund(of_item, redis_.key_prefix, made)) continue;
-        made.slot = slot;
-        send_one(std::move(made));
+    const auto items = refund.charge.items;
+    const std::uint16_t slot = redis_.slot_of(items);
+    const SteadyTime now = std::chrono::steady_clock::now();
+    FreedIdentifiers::Place freed = 0;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+        // Mostly all policies count the same user.
+        if (freed_ != nullptr && (i == 0 || items[i].identifier != items[i - 1].identifier)) {
+            freed = FreedIdentifiers::place_of(items[i].identifier);
+            note_freed(freed, now);
+        }
+        if (!StateRefunds::concerns(refund, i)) continue;
+        if (Command* const command = command_for(slot)) {
+            command->add(refund, i, freed);
+        } else {
+            StateRefunds one;
+            one.add(refund, i, redis_.key_prefix);
+            keep({one.at(0), slot, freed});
+        }
     }
 }
 
-void Corrections::send_one(StateRefund refund) {
+// A command that has not left and has room, for one refund at least. Null: Redis takes none.
+Corrections::Command* Corrections::command_for(std::uint16_t slot) {
     for (Command* const command : open_) {
-        if (command->add(refund)) return;
+        if (command->has_room(slot)) return command;
     }
-    const std::uint16_t slot = refund.slot;
-    auto command = std::make_unique<Command>(*this);
-    command->add(refund);
-    open_.push_back(command.get());
-    if (redis_.servers.send(*command, slot)) {
+    if (idle_.empty()) idle_.push_back(std::make_unique<Command>(*this));
+    std::unique_ptr<Command> command = std::move(idle_.back());
+    idle_.pop_back();
+    command->begin(slot);
+    if (redis_.servers.send_with_next(*command, slot)) {
         failed_ = true;
-        std::erase(open_, command.get());
-        keep(command->unsent());
-        return;
+        idle_.push_back(std::move(command));
+        return nullptr;
     }
-    static_cast<void>(command.release());  // deletes itself
+    return open_.emplace_back(command.release());  // returns to idle_ by itself
+}
+
+void Corrections::send_again(Waiting refund) {
+    if (Command* const command = command_for(refund.slot)) {
+        command->add(refund);
+    } else {
+        keep(std::move(refund));
+    }
 }
 
 // The oldest has expired sooner than the others.
-void Corrections::keep(StateRefund refund) {
+void Corrections::keep(Waiting refund) {
     if (waiting_.size() == kWaitingMax) waiting_.pop_front();
     waiting_.push_back(std::move(refund));
 }
@@ -165,14 +212,14 @@ void Corrections::keep(StateRefund refund) {
 void Corrections::send(SteadyTime now) {
     if (std::exchange(failed_, false)) quiet_until_ = now + kQuietAfterFailure;
     if (waiting_.empty() || now < quiet_until_) return;
-    const std::size_t looked_at = std::min(waiting_.size(), 2 * kStatesMax);
+    const std::size_t looked_at = std::min(waiting_.size(), 2 * StateRefunds::kMost);
     for (std::size_t i = 0; i < looked_at; ++i) {
-        StateRefund refund = std::move(waiting_.front());
+        Waiting refund = std::move(waiting_.front());
         waiting_.pop_front();
         if (redis_.servers.is_away(refund.slot)) {
             waiting_.push_back(std::move(refund));
         } else {
-            send_one(std::move(refund));
+            send_again(std::move(refund));
         }
     }
 }

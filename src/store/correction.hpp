@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "limit/charge.hpp"
+#include "store/deny_cache.hpp"
 #include "store/limit_decision.hpp"
 #include "store/local_report.hpp"
 #include "store/memory_store.hpp"
@@ -28,11 +30,8 @@ struct Difference {
     std::vector<limit::ChargeItem> more;
 };
 
-// `used` is as Limiter::correct() has it. Items of which nothing is known to be taken are left out.
-Difference difference_of(const Admission& admission, const LimitDecision& decision,
-                         std::span<const std::int64_t> used);
-
-// Corrects the counts. Nothing waits for it.
+// Corrects the counts. Nothing waits for it: a command to Redis leaves with the worker's next one,
+// or 10 ms later.
 //
 // Units are given back at most once: a command that Redis may have got is not sent again, and its
 // units stay taken until they expire. While Redis is known not to have them, they wait here. Units
@@ -41,12 +40,17 @@ Difference difference_of(const Admission& admission, const LimitDecision& decisi
 // One a worker, on its thread. The servers are stopped before it is destroyed.
 class Corrections {
   public:
+    // `freed`, which may be null, gets the identifiers that Redis gives units back to: before the
+    // command leaves and when it was carried out, as others may be denied in between.
     Corrections(const RedisStore& redis, MemoryStore& memory, const Refunds& refunds,
-                LocalReport& local_report)
-        : redis_(redis), memory_(memory), refunds_(refunds), local_report_(local_report) {}
+                LocalReport& local_report, FreedIdentifiers* freed);
+    ~Corrections();
+    Corrections(const Corrections&) = delete;
+    Corrections& operator=(const Corrections&) = delete;
 
-    // Returns whether something is given back in Redis.
-    bool correct(const Admission& admission, const LimitDecision& decision,
+    // `used` is as Limiter::correct() has it. Items of which nothing is known to be taken stay as
+    // they are.
+    void correct(const Admission& admission, const LimitDecision& decision,
                  std::span<const std::int64_t> used);
 
     // Sends what Redis could not be sent before. Call about every 50 ms.
@@ -57,20 +61,32 @@ class Corrections {
 
   private:
     class Command;
+    struct Waiting {
+        StateRefund refund;
+        std::uint16_t slot = 0;
+        FreedIdentifiers::Place freed = 0;
+    };
     static constexpr std::size_t kWaitingMax = 10'000;
-    static constexpr std::size_t kStatesMax = 128;  // of a command
+    static constexpr std::size_t kIdleMax = 4;
 
     void give_back(const limit::Refund& refund);
-    void send_one(StateRefund refund);
-    void keep(StateRefund refund);
+    Command* command_for(std::uint16_t slot);
+    void send_again(Waiting refund);
+    void keep(Waiting refund);
+    void note_freed(FreedIdentifiers::Place place, SteadyTime now) const {
+        if (freed_ != nullptr) freed_->add_at(place, now);
+    }
 
     const RedisStore& redis_;
     MemoryStore& memory_;
     const Refunds& refunds_;
     LocalReport& local_report_;
-    std::vector<Command*> open_;       // have not left yet
-    std::deque<StateRefund> waiting_;  // for Redis, oldest first
-    bool failed_ = false;              // something since the last send()
+    FreedIdentifiers* freed_;
+    Difference difference_;                       // of the last call; reused
+    std::vector<Command*> open_;                  // have not left yet
+    std::vector<std::unique_ptr<Command>> idle_;  // kept for later
+    std::deque<Waiting> waiting_;                 // for Redis, oldest first
+    bool failed_ = false;                         // something since the last send()
     SteadyTime quiet_until_{};
 };
 

@@ -187,13 +187,13 @@ void DenyCache::restart(const Options& options, SteadyTime now) {
     clear(now);
 }
 
-void FreedIdentifiers::add(std::string_view identifier, SteadyTime now) {
-    raise_to(places_[place_of(identifier)], number(now));
+void FreedIdentifiers::add_at(Place place, SteadyTime now) {
+    raise_to(places_[place], number(now));
     raise_to(newest_, number(now));
 }
 
-std::size_t FreedIdentifiers::place_of(std::string_view identifier) {
-    return std::hash<std::string_view>{}(identifier) % kPlaces;
+FreedIdentifiers::Place FreedIdentifiers::place_of(std::string_view identifier) {
+    return static_cast<Place>(std::hash<std::string_view>{}(identifier) % kPlaces);
 }
 
 bool FreedIdentifiers::look(std::span<const limit::ChargeItem> items, SteadyTime since) const {

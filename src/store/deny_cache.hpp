@@ -22,7 +22,11 @@ namespace tidegate::store {
 // denials of them does not hold any more. One for the process; any thread, without locks.
 class FreedIdentifiers {
   public:
-    void add(std::string_view identifier, SteadyTime now);
+    using Place = std::uint16_t;
+
+    static Place place_of(std::string_view identifier);
+    void add(std::string_view identifier, SteadyTime now) { add_at(place_of(identifier), now); }
+    void add_at(Place place, SteadyTime now);
 
     // Whether one of `items` was added at `since` or later. Identifiers share places, so it may
     // also be true where only others were added. Costs a load unless something was added since.
@@ -35,7 +39,6 @@ class FreedIdentifiers {
     static constexpr std::size_t kPlaces = 4'096;
 
     static Number number(SteadyTime time) { return time.time_since_epoch().count(); }
-    static std::size_t place_of(std::string_view identifier);
     bool look(std::span<const limit::ChargeItem> items, SteadyTime since) const;
 
     std::atomic<Number> newest_{0};

@@ -39,7 +39,7 @@ Limiter::Limiter(MemoryStore& memory, RedisParts redis, Metrics& metrics)
       local_report_(redis_, redis.local_report, metrics),
       failure_policy_(memory, redis.replicas, local_report_, metrics),
       refunds_(redis_, memory, local_report_),
-      corrections_(redis_, memory, refunds_, local_report_),
+      corrections_(redis_, memory, refunds_, local_report_, redis.freed),
       slot_renewal_(redis_),
       batches_(redis_, denials_, slot_renewal_, failure_policy_, redis.sharing),
       batches_of_leases_({redis_, refunds_, redis.freed, redis.replicas, failure_policy_, metrics},
@@ -217,8 +217,7 @@ void Limiter::correct(LimitDecision& decision, std::span<const std::int64_t> use
     if (decision.result != LimitDecision::Result::admitted) return;
     assert(used.size() == decision.items.size());
     for_each_admission(decision, [&](const Admission& admission) {
-        if (!corrections_.correct(admission, decision, used)) return;
-        for (const limit::ChargeItem& item : admission.charge.items) note_freed(item.identifier);
+        corrections_.correct(admission, decision, used);
     });
 }
 

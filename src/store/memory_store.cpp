@@ -353,12 +353,19 @@ struct MemoryStore::Impl {
 // A charge whose states are all found, and locked until this ends. One a thread at a time.
 class MemoryStore::Call {
   public:
-    Call(Impl& store, const limit::Charge& charge, const limit::Now& now)
+    // With `generations`, the states that these name: a state that was made since is none.
+    Call(Impl& store, const limit::Charge& charge, const limit::Now& now,
+         std::span<const std::uint64_t> generations = {})
         // The divisor is read once: it may change while the charge is decided.
         : asked{charge, now, store.divisor.load(std::memory_order_relaxed), store.stands_in},
           work(scratch()),
           locks_(store.shards, shards_of(store.locate(charge, work.found))) {
-        for (Found& found : work.found) found.state = store.shards[found.shard].find(found.name);
+        for (std::size_t i = 0; i < work.found.size(); ++i) {
+            Found& found = work.found[i];
+            Shard& shard = store.shards[found.shard];
+            found.state = generations.empty() ? shard.find(found.name)
+                                              : shard.find_made(found.name.hash, generations[i]);
+        }
     }
 
     // Calls `visit(position of the item, limit, state, record)` for all counts of the charge.
@@ -532,9 +539,9 @@ void MemoryStore::give_back(const limit::Refund& refund, const limit::Now& now) 
     const limit::Charge& charge = refund.charge;
     const auto& generations = refund.receipt->generations;
     if (!charge.takes() || generations.size() != charge.items.size()) return;
-    Call call(*impl_, charge, now);
-    call.for_each_record([&](std::size_t item, const Limit& limit, State& state, Record& record) {
-        if (generations[item] != state.generation || !refund.concerns(limit)) return;
+    Call call(*impl_, charge, now, generations);
+    call.for_each_record([&](std::size_t item, const Limit& limit, State&, Record& record) {
+        if (!refund.concerns(limit)) return;
         call.asked.cost = call.work.found[item].cost;
         if (call.asked.cost == 0) return;
         record.give_back(limit, call.asked, refund.receipt->at);

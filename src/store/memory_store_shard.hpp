@@ -262,6 +262,13 @@ class StateTable {
         while (state != nullptr && state->hash != hash) state = state->next.get();
         return state;
     }
+    State* find_made(std::uint64_t hash, std::uint64_t generation) const {
+        State* state = first(bucket_of(hash));
+        while (state != nullptr && (state->hash != hash || state->generation != generation)) {
+            state = state->next.get();
+        }
+        return state;
+    }
     // Requires that there is no state of that name.
     void insert(std::unique_ptr<State> state);
     void erase(const State& state);
@@ -307,6 +314,11 @@ class alignas(64) Shard {
 
     std::mutex& mutex() { return mutex_; }
     State* find(const StateName& name) { return table_.find(name); }
+    // The state of that hash and generation; null if it is gone. No other state of the shard has
+    // that generation, so this need not look at names.
+    State* find_made(std::uint64_t hash, std::uint64_t generation) {
+        return table_.find_made(hash, generation);
+    }
     void load_bucket(std::uint64_t hash) const { table_.load_bucket(hash); }
     void load_state(std::uint64_t hash) const { table_.load_state(hash); }
     const State* find_by_hash(std::uint64_t hash) const { return table_.find_by_hash(hash); }

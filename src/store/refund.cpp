@@ -27,20 +27,23 @@ bool is_refunded(const limit::Refund& refund, const Limit& limit) {
            limit::concerns_moment(limit, refund.charge.moment, refund.receipt->at);
 }
 
-// Calls `visit(item, generation)` for each item of which something is given back. With a generation
-// of 0 nothing was taken there, and an item that costs nothing gets nothing.
+// Whether something of items[i] is given back. With a generation of 0 nothing was taken there, and
+// an item that costs nothing gets nothing.
+bool is_concerned(const limit::Refund& refund, std::size_t i) {
+    const ChargeItem& item = refund.charge.items[i];
+    if (refund.receipt->generations[i] == 0 || refund.charge.cost_of(item) <= 0) return false;
+    const auto limits = item.limits();
+    return std::any_of(limits.begin(), limits.end(),
+                       [&](const Limit& limit) { return is_refunded(refund, limit); });
+}
+
+// Calls `visit(item, generation)` for each item of which something is given back.
 template <class Visit>
 void for_each_concerned(const limit::Refund& refund, Visit visit) {
     const auto& generations = refund.receipt->generations;
     assert(generations.size() == refund.charge.items.size());
     for (std::size_t i = 0; i < generations.size(); ++i) {
-        const ChargeItem& item = refund.charge.items[i];
-        const auto limits = item.limits();
-        if (generations[i] != 0 && refund.charge.cost_of(item) > 0 &&
-            std::any_of(limits.begin(), limits.end(),
-                        [&](const Limit& limit) { return is_refunded(refund, limit); })) {
-            visit(item, generations[i]);
-        }
+        if (is_concerned(refund, i)) visit(refund.charge.items[i], generations[i]);
     }
 }
 
@@ -93,10 +96,17 @@ bool append_slots_command(const redis::Script& script, const limit::Charge& char
 
 constexpr std::size_t kReleasesMax = 1'000;  // beyond this, slots wait for their lease to end
 
-bool has_slots(const limit::ChargeItem& item) {
-    const auto limits = item.limits();
-    return std::any_of(limits.begin(), limits.end(),
-                       [](const limit::Limit& limit) { return limit.traits().has_slots; });
+// Whether a limit of the items is one that `is_meant` names.
+template <class IsMeant>
+bool has_limit(std::span<const limit::ChargeItem> items, IsMeant is_meant) {
+    return std::any_of(items.begin(), items.end(), [&](const limit::ChargeItem& item) {
+        const auto limits = item.limits();
+        return std::any_of(limits.begin(), limits.end(), is_meant);
+    });
+}
+
+bool has_slots(std::span<const limit::ChargeItem> items) {
+    return has_limit(items, [](const limit::Limit& limit) { return limit.traits().has_slots; });
 }
 
 }  // namespace
@@ -171,35 +181,63 @@ bool append_refund_command(const limit::Refund& refund, std::string_view prefix,
     return true;
 }
 
-bool make_state_refund(const limit::Refund& refund, std::string_view prefix, StateRefund& made) {
-    assert(refund.charge.items.size() == 1);
-    const std::size_t keys = refund_keys(refund);
-    if (keys == 0) return false;
-    append_state_key(refund.charge.items[0], prefix, made.keys);
-    append_refund_sets(refund, prefix, made.sets);
-    made.set_count = keys - 1;
-    pack_state(refund, refund.charge.items[0], refund.receipt->generations[0], made.packed);
-    return true;
+bool StateRefunds::concerns(const limit::Refund& refund, std::size_t item) {
+    return is_concerned(refund, item);
 }
 
-void append_state_refunds(std::span<const StateRefund> refunds, std::optional<Micros> clock,
-                          std::string& out) {
-    assert(!refunds.empty() && refunds.size() <= 255);
-    std::size_t keys = refunds.size();
-    std::size_t bytes = 1;
-    for (const StateRefund& refund : refunds) {
-        keys += refund.set_count;
-        bytes += refund.packed.size();
+void StateRefunds::add(const limit::Refund& refund, std::size_t item, std::string_view prefix) {
+    const ChargeItem& of = refund.charge.items[item];
+    append_state_key(of, prefix, keys_);
+    std::size_t set_count = 0;
+    for (const Limit& limit : of.limits()) {
+        if (!limit.has_set() || !is_refunded(refund, limit)) continue;
+        append_set_key(of, limit, prefix, sets_);
+        ++set_count;
     }
+    pack_state(refund, of, refund.receipt->generations[item], packed_);
+    end_state(set_count, 0);
+}
+
+void StateRefunds::add(const StateRefund& refund) {
+    keys_ += refund.key;
+    sets_ += refund.sets;
+    packed_ += refund.packed;
+    end_state(refund.set_count, refund.refusals);
+}
+
+void StateRefunds::end_state(std::size_t set_count, int refusals) {
+    assert(size() < kMost);
+    set_count_ += set_count;
+    ends_.push_back({keys_.size(), sets_.size(), packed_.size(), set_count, refusals});
+}
+
+void StateRefunds::clear() {
+    keys_.clear();
+    sets_.clear();
+    packed_.clear();
+    set_count_ = 0;
+    ends_.clear();
+}
+
+StateRefund StateRefunds::at(std::size_t position) const {
+    const Ends from = position > 0 ? ends_[position - 1] : Ends{};
+    const Ends& to = ends_[position];
+    return {keys_.substr(from.key, to.key - from.key), sets_.substr(from.sets, to.sets - from.sets),
+            to.set_count, packed_.substr(from.packed, to.packed - from.packed), to.refusals};
+}
+
+void StateRefunds::append_command(std::optional<Micros> clock, std::string& out) const {
+    assert(size() > 0);
+    const std::size_t keys = size() + set_count_;
     append_length('*', 4 + keys + (clock ? 1 : 0), out);
     append_string("EVALSHA", out);
     append_string(give_back_script().sha1, out);
     append_number(keys, out);
-    for (const StateRefund& refund : refunds) out += refund.keys;
-    for (const StateRefund& refund : refunds) out += refund.sets;
-    append_length('$', bytes, out);
-    out += static_cast<char>(refunds.size());
-    for (const StateRefund& refund : refunds) out += refund.packed;
+    out += keys_;
+    out += sets_;
+    append_length('$', 1 + packed_.size(), out);
+    out += static_cast<char>(size());
+    out += packed_;
     out += "\r\n";
     append_clock(clock, out);
 }
@@ -231,6 +269,10 @@ bool append_hold_command(const limit::Charge& charge, std::string_view prefix, M
 void Refunds::give_back(const Admission& from, limit::Refund::Of of,
                         limit::AnswerStatus status) const {
     const limit::Refund refund{from.charge, &from.receipt, of, status};
+    // A request whose cost is settled mostly has no other limit to tell of its end.
+    if (!has_limit(from.charge.items, [&](const Limit& limit) { return refund.concerns(limit); })) {
+        return;
+    }
     if (!from.in_redis) {
         const limit::Now now = process_now();
         memory_.give_back(refund, now);
@@ -245,6 +287,7 @@ void Refunds::give_back(const Admission& from, limit::Refund::Of of,
 }
 
 void Refunds::release(const limit::Charge& charge, bool in_redis, Micros hold) const {
+    if (!has_slots(charge.items)) return;
     if (in_redis) {
         release_in_redis(charge, hold);
     } else {
@@ -270,7 +313,7 @@ void SlotRenewal::add(LimitDecision& decision) {
     const limit::Charge charge = decision.charge_of(decision.items);
     const bool holds = decision.needs_settling &&
                        std::any_of(charge.items.begin(), charge.items.end(), [&](const auto& item) {
-                           return has_slots(item) && charge.cost_of(item) > 0;
+                           return has_slots({&item, 1}) && charge.cost_of(item) > 0;
                        });
     if (!holds) return;
     decision.store_state.renewed = decision.store_state.asked;

@@ -31,22 +31,53 @@ std::size_t refund_keys(const limit::Refund& refund);
 void append_refund_keys(const limit::Refund& refund, std::string_view prefix, std::string& out);
 void append_refund_argument(const limit::Refund& refund, std::string& out);
 
-// The part of such a command that is about one state, for a command about several.
+// The part of such a command that is about one state.
 struct StateRefund {
-    std::string keys;  // of the state; RESP
+    std::string key;   // of the state; RESP
     std::string sets;  // of its sorted sets; likewise
     std::size_t set_count = 0;
     std::string packed;
-    std::uint16_t slot = 0;
     int refusals = 0;  // by Redis
 };
 
-// `refund` is of one item. False: nothing is given back.
-bool make_state_refund(const limit::Refund& refund, std::string_view prefix, StateRefund& made);
-// Appends the whole command that gives all of them back; some may be of one state.
-// Requires 1 to 255 of one slot.
-void append_state_refunds(std::span<const StateRefund> refunds, std::optional<limit::Micros> clock,
-                          std::string& out);
+// The refunds of several states in one slot, for one command; some may be of one state. Reused for
+// command after command; allocates only to grow.
+class StateRefunds {
+  public:
+    static constexpr std::size_t kMost = 128;
+
+    // Whether something of items[item] is given back.
+    static bool concerns(const limit::Refund& refund, std::size_t item);
+
+    // Adds items[item] of the refund, which it concerns. Both require size() < kMost.
+    void add(const limit::Refund& refund, std::size_t item, std::string_view prefix);
+    void add(const StateRefund& refund);
+
+    std::size_t size() const { return ends_.size(); }
+    void clear();
+    // A copy of one of them.
+    StateRefund at(std::size_t position) const;
+    // Appends the whole command that gives all of them back. Requires at least one.
+    void append_command(std::optional<limit::Micros> clock, std::string& out) const;
+
+  private:
+    // Where the parts of a state end.
+    struct Ends {
+        std::size_t key = 0;
+        std::size_t sets = 0;
+        std::size_t packed = 0;
+        std::size_t set_count = 0;  // of this state
+        int refusals = 0;
+    };
+
+    void end_state(std::size_t set_count, int refusals);
+
+    std::string keys_;
+    std::string sets_;
+    std::string packed_;
+    std::size_t set_count_ = 0;
+    std::vector<Ends> ends_;
+};
 
 // A command for each slot that `charge` may hold. Idempotent, so they may be sent again.
 std::vector<std::string> release_commands(const limit::Charge& charge, std::string_view prefix);

@@ -176,7 +176,12 @@ class SlotSettling {
         if (!command || !command->reply()) return std::nullopt;
         const redis::Reply& reply = *command->reply();
         if (reply.kind != redis::Reply::Kind::string) return std::nullopt;
-        return read_claim_text(reply.text, settlement_.reservation.costs.size());
+        const std::string_view text = reply.text.substr(is_first(command) ? 1 : 0);
+        return read_claim_text(text, settlement_.reservation.costs.size());
+    }
+    // Whether that command has settled its slot, as none did before. The same requirement.
+    static bool is_first(const CommandPtr& command) {
+        return command && command->reply() && command->reply()->text.starts_with('+');
     }
 
   private:
@@ -379,8 +384,9 @@ void append_settle_more_command(const Claim& claim, const limit::Charge& charge,
     append_claim_arguments(claim, out);
 }
 
-Task<std::optional<Costs>> settle_in_redis(const RedisStore& redis, const Settlement& settlement,
-                                           const config::Config& config, Wakeup& wakeup) {
+Task<std::optional<SettledCosts>> settle_in_redis(const RedisStore& redis,
+                                                  const Settlement& settlement,
+                                                  const config::Config& config, Wakeup& wakeup) {
     const std::vector<const Reservation::Part*> parts = parts_in_redis(settlement.reservation);
     const SlotSettling slots(redis, settlement, config, wakeup);
     std::vector<std::string> names;
@@ -416,7 +422,7 @@ Task<std::optional<Costs>> settle_in_redis(const RedisStore& redis, const Settle
     // The first slot has lost its claim: that of another slot is older.
     const auto other = std::find_if(settled.begin(), settled.end(),
                                     [&](const Costs& one) { return one != costs; });
-    co_return other != settled.end() ? *other : costs;
+    co_return SettledCosts{other != settled.end() ? *other : costs, slots.is_first(sent[0])};
 }
 
 }  // namespace tidegate::store

@@ -141,7 +141,8 @@ struct Claim {
 };
 
 // Each appends the whole command, to which Redis answers the costs of the claim with which the
-// reservation is settled. Safe to send again. `clock` as in append_charge_command().
+// reservation is settled, behind a `+` if the command has settled it. Safe to send again. `clock`
+// as in append_charge_command().
 
 // Gives back what `refund` is about; that may be nothing. Runs settle_less_script().
 void append_settle_less_command(const Claim& claim, const limit::Refund& refund,
@@ -164,6 +165,11 @@ struct Settlement {
     std::chrono::milliseconds remembered_for{0};
 };
 
+struct SettledCosts {
+    Costs costs;
+    bool is_first = false;  // this call has claimed them; false also where that answer was lost
+};
+
 // The costs with which the reservation is settled now, in all slots: `settlement.costs`, or others
 // if it was settled before. Nothing: Redis did not answer for all of them. Then some may be settled
 // and others not; the same call, from here or another process, does what is left and nothing twice.
@@ -172,7 +178,8 @@ struct Settlement {
 // not settle one reservation with both. Where items of one slot have cost less and others more, a
 // first command gives back and a second one takes, each with a claim of its own; the first one's
 // claim says which costs count. Requires a part in Redis.
-Task<std::optional<Costs>> settle_in_redis(const RedisStore& redis, const Settlement& settlement,
-                                           const config::Config& config, Wakeup& wakeup);
+Task<std::optional<SettledCosts>> settle_in_redis(const RedisStore& redis,
+                                                  const Settlement& settlement,
+                                                  const config::Config& config, Wakeup& wakeup);
 
 }  // namespace tidegate::store

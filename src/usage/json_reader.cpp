@@ -11,6 +11,7 @@
 
 #include "base/case_folding.hpp"
 #include "base/text.hpp"
+#include "usage/whole_json.hpp"
 
 namespace tidegate::usage {
 namespace json = boost::json;
@@ -90,6 +91,26 @@ void set_number(JsonMember& member, double number, bool keeps_text) {
     if (keeps_text) set_text(member, number);
 }
 
+// `"5"`, `" 5 "`, `"+5.0"` and `"1_000"`, which readers that are not strict take for numbers.
+void count_text(JsonMember& member) {
+    constexpr std::size_t kBytesMax = 64;
+    constexpr std::string_view kSpace = " \t\r\n";
+    if (member.text.size() > kBytesMax) return;
+    std::string text = member.text;
+    std::erase(text, '_');
+    text.erase(0, std::min(text.find_first_not_of(kSpace), text.size()));
+    text.erase(text.find_last_not_of(kSpace) + 1);
+    if (text.starts_with('+')) text.erase(0, 1);
+    double number = -1;
+    const char* const end = text.data() + text.size();
+    const auto [stop, fault] = std::from_chars(text.data(), end, number);
+    if (fault != std::errc() || stop != end || std::floor(number) != number || number < 0 ||
+        number > kExactMax) {
+        return;
+    }
+    member.largest = std::max(member.largest.value_or(0), static_cast<std::int64_t>(number));
+}
+
 }  // namespace
 
 bool is_json_pointer(std::string_view text) {
@@ -142,28 +163,39 @@ int JsonPointers::child_of(int parent, std::string_view name) const {
 }
 
 template <class Visit>
-JsonPointers::Child JsonPointers::find(int parent, std::string_view name, Visit visit_other) const {
+JsonPointers::Child JsonPointers::find(int parent, std::string_view name, bool is_ascii,
+                                       Visit visit_other) const {
     Child found;
-    if (node(parent).first_child == kNone) return found;
-    const auto look_at = [&](int child, bool is_same_folded) {
+    const std::vector<int>& child_of_mark = node(parent).child_of_mark;
+    if (child_of_mark.empty()) return found;
+    const bool ignores_case = letters_ == Case::ignored;
+    if (ignores_case && !is_ascii) return find_folded(parent, name, visit_other);
+    for (int child = child_of_mark[name_mark(name)]; child != kNone;
+         child = node(child).like_named) {
         if (node(child).name == name) {
             found = {child, true};
-        } else if (is_same_folded) {
+        } else if (ignores_case && folds_to(name, node(child).folded)) {
             if (found.node == kNone) found.node = child;
             visit_other(child);
         }
-    };
-    const bool ignores_case = letters_ == Case::ignored;
-    if (ignores_case && !is_ascii(name)) {
-        const std::string folded = fold_case(name);
-        for (int child = node(parent).first_child; child != kNone; child = node(child).sibling) {
-            look_at(child, node(child).folded == folded);
-        }
-        return found;
     }
-    for (int child = node(parent).child_of_mark[name_mark(name)]; child != kNone;
-         child = node(child).like_named) {
-        look_at(child, ignores_case && folds_to(name, node(child).folded));
+    return found;
+}
+
+// Of a name with letters beyond ASCII, some of which fold to one of ASCII. Rare: apart, so that
+// find() is short.
+template <class Visit>
+[[gnu::noinline]] JsonPointers::Child JsonPointers::find_folded(int parent, std::string_view name,
+                                                                Visit visit_other) const {
+    Child found;
+    const std::string folded = fold_case(name);
+    for (int child = node(parent).first_child; child != kNone; child = node(child).sibling) {
+        if (node(child).name == name) {
+            found = {child, true};
+        } else if (node(child).folded == folded) {
+            if (found.node == kNone) found.node = child;
+            visit_other(child);
+        }
     }
     return found;
 }
@@ -177,6 +209,7 @@ class JsonReader::Handler {
     static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
     static constexpr std::size_t max_string_size = static_cast<std::size_t>(-1);
     static constexpr std::size_t max_key_size = static_cast<std::size_t>(-1);
+    using Error = json::error_code;
 
     // For the next reader.
     void serve(const JsonPointers& pointers, Options options, OnDocument on_document) {
@@ -246,8 +279,17 @@ class JsonReader::Handler {
             name = name_;
         }
         next_ = JsonPointers::kNone;
-        if (size <= pointers_->longest_name_) find_name(name);
+        if (size <= pointers_->longest_name_) find_name(name, is_ascii(name));
         return true;
+    }
+
+    // For WholeJson.
+    bool ignores() const { return ignored_ > 0; }
+    bool wants_value() { return node_of_value() != JsonPointers::kNone; }
+    void pass_value() { end_value(); }
+    void on_name(std::string_view name, bool is_ascii_name) {
+        next_ = JsonPointers::kNone;
+        if (name.size() <= pointers_->longest_name_) find_name(name, is_ascii_name);
     }
 
     bool on_string_part(json::string_view part, std::size_t size, json::error_code&) {
@@ -257,6 +299,7 @@ class JsonReader::Handler {
     bool on_string(json::string_view part, std::size_t size, json::error_code&) {
         add_to_text(part, size);
         in_text_ = false;
+        if (options_.counts_texts && text_member_ != nullptr) count_text(*text_member_);
         end_value();
         return true;
     }
@@ -323,10 +366,10 @@ class JsonReader::Handler {
 
     // The node of the name that was read. Of pointers that differ in case only, the one that is
     // written like the name is followed.
-    void find_name(std::string_view name) {
+    void find_name(std::string_view name, bool is_ascii_name) {
         const Container& object = open_.back();
-        const auto found =
-            pointers_->find(object.node, name, [this](int node) { mark_ambiguous(node); });
+        const auto found = pointers_->find(object.node, name, is_ascii_name,
+                                           [this](int node) { mark_ambiguous(node); });
         next_ = found.node;
         is_next_exact_ = object.is_exact && found.is_exact;
     }
@@ -476,7 +519,7 @@ class JsonReader::Handler {
         if (!in_text_) {
             in_text_ = true;
             text_member_ = begin_value();
-            if (text_member_ == &other_case_) text_member_ = nullptr;
+            if (text_member_ == &other_case_ && !options_.counts_texts) text_member_ = nullptr;
             if (text_member_ != nullptr) text_member_->kind = JsonMember::Kind::text;
         }
         if (text_member_ == nullptr) return;
@@ -544,16 +587,29 @@ struct JsonReader::Parser {
         parser.reset();
         fault = Fault::none;
         has_begun = false;
+        is_whole = false;
     }
 
+    // Whether the first piece is all of the document, and was read so. A document that goes on
+    // seldom is cut behind a brace.
+    bool read_whole(std::string_view piece) {
+        const std::size_t last = piece.find_last_not_of(" \t\r\n");
+        if (has_begun || last == piece.npos || piece[last] != '}') return false;
+        parser.handler().begin();
+        is_whole = WholeJson<Handler>(parser.handler()).read(piece);
+        has_begun = is_whole;
+        return is_whole;
+    }
+    bool done() const { return is_whole || parser.done(); }
+
     void write(bool more, std::string_view piece) {
-        if (fault != Fault::none) return;
+        if (fault != Fault::none || (more && read_whole(piece))) return;
         if (!has_begun) parser.handler().begin();
         has_begun = true;
         json::error_code ec;
         std::size_t read = 0;
         // Boost.JSON would begin another document.
-        if (!parser.done()) read = parser.write_some(more, piece.data(), piece.size(), ec);
+        if (!done()) read = parser.write_some(more, piece.data(), piece.size(), ec);
         if (!ec && !is_white_space(piece.substr(read))) ec = json::error::extra_data;
         if (ec) fault = ec == json::error::too_deep ? Fault::too_deep : Fault::not_json;
     }
@@ -565,6 +621,7 @@ struct JsonReader::Parser {
     json::basic_parser<Handler> parser;
     Fault fault = Fault::none;
     bool has_begun = false;  // a byte or the end of the document was read
+    bool is_whole = false;   // all of it was read, by WholeJson
 };
 
 JsonReader::JsonReader(const JsonPointers& pointers, Options options, OnDocument on_document)
@@ -581,7 +638,7 @@ void JsonReader::read(std::string_view piece) {
 }
 
 JsonReader::Fault JsonReader::end() {
-    if (!parser_->parser.done()) parser_->write(false, {});
+    if (!parser_->done()) parser_->write(false, {});
     const Fault fault = parser_->fault;
     if (fault == Fault::none) parser_->parser.handler().end();
     forget();

@@ -92,7 +92,9 @@ class JsonPointers {
     // Of children whose names differ in case only, the one that is written like `name`. Calls
     // `visit_other(child)` for each that is written in another case, where case is ignored.
     template <class Visit>
-    Child find(int parent, std::string_view name, Visit visit_other) const;
+    Child find(int parent, std::string_view name, bool is_ascii, Visit visit_other) const;
+    template <class Visit>
+    Child find_folded(int parent, std::string_view name, Visit visit_other) const;
 
     std::vector<Node> nodes_;  // the first is the document
     std::size_t size_ = 0;
@@ -120,6 +122,8 @@ class JsonReader {
         // Each element of an array at the root is a document of its own.
         bool elements_are_documents = false;
         bool keeps_number_texts = true;
+        // `largest` is also of texts that are numbers.
+        bool counts_texts = false;
     };
 
     // Calls `on_document` for each whole document. `pointers` must live as long as the reader.

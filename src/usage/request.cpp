@@ -255,11 +255,12 @@ struct RequestReader::Reading {
         return true;
     }
 
-    // The largest number that is stated at `at`, in members that are not ambiguous.
+    // The largest number that is stated at `at`, in members that are not ambiguous. A text is no
+    // statement, as not every server reads it.
     std::optional<std::int64_t> stated(const Places& at) const {
         std::optional<std::int64_t> largest;
         for (const std::size_t place : at) {
-            if (members[place].ambiguous) continue;
+            if (members[place].ambiguous || !members[place].whole) continue;
             largest = std::max(largest, count_of(members[place]));
         }
         return largest;
@@ -268,7 +269,7 @@ struct RequestReader::Reading {
 
 void RequestReader::read(std::string_view body, std::string_view path, RequestFacts& facts) const {
     facts.reset();
-    JsonReader reader(pointers_, {.text_max = body.size()},
+    JsonReader reader(pointers_, {.text_max = body.size(), .counts_texts = true},
                       [&](const JsonReader::Members& members) {
                           take({members, further_, path}, facts);
                       });

@@ -395,6 +395,14 @@ TEST_CASE("check API: calls, tokens and dollars of one request are reserved and 
     CHECK(api.settle_all(id, "[1,5,0.750001]").status() == 200);
     CHECK(api.settle_all(id, "[1,5,0.750001]").status() == 200);
     CHECK(left() == json::array({8, 75, 1.999999}));
+    // Counted once, though settled twice; what was not settled is not counted.
+    const auto counted_by = [&](const std::string& series) {
+        return api.tidegate().metric("tidegate_usage_" + series);
+    };
+    CHECK(counted_by("cost_total{policy=\"tokens\"}") == 5);
+    CHECK(counted_by("reserved_total{policy=\"tokens\"}") == 20);
+    CHECK(counted_by("cost_total{policy=\"budget\"}") == 750'001);
+    CHECK(counted_by("usd_total{policy=\"budget\",model=\"other\"}") == 0.750001);
     // Of one policy.
     const auto spend = [&](const std::string& cost) {
         return api.check(R"({"policy":"budget","identifiers":{"ip":"192.0.2.2"},"cost":)" + cost +

@@ -397,7 +397,7 @@ TEST_CASE("true costs: more than was taken counts above the quota, in both store
 TEST_CASE("redis: one command gives back to several states, and to one state several times") {
     RedisSubject redis;
     const Budget budget(100, 10'000);
-    std::vector<store::StateRefund> refunds;
+    store::StateRefunds refunds;
     for (const std::int64_t used : {100, 900, 0}) {
         const auto items = budget.items(1'000);
         const Verdict taken = redis.charge({items, 1}, kStart);
@@ -406,15 +406,15 @@ TEST_CASE("redis: one command gives back to several states, and to one state sev
             ChargeItem one = items[i];
             one.own_cost = i == 0 ? 1 : 1'000 - used;
             const limit::Receipt receipt{taken.receipt.at, {taken.receipt.generations[i]}};
-            store::StateRefund refund;
-            REQUIRE(store::make_state_refund({{{&one, 1}, 1}, &receipt}, "t:", refund));
-            refunds.push_back(refund);
+            const limit::Refund refund{{{&one, 1}, 1}, &receipt};
+            REQUIRE(store::StateRefunds::concerns(refund, 0));
+            refunds.add(refund, 0, "t:");
         }
     }
     const auto items = budget.items(1);
     REQUIRE(counted(redis, items, kStart) == Units{3, 3'000});
     std::string command;
-    store::append_state_refunds(refunds, kStart + 1s, command);
+    refunds.append_command(kStart + 1s, command);
     redis.connection().send(command);
     CHECK(redis.connection().read()->integer == 0);
     CHECK(counted(redis, items, kStart + 1s) == Units{0, 1'000});

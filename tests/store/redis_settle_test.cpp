@@ -113,7 +113,7 @@ TEST_CASE("redis: a reservation that is settled for less gives back once, howeve
         REQUIRE(redis.charge(Ask(some, {"user:a"}, 3), kRound).admitted);
         const Reserved one(redis, some);
         const std::int64_t before = room(redis, some);
-        CHECK(one.settle(1) == "1");
+        CHECK(one.settle(1) == "+1");
         CHECK(room(redis, some) == before + 3);
         CHECK(one.settle(1) == "1");
         CHECK(one.settle(1) == "1");
@@ -133,7 +133,7 @@ TEST_CASE("redis: a reservation that is settled for more takes once, also above 
         const auto some = policy("p", {limit});
         const Reserved one(redis, some);
         const std::int64_t before = room(redis, some);
-        CHECK(one.settle(6) == "6");
+        CHECK(one.settle(6) == "+6");
         CHECK(room(redis, some) == before - 2);
         CHECK(one.settle(6) == "6");
         CHECK(one.settle(0) == "6");
@@ -144,7 +144,7 @@ TEST_CASE("redis: a reservation that is settled for more takes once, also above 
         CAPTURE(limit.name);
         RedisSubject redis;
         const auto some = policy("p", {limit});
-        CHECK(Reserved(redis, some).settle(4'000'000'000) == "4000000000");
+        CHECK(Reserved(redis, some).settle(4'000'000'000) == "+4000000000");
         CHECK(room(redis, some) == 0);
     }
 }
@@ -154,7 +154,7 @@ TEST_CASE("redis: a reservation without anything to correct is only claimed") {
     const auto some = policy("p", reserved());
     const Reserved one(redis, some);
     const std::string before = redis.text({"GET", "t:4:p:{user:a}"});
-    CHECK(one.settle(4) == "4");
+    CHECK(one.settle(4) == "+4");
     CHECK(one.settle(4) == "4");
     CHECK(one.settle(0) == "4");
     CHECK(one.settle(5) == "4");
@@ -165,7 +165,7 @@ TEST_CASE("redis: a reservation without anything to correct is only claimed") {
     const limit::Receipt none;
     store::append_settle_less_command({"10", "user:a", "2", 60s}, {{{}, 2}, &none}, "t:", {},
                                       command);
-    CHECK(answer_to(redis, command) == "2");
+    CHECK(answer_to(redis, command) == "+2");
     CHECK(redis.text({"DBSIZE"}) == "3");
 }
 
@@ -174,13 +174,13 @@ TEST_CASE("redis: all identifiers of a reservation are corrected by one command"
     const auto some = policy("p", reserved());
     const Reserved one(redis, some, {"user:a", "user:b"});
     SUBCASE("less") {
-        CHECK(one.settle(1) == "1");
+        CHECK(one.settle(1) == "+1");
         CHECK(one.settle(1) == "1");
         CHECK(room(redis, some) == 8);
         CHECK(room(redis, some, "user:b") == 8);
     }
     SUBCASE("more") {
-        CHECK(one.settle(5) == "5");
+        CHECK(one.settle(5) == "+5");
         CHECK(one.settle(5) == "5");
         CHECK(room(redis, some) == 4);
         CHECK(room(redis, some, "user:b") == 4);
@@ -209,19 +209,20 @@ TEST_CASE("redis: of one reservation some items give back and others take, each 
         const std::vector<std::int64_t> before{room(redis, some), room(redis, some, "user:b"),
                                                room(redis, some, "user:c")};
         constexpr const char* kCosts = "1,3,6,44";
-        const auto settle = [&](const char* costs) {
+        const auto settle = [&](const char* costs, const std::string& sign) {
             const Claim first{"0f", "user:a", costs, 60s};
             std::string command;
             store::append_settle_less_command(first, {{less, 0}, &receipt, Refund::Of::all, 0},
                                               "t:", kRound, command);
-            CHECK(answer_to(redis, command) == kCosts);
+            CHECK(answer_to(redis, command) == sign + kCosts);
             const Claim second{"0f.more", "user:a", costs, 60s};
             command.clear();
             store::append_settle_more_command(second, {more, 0}, "t:", kRound, command);
-            CHECK(answer_to(redis, command) == kCosts);
+            CHECK(answer_to(redis, command) == sign + kCosts);
         };
-        for (const char* costs : {kCosts, kCosts, "0,0,0,0"}) {
-            settle(costs);
+        for (const char* sign : {"+", "", "other costs"}) {
+            const bool is_other = std::string_view(sign) == "other costs";
+            settle(is_other ? "0,0,0,0" : kCosts, is_other ? "" : sign);
             CHECK(room(redis, some) == before[0] + 3);
             CHECK(room(redis, some, "user:b") == before[1] + 1);
             CHECK(room(redis, some, "user:c") == before[2] - 2);
@@ -253,7 +254,7 @@ TEST_CASE("redis: a settlement that could not be charged is not claimed, and can
     CHECK(redis.text({"GET", "t:4:p:{user:a}"}) == state);
     CHECK(redis.text({"EXISTS", kClaimKey}) == "0");
     redis.text({"SET", "t:4:p:{user:b}", good});
-    CHECK(one.settle(6) == "6");
+    CHECK(one.settle(6) == "+6");
     CHECK(room(redis, some) == 3);
     CHECK(room(redis, some, "user:b") == 3);
 }
@@ -270,7 +271,7 @@ TEST_CASE("redis: without room for the claim, Redis corrects nothing") {
     CHECK(less.find("OOM") != std::string::npos);
     CHECK(more.find("OOM") != std::string::npos);
     CHECK(room(redis, some) == before);
-    CHECK(one.settle(1) == "1");
+    CHECK(one.settle(1) == "+1");
     CHECK(room(redis, some) == before + 3);
 }
 
@@ -281,7 +282,7 @@ TEST_CASE("redis: a Redis that has lost a reservation gives nothing back, and cl
     redis.text({"DEL", "t:4:p:{user:a}"});
     REQUIRE(redis.charge(Ask(some, {"user:a"}, 5), kRound + 1us).admitted);
     const std::int64_t before = room(redis, some);
-    CHECK(one.settle(0) == "0");
+    CHECK(one.settle(0) == "+0");
     CHECK(room(redis, some) == before);
 }
 

@@ -436,4 +436,28 @@ TEST_CASE("config_shown: values of descriptors whose key sounds secret are blank
     CHECK(rules[1]["value"] == "slow");
 }
 
+TEST_CASE("config_shown: the price list is shown, so that a change of a price changes the hash") {
+    namespace fs = std::filesystem;
+    std::string folder = fs::temp_directory_path() / "shown-XXXXXX";
+    REQUIRE(mkdtemp(folder.data()) != nullptr);
+    std::ofstream(folder + "/t.yaml")
+        << "listen: 127.0.0.1:1\nupstream: http://127.0.0.1:2\nprices: p.yaml\n"
+           "policies:\n  budget:\n    key: [ip]\n    limits: [{quota: 5, unit: usd, per: 1h}]\n"
+           "    cost: {reserve: auto, settle: openai, unit: usd}\n"
+           "routes: [{match: {path: '/**'}, policies: [budget]}]\n";
+    const auto shown_with = [&](std::string_view output) {
+        std::ofstream(folder + "/p.yaml")
+            << "currency: usd\nmodels:\n  'x*': {input: 1.25, output: " << output << "}\n";
+        const Loaded read = config::load_file(folder + "/t.yaml", environment);
+        for (const auto& error : read.errors) FAIL_CHECK(error.to_string());
+        REQUIRE(read.config != nullptr);
+        return read.config->shown;
+    };
+    const config::Shown first = shown_with("10");
+    const config::Shown second = shown_with("11");
+    fs::remove_all(folder);
+    CHECK(Json::parse(first.json)["prices"]["models"]["x*"]["input"] == "1.25");
+    CHECK(first.hash != second.hash);
+}
+
 }  // namespace tidegate::config_shown_test

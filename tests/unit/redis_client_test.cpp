@@ -169,6 +169,43 @@ TEST_CASE("client: commands of one turn leave together and each gets its own rep
     CHECK(rig.states.empty());  // the client never saw it down
 }
 
+TEST_CASE("client: a command that may wait leaves with the next one, in its order") {
+    Rig rig;
+    rig.server.evalsha = [](const Words& words) { return "+" + words[3] + "\r\n"; };
+    rig.connect();
+    Asker& later = rig.askers.emplace_back("later");
+    CHECK(rig.client->send_with_next(later) == std::nullopt);
+    CHECK(later.written == 0);
+    rig.send("next");
+    CHECK(rig.until([&] { return rig.askers.back().told == 1; }));
+    CHECK(rig.server.by_read == std::vector<std::size_t>{2});
+    CHECK(later.answered("later"));
+}
+
+TEST_CASE("client: a command that may wait leaves soon without another, or when the client stops") {
+    Rig rig;
+    rig.connect();
+    Asker& later = rig.askers.emplace_back("later");
+    CHECK(rig.client->send_with_next(later) == std::nullopt);
+    CHECK(rig.until([&] { return later.told == 1; }));
+    CHECK_FALSE(later.failure);
+    Asker& last = rig.askers.emplace_back("last");
+    CHECK(rig.client->send_with_next(last) == std::nullopt);
+    rig.client->stop();
+    CHECK(last.written == 1);
+    CHECK(rig.until(
+        [&] { return !rig.server.seen.empty() && rig.server.seen.back().back() == "last"; }));
+}
+
+TEST_CASE("client: with a short timeout no command waits for another") {
+    Rig rig([](ClientOptions& options) { options.timeout = 39ms; });
+    rig.run();
+    REQUIRE(rig.until([&] { return rig.client->is_connected(); }));
+    Asker& later = rig.askers.emplace_back("later");
+    CHECK(rig.client->send_with_next(later) == std::nullopt);
+    CHECK(rig.until([&] { return later.written == 1; }));
+}
+
 TEST_CASE("client: a coroutine that a reply wakes goes on in the same turn") {
     struct Waking final : Request {
         void append_command(std::string& out) override { append_resp({"EVALSHA", "x", "0"}, out); }

@@ -76,7 +76,9 @@ struct Rig : test::RedisFixture {
     Rig() : RedisFixture(all_scripts(), 100, 10s) {
         server.evalsha = answer;
         limiter.emplace(
-            memory, Limiter::RedisParts{.store = {client, "tg:"}, .replicas = &replicas}, metrics);
+            memory,
+            Limiter::RedisParts{.store = {client, "tg:"}, .replicas = &replicas, .freed = &freed},
+            metrics);
         run();
         await_up(true);
     }
@@ -102,6 +104,7 @@ struct Rig : test::RedisFixture {
     }
 
     Replicas replicas{1};
+    FreedIdentifiers freed;
     MemoryStore memory{MemoryStore::Options{}};
     std::optional<Limiter> limiter;
     Wakeup sleeper{io.get_executor()};
@@ -217,6 +220,32 @@ TEST_CASE("correct: the corrections of one turn are one command to Redis, also o
     CHECK(given_back(commands[0], 0) == 900);
     CHECK(given_back(commands[0], 1) == 700);
     CHECK(given_back(commands[0], 2) == 1'000);
+}
+
+TEST_CASE("correct: a correction leaves with the next charge, ahead of it") {
+    Rig rig;
+    rig.decide(rig.decision, 1'000);
+    rig.server.seen.clear();
+    rig.server.by_read.clear();
+    rig.correct(rig.decision, 100);
+    LimitDecision next;
+    rig.decide(next, 1'000);
+    REQUIRE(rig.server.seen.size() == 2);
+    CHECK(rig.server.by_read == std::vector<std::size_t>{2});
+    CHECK(rig.server.seen.front().at(1) == give_back_script().sha1);
+}
+
+TEST_CASE("correct: what is denied before Redis has carried a correction out is not remembered") {
+    Rig rig;
+    rig.decide(rig.decision, 1'000);
+    const std::array<ChargeItem, 1> items{{{&rig.budget.tokens, kUser}}};
+    const SteadyTime before = std::chrono::steady_clock::now();
+    rig.correct(rig.decision, 100);
+    CHECK(rig.freed.any(items, before));
+    const SteadyTime between = std::chrono::steady_clock::now();
+    CHECK_FALSE(rig.freed.any(items, between));
+    CHECK(rig.wait([&] { return rig.freed.any(items, between); }));
+    CHECK(rig.commands_of(give_back_script()).size() == 1);
 }
 
 TEST_CASE("correct: charges with costs of their own share a command, each with its receipt") {

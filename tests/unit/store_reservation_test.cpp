@@ -96,7 +96,7 @@ struct SettleRig {
         const std::string& key = words.at(2 + std::stoul(words.at(2)));
         const auto [claim, is_first] = claims.try_emplace(key, words.back());
         if (is_first) scripts[key] = words[1];
-        const std::string& cost = claim->second;
+        const std::string cost = (is_first ? "+" : "") + claim->second;
         late[node] += "$" + std::to_string(cost.size()) + "\r\n" + cost + "\r\n";
         return silent[node] ? std::string() : std::exchange(late[node], {});
     }
@@ -115,7 +115,9 @@ struct SettleRig {
         return settled;
     }
     static Task<> run(SettleRig& rig, const Settlement& settlement, std::optional<Costs>& settled) {
-        settled = co_await settle_in_redis(rig.redis, settlement, rig.config, rig.sleeper);
+        const auto found = co_await settle_in_redis(rig.redis, settlement, rig.config, rig.sleeper);
+        if (found) settled = found->costs;
+        rig.was_first = found && found->is_first;
     }
     // What was sent to the second node last.
     Words last() const { return nodes[1].seen.back(); }
@@ -132,6 +134,7 @@ struct SettleRig {
     config::Config config;
     Reservation reservation;
     Wakeup sleeper{io.get_executor()};
+    bool was_first = false;  // the last call that settled
     bool ended = false;
 };
 
@@ -158,8 +161,11 @@ TEST_CASE(
                                                            {kSecondClaim, std::to_string(cost)}});
     CHECK(rig.scripts[kFirstClaim] == script);
     CHECK(rig.scripts[kSecondClaim] == script);
+    CHECK(rig.was_first);
     CHECK(rig.settle(cost) == cost);
+    CHECK_FALSE(rig.was_first);
     CHECK(rig.settle(cost + 1) == cost);
+    CHECK_FALSE(rig.was_first);
     CHECK(rig.asked(0) == 3);
     CHECK(rig.asked(1) == 3);
 }

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -310,6 +312,143 @@ TEST_CASE("json_reader: elements of an array at the root are documents where tha
     const auto single = read(R"({"n":1})", {"/n"}, {.elements_are_documents = true});
     CHECK(single.member().whole == 1);
     CHECK(read(R"([{"n":1}])", {"/0/n"}).member().whole == 1);
+}
+
+namespace {
+
+// Documents of what each part of the grammar allows and of what it does not.
+class Documents {
+  public:
+    std::string next() {
+        std::string text = container(0, true);
+        // Mostly sound ones.
+        if (below(4) == 0 && !text.empty()) text[below(text.size())] = kBytes[below(kBytes.size())];
+        if (below(16) == 0) text.resize(below(text.size() + 1));
+        if (below(8) == 0) text += space() + (below(2) == 0 ? "{}" : "");
+        return space() + text;
+    }
+
+  private:
+    static constexpr std::string_view kBytes = "{}[]\",:\\u0019.eE+-tnull \t\x01\x7f\xc3\xa9\xff";
+
+    std::size_t below(std::size_t bound) { return random_() % bound; }
+    std::string space() { return std::string(below(6) == 0 ? below(3) : 0, " \n\t\r"[below(4)]); }
+
+    std::string container(int depth, bool is_object) {
+        std::string text(1, is_object ? '{' : '[');
+        for (std::size_t left = below(6); left > 0; --left) {
+            text += space();
+            if (is_object) text += '"' + name() + '"' + space() + ':' + space();
+            text += value(depth + 1) + space();
+            if (left > 1) text += ',';
+        }
+        return text + (is_object ? '}' : ']');
+    }
+    std::string name() {
+        constexpr const char* kNames[] = {"a",
+                                          "n",
+                                          "A",
+                                          "usage",
+                                          "Usage",
+                                          "model",
+                                          "0",
+                                          "x",
+                                          "",
+                                          "y\\u0061",
+                                          "\\n",
+                                          "u\xc5\xbf"
+                                          "age",
+                                          "choices",
+                                          "a/b",
+                                          "long-name-of-what-is-not-asked-for"};
+        return kNames[below(std::size(kNames))];
+    }
+    std::string value(int depth) {
+        constexpr const char* kPlain[] = {"0",
+                                          "7",
+                                          "12345678901234567",
+                                          "1234567890123456789",
+                                          "-3",
+                                          "1.5",
+                                          "2e3",
+                                          "1E400",
+                                          "-0",
+                                          "01",
+                                          "1.",
+                                          "true",
+                                          "null",
+                                          "false",
+                                          "nul",
+                                          "18446744073709551616",
+                                          "0.000000000000000000000000000000000001"};
+        constexpr const char* kTexts[] = {"gpt-x",
+                                          "",
+                                          "a\\\"b",
+                                          "\\u00e9 \\/ \\b",
+                                          "\\ud83d\\ude00",
+                                          "\\ud83d",
+                                          "\\x",
+                                          "na\xc3\xafve \xe6\x97\xa5\xe6\x9c\xac",
+                                          "\xc3",
+                                          "\xed\xa0\x80",
+                                          "a text of more than sixteen bytes",
+                                          "a text of more than 16\tbytes",
+                                          "fifteen bytes.\\n and on"};
+        const std::size_t what = below(depth < 5 ? 5 : 2);
+        if (what == 0) return kPlain[below(std::size(kPlain))];
+        if (what == 1) return '"' + std::string(kTexts[below(std::size(kTexts))]) + '"';
+        return container(depth, what != 2);
+    }
+
+    std::minstd_rand random_{7};
+};
+
+bool is_same(const JsonMember& a, const JsonMember& b) {
+    return a.kind == b.kind && a.ambiguous == b.ambiguous && a.too_long == b.too_long &&
+           a.size == b.size && a.number == b.number && a.whole == b.whole &&
+           a.largest == b.largest && a.text == b.text;
+}
+
+bool is_same(const Read& a, const Read& b) {
+    return a.fault == b.fault &&
+           std::equal(a.documents.begin(), a.documents.end(), b.documents.begin(),
+                      b.documents.end(), [](const auto& one, const auto& other) {
+                          return std::equal(
+                              one.begin(), one.end(), other.begin(), other.end(),
+                              [](const auto& x, const auto& y) { return is_same(x, y); });
+                      });
+}
+
+}  // namespace
+
+TEST_CASE("json_reader: a document is the same in one piece as byte by byte, sound or not") {
+    Documents documents;
+    const std::vector<std::string> pointers = {"/a",    "/usage/n", "/usage/a/0",   "/model",  "/A",
+                                               "/a~1b", "/0/x",     "/choices/1/a", "/n/usage"};
+    std::size_t sound = 0;
+    for (int i = 0; i < 20'000; ++i) {
+        const std::string text = documents.next();
+        CAPTURE(text);
+        const auto letters = i % 2 == 0 ? JsonPointers::Case::exact : JsonPointers::Case::ignored;
+        const JsonReader::Options options{.text_max = 12, .elements_are_documents = i % 3 == 0};
+        const Read whole = read(text, pointers, options, text.size() + 1, letters);
+        REQUIRE(is_same(whole, read(text, pointers, options, 1, letters)));
+        if (whole.fault == JsonReader::Fault::none) ++sound;
+    }
+    CHECK(sound > 3'000);
+    CHECK(sound < 17'000);
+}
+
+TEST_CASE("json_reader: depth is bounded in one piece as in pieces") {
+    for (const int depth : {1, 58, 59, 60, 61, 62, 63, 64, 65, 200}) {
+        CAPTURE(depth);
+        std::string text;
+        for (int i = 0; i < depth; ++i) text += "{\"x\":";
+        text += '1' + std::string(static_cast<std::size_t>(depth), '}');
+        const Read whole = read(text, {"/x/x"});
+        CHECK(whole.fault == read(text, {"/x/x"}, {}, 1).fault);
+        CHECK(whole.fault == (depth <= 64 ? JsonReader::Fault::none : JsonReader::Fault::too_deep));
+    }
 }
 
 }  // namespace tidegate::usage::json_reader_test

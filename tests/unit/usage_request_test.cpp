@@ -225,6 +225,31 @@ TEST_CASE("request: what is no whole number of tokens is as if absent") {
     CHECK(output_max(R"({"max_tokens":1e2})") == 100);
 }
 
+TEST_CASE(
+    "request: a text that is a number reserves as the number would, and at least the default") {
+    // Servers whose reader is not strict take it, such as those with Pydantic.
+    for (const char* const text : {"9000", " 9000 ", "+9000", "9_000", "9000.0", "9e3"}) {
+        CAPTURE(text);
+        const std::string quoted = '"' + std::string(text) + '"';
+        for (const EstimateRule& rule : {EstimateRule{}, of_all()}) {
+            CHECK(output_of(R"({"messages":[],"max_tokens":)" + quoted + "}", rule) == 9'000);
+            CHECK(output_of(R"({"messages":[],"max_tokens":)" + quoted + R"(,"max_tokens":5})",
+                            rule) == 9'000);
+            CHECK(output_of(R"({"messages":[],"max_tokens":5,"Max_Tokens":)" + quoted + "}",
+                            rule) == 9'000);
+        }
+    }
+    CHECK(output_of(R"({"messages":[],"max_tokens":"5"})") == 1'000);
+    CHECK(output_of(R"({"messages":[],"max_tokens":100,"n":"30"})") == 3'000);
+    CHECK(output_of(R"({"messages":[],"max_tokens":100,"n":1,"n":"30"})") == 3'000);
+    for (const char* const text : {"", "nine", "9000 tokens", "-9000", "2147483649", "9000.5"}) {
+        CAPTURE(text);
+        CHECK(output_of(R"({"messages":[],"max_tokens":")" + std::string(text) + R"("})") == 1'000);
+        CHECK(output_of(R"({"messages":[],"max_tokens":100,"n":")" + std::string(text) + R"("})") ==
+              100);
+    }
+}
+
 TEST_CASE("request: broken JSON, and JSON that is no object, say nothing") {
     for (const char* const body :
          {"", "{", R"({"max_tokens":5)", R"({"max_tokens":5}x)", R"([{"max_tokens":5}])", "5"}) {

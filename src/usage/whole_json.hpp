@@ -1,0 +1,307 @@
+// Reads a JSON object that is whole in memory, faster than a parser that takes pieces. Leaves what
+// is uncommon to that parser. Pure.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "base/text.hpp"
+#include "base/utf8.hpp"
+
+namespace tidegate::usage {
+
+// Calls the handler as Boost.JSON's parser would (its *Handler*), with these differences. Texts are
+// one part, and names come by on_name(name, whether it is ASCII). The handler's `ignores()` says
+// that it need not hear of what is in the container that began, and `wants_value()` whether it is
+// to hear of the number or the text that comes; else it gets pass_value().
+//
+// It leaves a document: one that is not whole, not JSON, no object or deeper than kDepthMax; a name
+// or a text that is told and has an escape; a number that is told and is no plain integer; escapes
+// of surrogates; long numbers. The handler was told a part of it then.
+template <class Handler>
+class WholeJson {
+  public:
+    static constexpr int kDepthMax = 60;
+
+    explicit WholeJson(Handler& handler) : handler_(handler) {}
+
+    // False: it leaves the document to the other parser.
+    bool read(std::string_view text) {
+        at_ = text.data();
+        end_ = at_ + text.size();
+        skip_space();
+        if (peek() != '{' || !container<true>(0)) return false;
+        skip_space();
+        return at_ == end_;
+    }
+
+  private:
+    // 0, which begins nothing, behind the last byte.
+    char peek() const { return at_ != end_ ? *at_ : '\0'; }
+
+    void skip_space() {
+        while (at_ != end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\r' || *at_ == '\t')) ++at_;
+    }
+
+    // `kTold`: the handler is told of what is inside.
+    template <bool kTold>
+    bool container(int depth) {
+        if (depth == kDepthMax) return false;
+        const bool is_object = *at_++ == '{';
+        std::size_t size = 0;
+        if constexpr (kTold) {
+            is_object ? handler_.on_object_begin(ignored_) : handler_.on_array_begin(ignored_);
+            if (!handler_.ignores()) {
+                if (!(is_object ? members<true>(depth) : elements<true>(depth, size))) return false;
+            } else if (!(is_object ? members<false>(depth) : elements<false>(depth, size))) {
+                return false;
+            }
+            is_object ? handler_.on_object_end(0, ignored_) : handler_.on_array_end(size, ignored_);
+            return true;
+        } else {
+            return is_object ? members<false>(depth) : elements<false>(depth, size);
+        }
+    }
+
+    template <bool kTold>
+    bool members(int depth) {
+        skip_space();
+        if (peek() == '}') return ++at_, true;
+        for (;;) {
+            if (peek() != '"' || !name<kTold>()) return false;
+            skip_space();
+            if (peek() != ':') return false;
+            ++at_;
+            skip_space();
+            if (!value<kTold>(depth)) return false;
+            skip_space();
+            const char behind = peek();
+            if (behind != ',' && behind != '}') return false;
+            ++at_;
+            if (behind == '}') return true;
+            skip_space();
+        }
+    }
+
+    template <bool kTold>
+    bool elements(int depth, std::size_t& size) {
+        skip_space();
+        if (peek() == ']') return ++at_, true;
+        for (;;) {
+            if (!value<kTold>(depth)) return false;
+            ++size;
+            skip_space();
+            const char behind = peek();
+            if (behind != ',' && behind != ']') return false;
+            ++at_;
+            if (behind == ']') return true;
+            skip_space();
+        }
+    }
+
+    template <bool kTold>
+    bool value(int depth) {
+        switch (peek()) {
+            case '{':
+            case '[':
+                return container<kTold>(depth + 1);
+            case '"':
+                return text<kTold>();
+            case 't':
+                return literal<kTold>("true", [&] { handler_.on_bool(true, ignored_); });
+            case 'f':
+                return literal<kTold>("false", [&] { handler_.on_bool(false, ignored_); });
+            case 'n':
+                return literal<kTold>("null", [&] { handler_.on_null(ignored_); });
+            default:
+                return number<kTold>();
+        }
+    }
+
+    template <bool kTold, class Tell>
+    bool literal(std::string_view word, Tell tell) {
+        if (!std::string_view(at_, static_cast<std::size_t>(end_ - at_)).starts_with(word)) {
+            return false;
+        }
+        at_ += word.size();
+        if constexpr (kTold) tell();
+        return true;
+    }
+
+    template <bool kTold>
+    bool name() {
+        bool is_plain = true;
+        bool is_ascii = true;
+        const char* const begin = at_ + 1;
+        if (!skip_text(is_plain, is_ascii)) return false;
+        if constexpr (kTold) {
+            if (!is_plain) return false;
+            const auto size = static_cast<std::size_t>(at_ - 1 - begin);
+            handler_.on_name({begin, size}, is_ascii);
+        }
+        return true;
+    }
+
+    template <bool kTold>
+    bool text() {
+        bool is_plain = true;
+        bool is_ascii = true;
+        const char* const begin = at_ + 1;
+        if (!skip_text(is_plain, is_ascii)) return false;
+        if constexpr (kTold) {
+            if (!handler_.wants_value()) return handler_.pass_value(), true;
+            if (!is_plain) return false;
+            const auto size = static_cast<std::size_t>(at_ - 1 - begin);
+            handler_.on_string({begin, size}, size, ignored_);
+        }
+        return true;
+    }
+
+    // To behind the text that begins here. Clears `is_plain` if it has an escape, and `is_ascii` if
+    // it has another letter.
+    bool skip_text(bool& is_plain, bool& is_ascii) {
+        for (++at_;;) {
+            skip_ascii();
+            if (at_ != end_ && *at_ == '"') return ++at_, true;
+            if (!skip_uncommon(is_plain, is_ascii)) return false;
+        }
+    }
+
+    // Apart, so that the way of most texts is short.
+    [[gnu::noinline]] bool skip_uncommon(bool& is_plain, bool& is_ascii) {
+        const auto byte = static_cast<unsigned char>(peek());
+        if (byte == '\\') {
+            is_plain = false;
+            return skip_escape();
+        }
+        if (byte < 0x80) return false;  // a control, or the end
+        is_ascii = false;
+        const std::size_t size = utf8_length({at_, static_cast<std::size_t>(end_ - at_)});
+        at_ += size;
+        return size > 0;
+    }
+
+    // To the next byte that is no ASCII or has a meaning in a text.
+    void skip_ascii() {
+        const char* at = at_;
+#ifdef __SSE2__
+        while (end_ - at >= 16) {
+            if (const unsigned found = Bytes(at).not_plain()) {
+                at_ = at + std::countr_zero(found);
+                return;
+            }
+            at += 16;
+            // It is a long one.
+            while (end_ - at >= 64 &&
+                   (Bytes(at) & Bytes(at + 16) & Bytes(at + 32) & Bytes(at + 48)).not_plain() ==
+                       0) {
+                at += 64;
+            }
+        }
+#endif
+        while (at != end_ && *at != '"' && *at != '\\' && static_cast<signed char>(*at) >= ' ')
+            ++at;
+        at_ = at;
+    }
+
+#ifdef __SSE2__
+    // Sixteen bytes of a text: which are plain ASCII, and which have a meaning all the same.
+    struct Bytes {
+        explicit Bytes(const char* at) {
+            __m128i bytes;
+            std::memcpy(&bytes, at, sizeof bytes);
+            // Signed: bytes of 0x80 and more are below a space, too.
+            plain = _mm_cmpgt_epi8(bytes, _mm_set1_epi8(' ' - 1));
+            special = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')),
+                                   _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')));
+        }
+        // As if both were one.
+        Bytes operator&(const Bytes& other) const {
+            Bytes both = *this;
+            both.plain = _mm_and_si128(plain, other.plain);
+            both.special = _mm_or_si128(special, other.special);
+            return both;
+        }
+        // A bit for each that is not plain.
+        unsigned not_plain() const {
+            return 0xffffU ^
+                   static_cast<unsigned>(_mm_movemask_epi8(_mm_andnot_si128(special, plain)));
+        }
+
+        __m128i plain;
+        __m128i special;
+    };
+#endif
+
+    bool skip_escape() {
+        const auto left = static_cast<std::size_t>(end_ - at_);
+        constexpr std::string_view kLetters = "\"\\/bfnrt";
+        if (left >= 2 && kLetters.find(at_[1]) != kLetters.npos) return at_ += 2, true;
+        constexpr std::size_t kSize = 6;
+        if (left < kSize || at_[1] != 'u') return false;
+        const int high = hex_byte(at_[2], at_[3]);
+        const int low = hex_byte(at_[4], at_[5]);
+        const bool is_surrogate = high >= 0xd8 && high <= 0xdf;
+        if (high < 0 || low < 0 || is_surrogate) return false;
+        at_ += kSize;
+        return true;
+    }
+
+    template <bool kTold>
+    bool number() {
+        constexpr std::ptrdiff_t kBytesMax = 32;
+        constexpr std::ptrdiff_t kDigitsMax = 18;
+        const char* const begin = at_;
+        bool is_plain = peek() != '-';
+        if (!is_plain) ++at_;
+        const char* const digits = at_;
+        std::int64_t number = 0;
+        for (; at_ != end_ && is_digit(*at_) && at_ - digits < kBytesMax; ++at_) {
+            if (at_ - digits < kDigitsMax) number = 10 * number + (*at_ - '0');
+        }
+        const std::ptrdiff_t count = at_ - digits;
+        if (count == 0 || (*digits == '0' && count > 1)) return false;
+        is_plain = is_plain && count <= kDigitsMax;
+        if (peek() == '.') {
+            is_plain = false;
+            ++at_;
+            if (skip_digits(kBytesMax) == 0) return false;
+        }
+        if (peek() == 'e' || peek() == 'E') {
+            is_plain = false;
+            ++at_;
+            if (peek() == '+' || peek() == '-') ++at_;
+            const std::ptrdiff_t power = skip_digits(kBytesMax);
+            // What is beyond a double is for the other parser to judge.
+            if (power == 0 || power > 2) return false;
+        }
+        if (at_ - begin >= kBytesMax) return false;
+        if constexpr (kTold) {
+            if (!handler_.wants_value()) return handler_.pass_value(), true;
+            if (!is_plain) return false;
+            handler_.on_int64(number, {begin, static_cast<std::size_t>(at_ - begin)}, ignored_);
+        }
+        return true;
+    }
+
+    std::ptrdiff_t skip_digits(std::ptrdiff_t most) {
+        const char* const begin = at_;
+        while (at_ != end_ && is_digit(*at_) && at_ - begin < most) ++at_;
+        return at_ - begin;
+    }
+
+    Handler& handler_;
+    typename Handler::Error ignored_{};
+    const char* at_ = nullptr;
+    const char* end_ = nullptr;
+};
+
+}  // namespace tidegate::usage
