@@ -128,7 +128,7 @@ export const history = {
     set("upstream_connections", sample.upstream_connections);
     set("store_down", sample.store === "down" ? 1 : 0);
     set("store_failures", sample.store_failures);
-    set("leased_units", sample.leased_units);
+    set("leased", sample.leased_units);
     const costs = new Map(sample.costs);
     policies.forEach((one, i) => one.unit && set(`cost ${i}`, costs.get(i) ?? 0));
     let admitted = 0;

@@ -137,16 +137,12 @@ function showStore() {
   figure("store_state", isDown ? "down" : "up");
   const state = figures.get("store_state");
   give(state, "data-sign", isDown ? "bad" : "good");
-  figure("store_kind", isRedis ? "Redis" : "in memory");
+  const held = history.latest("leased", 10);
+  figure("store_kind", isRedis ? `Redis${held ? `, ${numberText(held)} leased` : ""}` : "in memory");
   const failures = history.column("store_failures");
   let failed = 0;
   for (let i = history.first(range); i < history.size; ++i) failed += failures[i];
   figure("store_failures", numberText(failed), failed);
-  const leased = history.column("leased_units");
-  let hasLeases = false;
-  for (let i = history.first(range); i < history.size; ++i) hasLeases ||= leased[i] > 0;
-  const held = history.latest("leased_units", 10);
-  figure("leased_units", hasLeases ? `, ${numberText(held)} units in leases` : "");
   if (isDown) {
     put(byId("store-since"), since > 0 ? `since ${clockText(history.times[since])}.`
       : `since ${clockText(history.times[0])} or longer.`);

@@ -376,15 +376,15 @@ async function leases(visit) {
   const { place } = visit;
   await visit.open();
   await visit.live();
-  need(await visit.text("[data-figure=leased_units]") === "", "units before there are leases");
+  need(await visit.text("[data-figure=store_kind]") === "Redis", "units before there are leases");
   const until = Date.now() + 15_000;
   let shown = "";
-  for (let i = 0; Date.now() < until && !/^, [\d,]+ units in leases$/.test(shown); ++i) {
+  for (let i = 0; Date.now() < until && !/^Redis, [\d,]+ leased$/.test(shown); ++i) {
     await spend(place, `tenant-${i}`, 2);
     await new Promise((done) => { setTimeout(done, 50); });
-    shown = await visit.text("[data-figure=leased_units]");
+    shown = await visit.text("[data-figure=store_kind]");
   }
-  need(/^, [\d,]+ units in leases$/.test(shown), "units in leases", shown);
+  need(/^Redis, [\d,]+ leased$/.test(shown), "units in leases", shown);
   return "the store's tile has the units in leases";
 }
 
