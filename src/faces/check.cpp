@@ -71,12 +71,12 @@ class Settling {
             if (settled.state != State::settled) co_return settled;
         }
         const bool is_first = settled.is_first;
+        const store::Costs decided = settled.costs;
         // What another process counts in its own memory expires there.
-        if (is_ours && (!is_in_redis || has_part(false))) {
-            const store::Costs decided = settled.costs;
-            settled = co_await settle_here(decided);
-        }
-        if (is_in_redis ? is_first : settled.is_first) count(settled.costs);
+        if (is_ours && (!is_in_redis || has_part(false))) settled = co_await settle_here(decided);
+        // Where the part in process has no costs, as another call settles it now, Redis still has
+        // taken them. A first call in process settles the costs that were asked for.
+        if (is_in_redis ? is_first : settled.is_first) count(decided);
         co_return settled;
     }
 
