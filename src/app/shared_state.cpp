@@ -43,8 +43,9 @@ bool is_cluster(const config::Config& config) {
 }
 
 bool may_give_back(const config::Config& config) {
-    return std::any_of(config.limit_lists.begin(), config.limit_lists.end(),
-                       [](const config::LimitList& list) { return list.settles; });
+    return std::any_of(
+        config.limit_lists.begin(), config.limit_lists.end(),
+        [](const config::LimitList& list) { return list.settles || list.policy->lease_slack > 0; });
 }
 
 }  // namespace

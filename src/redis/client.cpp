@@ -201,7 +201,8 @@ std::optional<Failure> Client::forward(const QueuedCommand& command) {
 std::optional<Failure> Client::send_with_next(Request& request) {
     constexpr auto kTimeoutMin = 4 * kSweepEvery;
     if (options_.timeout < kTimeoutMin) return send(request);
-    const SteadyTime unanswered_at = steady_now() + options_.timeout;
+    // Its time begins when it leaves.
+    const SteadyTime unanswered_at = steady_now() + kSweepEvery + options_.timeout;
     return add({&request, unanswered_at, unanswered_at});
 }
 

@@ -459,13 +459,8 @@ bool CrossSlotCharge::give_back(Part& part) {
         (verdict_.gives_back(part, i) ? receipt : given).generations[i] = 0;
     }
     const bool in_redis = !part.in_process;
-    services_.refunds.give_back({charge_of(part), given, in_redis}, limit::Refund::Of::all);
-    if (!in_redis) return true;
-    services_.refunds.release(decision_.charge_of(items), true);
-    // A denial of them from before does not hold any more.
-    if (services_.freed == nullptr) return true;
-    const SteadyTime now = steady_now();
-    for (const ChargeItem& item : items) services_.freed->add(item.identifier, now);
+    services_.refunds.give_back_all({charge_of(part), given, in_redis});
+    if (in_redis) services_.refunds.release(decision_.charge_of(items), true);
     return true;
 }
 

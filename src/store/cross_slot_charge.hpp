@@ -145,7 +145,6 @@ class CrossSlotCharge {
         const Refunds& refunds;
         SlotRenewal& slot_renewal;
         DenyCache& denials;
-        FreedIdentifiers* freed;  // may be null
         Metrics& metrics;
     };
 

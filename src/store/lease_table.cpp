@@ -312,7 +312,7 @@ std::int64_t LeaseTable::held_by_other_tier(const Lease& lease, SteadyTime now) 
 
 std::int64_t LeaseTable::kept_of(Lease& lease, SteadyTime now) {
     if (lease.quarter_.count() == 0) return 0;
-    const std::int64_t at = now.time_since_epoch() / lease.quarter_;
+    const std::int64_t at = std::max(lease.quarter_at_, now.time_since_epoch() / lease.quarter_);
     const auto passed = at - lease.quarter_at_;
     for (std::int64_t i = 0; i < std::min<std::int64_t>(passed, Lease::kQuarters); ++i) {
         lease.kept_[static_cast<std::size_t>(at - i) % Lease::kQuarters] = 0;

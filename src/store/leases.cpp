@@ -210,7 +210,12 @@ void Leases::decide_waiting(LimitDecision& decision) {
     Lease* const lease = table_.find(item, *decision.owner);
     const std::int64_t cost = limit::Charge{decision.items, decision.cost}.cost_of(item);
     if (lease == nullptr || !lease->spend(cost, now)) {
-        if (lease == nullptr || !wait_for({lease, cost, 0}, decision, now)) send_(decision);
+        // Its time begins anew with each command; so that this has an end, it waits twice at most.
+        const bool may_wait =
+            lease != nullptr && !std::exchange(decision.store_state.has_waited, true);
+        if (may_wait && wait_for({lease, cost, 0}, decision, now)) return;
+        decision.store_state.asked = now;
+        send_(decision);
         return;
     }
     LeasedPart& part = part_of(decision);
@@ -252,15 +257,10 @@ bool Leases::ask(Lease& lease, std::int64_t units, const LimitDecision& decision
     return false;
 }
 
-// What this process remembers of denials is of before.
 void Leases::give_back(const ChargeItem& item, std::int64_t units, const limit::Receipt& receipt) {
-    has_unsent_ = true;
     parts_.metrics.lease_units[LeaseUnits::given_back].add(static_cast<std::uint64_t>(units));
     const Admission from{{{&item, 1}, units}, receipt, true};
-    parts_.refunds.give_back(from, limit::Refund::Of::all);
-    if (parts_.freed != nullptr) {
-        parts_.freed->add(item.identifier, std::chrono::steady_clock::now());
-    }
+    if (parts_.refunds.give_back_all(from, [this] { --giving_back_; })) ++giving_back_;
 }
 
 namespace {
@@ -328,7 +328,6 @@ void Leases::join_verdicts(LimitDecision& decision) {
 }
 
 void Leases::tend(SteadyTime now) {
-    has_unsent_ = false;
     if (!is_used_) return;
     table_.end_batches(now);
     parts_.metrics.lease_units[LeaseUnits::kept].add(

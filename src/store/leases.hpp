@@ -258,8 +258,7 @@ class Leases {
     struct Parts {
         const RedisStore& redis;
         const Refunds& refunds;
-        FreedIdentifiers* freed;   // may be null
-        const Replicas* replicas;  // likewise: then there are no batches
+        const Replicas* replicas;  // may be null: then there are no batches
         const FailurePolicy& failure_policy;
         Metrics& metrics;
     };
@@ -295,8 +294,9 @@ class Leases {
     void end_all();
     // The same of an identifier whose counts are reset.
     void end_of(std::string_view identifier);
-    // Whether nothing is under way to Redis, and what was given back has left.
-    bool is_idle() const { return idle_.size() == commands_.size() && !has_unsent_; }
+    // Whether nothing is under way to Redis: what leaves at a stop may need a second trip there, as
+    // the script is not known yet, or another node has the key.
+    bool is_idle() const { return idle_.size() == commands_.size() && giving_back_ == 0; }
 
     // Units in batches of this thread that items with the identifier and a policy of that name
     // have.
@@ -337,8 +337,8 @@ class Leases {
     std::vector<Waiting> waiting_;  // for batches that are under way
     std::vector<Waiting> ready_;    // scratch, empty or of none
     std::vector<std::unique_ptr<Command>> commands_;
-    std::vector<Command*> idle_;  // of them
-    bool has_unsent_ = false;     // what was given back may not have left yet
+    std::vector<Command*> idle_;   // of them
+    std::size_t giving_back_ = 0;  // commands of give_back() whose reply has not come
 };
 
 }  // namespace tidegate::store

@@ -88,6 +88,7 @@ struct LimitDecision : SlotHoldHook {
         bool has_status = false;                      // of the answer: units were given back by it
         bool crosses_slots = false;                   // of a cluster
         bool is_leased = false;                       // `leased` has admitted some items or all
+        bool has_waited = false;                      // for a batch of leases in vain, once
         std::vector<limit::ChargeItem> decided;       // if not all items are
         std::unique_ptr<CrossSlotCharge> cross_slot;  // once it was needed; kept for the next time
         std::unique_ptr<LeasedPart> leased;           // likewise

@@ -24,6 +24,7 @@ void begin(LimitDecision& decision, SteadyTime now, StoreKind store) {
     decision.store_failed = decision.remembered = decision.is_partial = false;
     decision.store_state.asked = now;
     decision.store_state.crosses_slots = decision.store_state.is_leased = false;
+    decision.store_state.has_waited = false;
 }
 
 }  // namespace
@@ -38,14 +39,13 @@ Limiter::Limiter(MemoryStore& memory, RedisParts redis, Metrics& metrics)
       denials_(redis.deny_cache, redis.freed),
       local_report_(redis_, redis.local_report, metrics),
       failure_policy_(memory, redis.replicas, local_report_, metrics),
-      refunds_(redis_, memory, local_report_),
+      refunds_(redis_, memory, local_report_, redis.freed),
       corrections_(redis_, memory, refunds_, local_report_, redis.freed),
       slot_renewal_(redis_),
       batches_(redis_, denials_, slot_renewal_, failure_policy_, redis.sharing),
-      batches_of_leases_({redis_, refunds_, redis.freed, redis.replicas, failure_policy_, metrics},
+      batches_of_leases_({redis_, refunds_, redis.replicas, failure_policy_, metrics},
                          [this](LimitDecision& decision) { batches_.charge_later(decision); }),
-      cross_slot_services_{redis_,   failure_policy_, refunds_, slot_renewal_,
-                           denials_, freed_,          metrics} {
+      cross_slot_services_{redis_, failure_policy_, refunds_, slot_renewal_, denials_, metrics} {
     if (redis_.servers) inspector_.emplace(redis_);
     std::random_device device;
     slot_holder_ = std::uint64_t{device()} << 32 | device();
@@ -207,10 +207,8 @@ void Limiter::note_status(LimitDecision& decision, limit::AnswerStatus status) {
 
 void Limiter::give_back(LimitDecision& decision) {
     if (decision.result != LimitDecision::Result::admitted) return;
-    for_each_admission(decision, [&](const Admission& admission) {
-        refunds_.give_back(admission, limit::Refund::Of::all);
-    });
-    for (const limit::ChargeItem& item : decision.items) note_freed(item.identifier);
+    for_each_admission(decision,
+                       [&](const Admission& admission) { refunds_.give_back_all(admission); });
 }
 
 void Limiter::correct(LimitDecision& decision, std::span<const std::int64_t> used) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -14,17 +15,24 @@ namespace {
 // Deletes itself once Redis has answered.
 class UnansweredCommand final : public redis::Request {
   public:
-    UnansweredCommand(std::string command, const redis::Script* script)
-        : command_(std::move(command)), script_(script) {}
+    UnansweredCommand(std::string command, const redis::Script* script,
+                      std::function<void()> on_end)
+        : command_(std::move(command)), script_(script), on_end_(std::move(on_end)) {}
 
     void append_command(std::string& out) override { out += command_; }
     const redis::Script* script() const override { return script_; }
-    void on_reply(const redis::Reply&) override { delete this; }
-    void on_failure(redis::Failure) override { delete this; }
+    void on_reply(const redis::Reply&) override { end(); }
+    void on_failure(redis::Failure) override { end(); }
 
   private:
+    void end() {
+        if (on_end_) on_end_();
+        delete this;
+    }
+
     std::string command_;
     const redis::Script* script_;
+    std::function<void()> on_end_;
 };
 
 // By who needs them; `tests/integration/redis_access_test.cpp` runs with these and no more.
@@ -73,10 +81,13 @@ std::uint16_t RedisStore::slot_of(std::span<const limit::ChargeItem> items) cons
                                                   : std::uint16_t{0};
 }
 
-void RedisStore::send_and_forget(std::string command, const redis::Script* script,
-                                 std::uint16_t slot) const {
-    auto request = std::make_unique<UnansweredCommand>(std::move(command), script);
-    if (!servers.send(*request, slot)) static_cast<void>(request.release());
+bool RedisStore::send_and_forget(std::string command, const redis::Script* script,
+                                 std::uint16_t slot, std::function<void()> on_end) const {
+    auto request =
+        std::make_unique<UnansweredCommand>(std::move(command), script, std::move(on_end));
+    if (servers.send(*request, slot)) return false;
+    static_cast<void>(request.release());
+    return true;
 }
 
 std::string access_rights(std::string_view key_prefix) {

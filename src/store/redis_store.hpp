@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,9 +29,11 @@ struct RedisStore {
     // Where a command about `items`, which are in one slot, goes. Without a cluster always 0.
     std::uint16_t slot_of(std::span<const limit::ChargeItem> items) const;
     // Sends a command once and ignores the reply. What Redis does not get is lost: units stay
-    // counted until they expire, slots of concurrency until their hold ends.
-    void send_and_forget(std::string command, const redis::Script* script,
-                         std::uint16_t slot) const;
+    // counted until they expire, slots of concurrency until their hold ends. False: it cannot be
+    // sent. Else calls `on_end`, if there is one, on this thread when the reply has come, or none
+    // comes any more.
+    bool send_and_forget(std::string command, const redis::Script* script, std::uint16_t slot,
+                         std::function<void()> on_end = nullptr) const;
 };
 
 // Returns the rights that Tidegate's user needs in Redis, as ACL SETUSER takes them, without a name

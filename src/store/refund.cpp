@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -266,24 +268,47 @@ bool append_hold_command(const limit::Charge& charge, std::string_view prefix, M
     return append_slots_command(hold_script(), charge, prefix, hold, clock, out);
 }
 
-void Refunds::give_back(const Admission& from, limit::Refund::Of of,
-                        limit::AnswerStatus status) const {
+bool Refunds::give_back(const Admission& from, limit::Refund::Of of, limit::AnswerStatus status,
+                        std::function<void()> on_end) const {
     const limit::Refund refund{from.charge, &from.receipt, of, status};
     // A request whose cost is settled mostly has no other limit to tell of its end.
     if (!has_limit(from.charge.items, [&](const Limit& limit) { return refund.concerns(limit); })) {
-        return;
+        return false;
     }
     if (!from.in_redis) {
         const limit::Now now = process_now();
         memory_.give_back(refund, now);
         local_report_.gave_back(refund, now);
-        return;
+        return false;
     }
     std::string command;
-    if (append_refund_command(refund, redis_.key_prefix, redis_.clock(), command)) {
-        redis_.send_and_forget(std::move(command), &give_back_script(),
-                               redis_.slot_of(from.charge.items));
+    return append_refund_command(refund, redis_.key_prefix, redis_.clock(), command) &&
+           redis_.send_and_forget(std::move(command), &give_back_script(),
+                                  redis_.slot_of(from.charge.items), std::move(on_end));
+}
+
+// A denial that was asked for before the units are back is remembered no longer than until then: so
+// the identifiers count as freed now, and again at the end.
+bool Refunds::give_back_all(const Admission& from, std::function<void()> on_end) const {
+    if (freed_ == nullptr || !from.in_redis) {
+        return give_back(from, limit::Refund::Of::all, {}, std::move(on_end));
     }
+    std::vector<FreedIdentifiers::Place> places;
+    const auto items = from.charge.items;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+        if (from.receipt.generations[i] == 0) continue;
+        places.push_back(FreedIdentifiers::place_of(items[i].identifier));
+    }
+    const auto note = [freed = freed_](const std::vector<FreedIdentifiers::Place>& which) {
+        const SteadyTime now = std::chrono::steady_clock::now();
+        for (const FreedIdentifiers::Place place : which) freed->add_at(place, now);
+    };
+    note(places);
+    return give_back(from, limit::Refund::Of::all, {},
+                     [note, places = std::move(places), on_end = std::move(on_end)] {
+                         note(places);
+                         if (on_end) on_end();
+                     });
 }
 
 void Refunds::release(const limit::Charge& charge, bool in_redis, Micros hold) const {

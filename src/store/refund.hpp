@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include <boost/intrusive/list.hpp>
 
 #include "limit/charge.hpp"
+#include "store/deny_cache.hpp"
 #include "store/limit_decision.hpp"
 #include "store/local_report.hpp"
 #include "store/memory_store.hpp"
@@ -105,12 +107,19 @@ struct Admission {
 // One a worker, on its thread.
 class Refunds {
   public:
-    Refunds(const RedisStore& redis, MemoryStore& memory, LocalReport& local_report)
-        : redis_(redis), memory_(memory), local_report_(local_report) {}
+    // `freed`, which may be null, gets the identifiers that give_back_all() is about.
+    Refunds(const RedisStore& redis, MemoryStore& memory, LocalReport& local_report,
+            FreedIdentifiers* freed)
+        : redis_(redis), memory_(memory), local_report_(local_report), freed_(freed) {}
 
-    // Gives back the units that `of` and `status` choose (limit::Refund).
-    void give_back(const Admission& from, limit::Refund::Of of,
-                   limit::AnswerStatus status = {}) const;
+    // Gives back the units that `of` and `status` choose (limit::Refund). True: a command has left
+    // for Redis, and `on_end`, if there is one, is called on this thread when its reply has come,
+    // or none comes any more.
+    bool give_back(const Admission& from, limit::Refund::Of of, limit::AnswerStatus status = {},
+                   std::function<void()> on_end = nullptr) const;
+    // Gives back all that was taken. No worker repeats a denial of these identifiers that Redis may
+    // have made before it had the units back. Likewise.
+    bool give_back_all(const Admission& from, std::function<void()> on_end = nullptr) const;
     // Gives up the slots that charge.slot_hold holds, once `hold` has passed. The store remembers
     // that, not this process.
     void release(const limit::Charge& charge, bool in_redis,
@@ -122,6 +131,7 @@ class Refunds {
     const RedisStore& redis_;
     MemoryStore& memory_;
     LocalReport& local_report_;
+    FreedIdentifiers* freed_;
 };
 
 // Keeps slots of concurrency in Redis while requests hold them: each slot ends by itself

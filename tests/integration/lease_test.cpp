@@ -191,7 +191,7 @@ TEST_CASE(
         const double denied_before = denied();
         const Admissions admitted =
             admitted_in({first.port(), second.port()}, 16, "/", milliseconds{1'500});
-        CHECK(keeps(admitted, quota, milliseconds{983}));
+        CHECK(keeps(admitted, quota, milliseconds{980}));
         if (admitted.empty() || denied() == denied_before) continue;
         const auto ends = admitted.front().sent + milliseconds{1'000};
         const auto in_window = std::count_if(admitted.begin(), admitted.end(),

@@ -20,12 +20,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::string made_folder() {
+    std::string name = (fs::temp_directory_path() / "replicas-XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    return name;
+}
+
 struct StateFolder {
-    StateFolder() {
-        std::string name = (fs::temp_directory_path() / "replicas-XXXXXX").string();
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        root = name;
-    }
+    StateFolder() = default;
     ~StateFolder() { fs::remove_all(root); }
     StateFolder(const StateFolder&) = delete;
     StateFolder& operator=(const StateFolder&) = delete;
@@ -34,7 +36,7 @@ struct StateFolder {
         std::ofstream(root + path) << text;
     }
 
-    std::string root;
+    std::string root = made_folder();
     ReplicasFile file{root + "/replicas"};
 };
 
@@ -167,6 +169,9 @@ TEST_CASE("script_preload: the give_back script is loaded when limits may be giv
                              "{header: x-cost}}}}\n" +
                              kOne));
     CHECK(of_costs == Scripts{general(), windows(), &store::give_back_script()});
+    const auto of_leases =
+        scripts_of(kRedis + ("policies: {p: {key: [ip], limits: [9000/h], lease: auto}}\n" + kOne));
+    CHECK(of_leases == Scripts{general(), windows(), &store::give_back_script()});
 }
 
 }  // namespace tidegate::app::shared_state_test

@@ -33,7 +33,7 @@ struct Rig {
     RedisStore redis;
     LocalReport report{redis, {}, metrics};
     FailurePolicy failure_policy{memory, &replicas, report, metrics};
-    Refunds refunds{redis, memory, report};
+    Refunds refunds{redis, memory, report, nullptr};
     LimitDecision decision;
 };
 
