@@ -11,6 +11,7 @@
 
 #include "base/case_folding.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "usage/whole_json.hpp"
 
 namespace tidegate::usage {
@@ -91,19 +92,16 @@ void set_number(JsonMember& member, double number, bool keeps_text) {
     if (keeps_text) set_text(member, number);
 }
 
-// `"5"`, `" 5 "`, `"+5.0"` and `"1_000"`, which readers that are not strict take for numbers.
+// `"5"`, `" 5 "`, `"+5.0"` and `"1_000"`, which readers that are not strict take for numbers,
+// whatever white space is around them and however many zeros they have.
 void count_text(JsonMember& member) {
-    constexpr std::size_t kBytesMax = 64;
-    constexpr std::string_view kSpace = " \t\r\n";
-    if (member.text.size() > kBytesMax) return;
-    std::string text = member.text;
+    std::string text(without_outer_blanks(member.text));
     std::erase(text, '_');
-    text.erase(0, std::min(text.find_first_not_of(kSpace), text.size()));
-    text.erase(text.find_last_not_of(kSpace) + 1);
-    if (text.starts_with('+')) text.erase(0, 1);
+    const char* begin = text.data();
+    const char* const end = begin + text.size();
+    if (begin != end && *begin == '+') ++begin;
     double number = -1;
-    const char* const end = text.data() + text.size();
-    const auto [stop, fault] = std::from_chars(text.data(), end, number);
+    const auto [stop, fault] = std::from_chars(begin, end, number);
     if (fault != std::errc() || stop != end || std::floor(number) != number || number < 0 ||
         number > kExactMax) {
         return;
@@ -590,9 +588,10 @@ struct JsonReader::Parser {
         is_whole = false;
     }
 
-    // Whether the first piece is all of the document, and was read so. A document that goes on
-    // seldom is cut behind a brace.
+    // Whether this first piece is the whole document, and was read. If a document comes in several
+    // pieces, the first seldom ends with a brace, so the attempt is seldom in vain.
     bool read_whole(std::string_view piece) {
+        static_assert(std::size_t{WholeJson<Handler>::kDepthMax} <= JsonReader::kDepthMax);
         const std::size_t last = piece.find_last_not_of(" \t\r\n");
         if (has_begun || last == piece.npos || piece[last] != '}') return false;
         parser.handler().begin();

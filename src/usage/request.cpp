@@ -72,9 +72,12 @@ bool is_present(const JsonMember& member) {
     return member.kind != JsonMember::Kind::absent || member.ambiguous;
 }
 
-// The largest that the member was given: which of two an upstream believes is not known.
+// The largest that the member was given: which of two an upstream believes is not known. One above
+// the most is as if absent where it is the only one; else it stands for the most, as it hides the
+// others.
 std::optional<std::int64_t> count_of(const JsonMember& member) {
-    return member.largest && *member.largest <= kTokensMax ? member.largest : std::nullopt;
+    if (!member.largest || *member.largest <= kTokensMax) return member.largest;
+    return member.ambiguous ? std::optional(kTokensMax) : std::nullopt;
 }
 
 // The answers that a request asks for: so many times it may take its maximum. The Completions API

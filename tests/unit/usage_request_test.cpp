@@ -239,6 +239,18 @@ TEST_CASE(
                             rule) == 9'000);
         }
     }
+    // White space of any kind, and zeros.
+    for (const std::string& text : {std::string(64, ' ') + "9000", std::string(61, '0') + "9000",
+                                    "9000." + std::string(70, '0'), std::string("\\f9000"),
+                                    std::string("\\u00a09000"), std::string("\\u30009000")}) {
+        CAPTURE(text);
+        CHECK(output_of(R"({"messages":[],"max_tokens":")" + text + R"("})") == 9'000);
+    }
+    // One above the most hides no other.
+    CHECK(output_of(R"({"messages":[],"max_tokens":9000,"Max_Tokens":"3000000000"})") >= 9'000);
+    CHECK(output_of(R"({"messages":[],"max_tokens":"3000000000","max_tokens":9000})") >= 9'000);
+    CHECK(output_of(R"({"messages":[],"max_tokens":9000,"Max_Tokens":3000000000})") >= 9'000);
+    CHECK(output_of(R"({"messages":[],"max_tokens":100,"n":30,"N":"3000000000"})") >= 3'000);
     CHECK(output_of(R"({"messages":[],"max_tokens":"5"})") == 1'000);
     CHECK(output_of(R"({"messages":[],"max_tokens":100,"n":"30"})") == 3'000);
     CHECK(output_of(R"({"messages":[],"max_tokens":100,"n":1,"n":"30"})") == 3'000);
