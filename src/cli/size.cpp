@@ -299,8 +299,9 @@ double hot_us(const Charges& charges, const SizeCosts& costs) {
     return of(each, 1, charges.states_of_all, charges.limits_of_all) + given_back(charges, costs);
 }
 
-// A batch, and for every second one what is given back or charged by itself.
-constexpr double kCommandsOfBatch = 1.5;
+// A batch, and as often another one in the same sub-bucket, what is given back or charged by
+// itself.
+constexpr double kCommandsOfBatch = 2;
 // As store/leases.hpp: a thread that meets a key less often takes no batch, nor a smaller one.
 constexpr double kLeaseMetMin = 4;
 constexpr double kLeaseMin = 2;

@@ -5,7 +5,7 @@
 
 #include "base/secrets.hpp"
 
-namespace tidegate {
+namespace tidegate::base_secrets_test {
 namespace {
 
 TEST_CASE("secrets: the end of a text is hashed as its bytes are, whatever is behind them") {
@@ -45,4 +45,4 @@ TEST_CASE("secrets: only the same text equals a secret, and an empty one equals 
 }
 
 }  // namespace
-}  // namespace tidegate
+}  // namespace tidegate::base_secrets_test

@@ -244,16 +244,16 @@ TEST_CASE("size: a key of all requests costs Redis a batch for many requests whe
     const Estimate made = sized(proxy(kRedis, policies("1000000/s", ", lease: auto")), at(80'000));
     // Two threads (80,000 x 12.75 us / 0.6) have 800 requests each in a sub-bucket of 20 ms.
     CHECK(made.instances * made.threads == 2);
-    const double share = 1.5 / 800;
+    const double share = 2.0 / 800;
     CHECK(made.redis->us == near(share * (10 + 1 + 0.5)));
     CHECK(made.policies[0].redis_us == near(share * 1.5));
     CHECK(made.redis_bytes == near(80'000 * share * 160));
     CHECK(made.decision_us == without.decision_us);
-    CHECK(notes(made, "with batches of up to 5000 units and 1.5 commands for each"));
+    CHECK(notes(made, "with batches of up to 5000 units and 2 commands for each"));
     CHECK(made.has_answer());
     // Batches of five units.
     const Estimate few = sized(proxy(kRedis, policies("1000/s", ", lease: auto")), at(80'000));
-    CHECK(few.redis->us == near(1.5 / 5 * 11.5));
+    CHECK(few.redis->us == near(2.0 / 5 * 11.5));
     // Where a thread has few requests, or its batch would be one unit, there are no leases.
     const Estimate cold = sized(proxy(kRedis, policies("1000000/s", ", lease: auto")), at(199));
     CHECK(cold.redis->us == near(3.5));
