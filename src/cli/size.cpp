@@ -579,13 +579,12 @@ void size_leases(Sizing& sizing) {
                          [&](const PolicySize& one) { return one.name == keys.policy->name; });
         own->redis_us *= 1 - (1 - keys.share) * static_cast<double>(own->keys_of_all) /
                                  static_cast<double>(own->identifiers);
-        sizing.note(
-            false, "leases", fmt::format("policies: {}", keys.policy->name),
-            fmt::format("{:.3f} commands a request of its key of all requests, where {} "
-                        "threads have {:.0f} requests each in a sub-bucket, with batches "
-                        "of up to {:.0f} units and {:.1f} commands for each. Fewer requests "
-                        "a thread, or uneven ones, cost Redis more",
-                        keys.share, threads, keys.each, keys.most, kCommandsOfBatch));
+        sizing.note(false, "leases", fmt::format("policies: {}", keys.policy->name),
+                    fmt::format("{:.3f} commands a request of its key of all requests, where {} "
+                                "threads have {:.0f} requests each in a sub-bucket, with batches "
+                                "of up to {:.0f} units and {} commands for each. Fewer requests "
+                                "a thread, or uneven ones, cost Redis more",
+                                keys.share, threads, keys.each, keys.most, kCommandsOfBatch));
     }
 }
 
