@@ -291,6 +291,51 @@ TEST_CASE("leases: requests whose batch comes after its end wait for the next on
     CHECK(rig.server.count("EVALSHA") == asked + 3);
 }
 
+TEST_CASE("leases: a request waits for two batches at most, and its time begins anew then") {
+    Rig rig;
+    const auto hot = leased();
+    const auto usual = rig.server.evalsha;
+    rig.server.evalsha = [&](const Words& words) {
+        if (is_give_back(words) || cost_of(words) == 1) return usual(words);
+        // In the last microsecond of a sub-bucket, always.
+        std::string time;
+        test::append_packed_double(test::kServerTime / 1'000'000 * 1'000'000 + 999'999, time);
+        std::string reply = usual(words);
+        return reply.replace(reply.find('\n') + 1, time.size(), time);
+    };
+    const auto now = std::chrono::steady_clock::now();
+    rig.begin = SteadyTime{std::chrono::floor<std::chrono::seconds>(now.time_since_epoch())} - 1s;
+    for (int i = 0; i < 8; ++i) rig.decide({&hot}, 0ms);
+    const std::size_t asked = rig.server.count("EVALSHA");
+    rig.decision.items = {{&hot, "constant:all"}};
+    rig.limiter->decide(rig.decision, rig.sleeper, now);
+    CHECK(rig.wait([&] { return !rig.limiter->is_pending(rig.decision); }));
+    CHECK(rig.decision.result == Result::admitted);
+    CHECK(rig.decision.decided_by == StoreKind::redis);
+    CHECK(rig.decision.store_state.asked > now);
+    CHECK(rig.wait([&] { return rig.given_back() == 2 && rig.limiter->is_idle(); }));
+    CHECK(rig.server.count("EVALSHA") == asked + 5);
+}
+
+TEST_CASE("leases: a denial that Redis made before it had the units back is forgotten") {
+    Rig rig;
+    const auto hot = leased();
+    const limit::ChargeItem item{&hot, "constant:all"};
+    SteadyTime seen{};
+    rig.server.evalsha = [&, usual = rig.server.evalsha](const Words& words) {
+        if (is_give_back(words)) seen = std::chrono::steady_clock::now();
+        return usual(words);
+    };
+    rig.heat({&hot});
+    CHECK(rig.decide({&hot}, 1'001ms) == Result::admitted);
+    const auto before = std::chrono::steady_clock::now();
+    rig.limiter->use_leases(false, 1);
+    CHECK(rig.freed.any({&item, 1}, before));
+    CHECK(rig.wait([&] { return rig.limiter->is_idle(); }));
+    REQUIRE(seen > before);
+    CHECK(rig.freed.any({&item, 1}, seen));
+}
+
 // What they send then must not be written from inside the reply: the connection, which the server
 // has closed, would be freed under the replies behind it.
 TEST_CASE("leases: many requests whose batches were denied outlive a connection that is cut") {
