@@ -210,7 +210,8 @@ void Leases::decide_waiting(LimitDecision& decision) {
     Lease* const lease = table_.find(item, *decision.owner);
     const std::int64_t cost = limit::Charge{decision.items, decision.cost}.cost_of(item);
     if (lease == nullptr || !lease->spend(cost, now)) {
-        // Its time begins anew with each command; so that this has an end, it waits twice at most.
+        // The timeout of the request begins anew with each command. So that this ends, the request
+        // waits for two batches at most.
         const bool may_wait =
             lease != nullptr && !std::exchange(decision.store_state.has_waited, true);
         if (may_wait && wait_for({lease, cost, 0}, decision, now)) return;

@@ -45,6 +45,13 @@ std::int64_t cost_of(const Words& words) {
     return static_cast<std::int64_t>(cost);
 }
 
+// The reply, as of a batch that was charged in the last microsecond of a sub-bucket.
+std::string late(std::string reply) {
+    std::string time;
+    test::append_packed_double(test::kServerTime / 1'000'000 * 1'000'000 + 999'999, time);
+    return reply.replace(reply.find('\n') + 1, time.size(), time);
+}
+
 // A thread whose Redis admits everything but what `denies` denies.
 struct Rig : test::RedisFixture {
     Rig() : RedisFixture(all_scripts(), 100, 5s) {
@@ -264,11 +271,7 @@ TEST_CASE("leases: requests whose batch comes after its end wait for the next on
         if (is_give_back(words) || cost_of(words) == 1 || !std::exchange(is_late, false)) {
             return usual(words);
         }
-        // In the last microsecond of a sub-bucket.
-        std::string time;
-        test::append_packed_double(test::kServerTime / 1'000'000 * 1'000'000 + 999'999, time);
-        std::string reply = usual(words);
-        return reply.replace(reply.find('\n') + 1, time.size(), time);
+        return late(usual(words));
     };
     const auto now = std::chrono::steady_clock::now();
     rig.begin = SteadyTime{std::chrono::floor<std::chrono::seconds>(now.time_since_epoch())} - 1s;
@@ -297,11 +300,7 @@ TEST_CASE("leases: a request waits for two batches at most, and its time begins 
     const auto usual = rig.server.evalsha;
     rig.server.evalsha = [&](const Words& words) {
         if (is_give_back(words) || cost_of(words) == 1) return usual(words);
-        // In the last microsecond of a sub-bucket, always.
-        std::string time;
-        test::append_packed_double(test::kServerTime / 1'000'000 * 1'000'000 + 999'999, time);
-        std::string reply = usual(words);
-        return reply.replace(reply.find('\n') + 1, time.size(), time);
+        return late(usual(words));
     };
     const auto now = std::chrono::steady_clock::now();
     rig.begin = SteadyTime{std::chrono::floor<std::chrono::seconds>(now.time_since_epoch())} - 1s;
