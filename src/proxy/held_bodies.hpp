@@ -1,6 +1,7 @@
 // Room for bodies that are read before their requests are decided, shared among addresses.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <unordered_map>
 #include <utility>
@@ -25,6 +26,9 @@ class HeldBodies {
         // Takes `bytes` more of the room of `bodies`, which outlives this, for `client`, always the
         // same. False: there is no room, and nothing is taken.
         bool take(HeldBodies& bodies, const IpAddress& client, std::uint64_t bytes) {
+            // Nothing is held for a client that has sent nothing, and so nothing has to be given
+            // back.
+            if (bytes == 0) return true;
             if (!bodies.take(client, bytes)) return false;
             bodies_ = &bodies;
             client_ = client;
@@ -46,6 +50,7 @@ class HeldBodies {
     // In bytes; what is held already stays.
     void set_room(std::uint64_t bytes) { room_ = bytes; }
     std::uint64_t held() const { return held_; }
+    std::size_t clients() const { return by_client_.size(); }
 
   private:
     static constexpr std::uint64_t kShares = 16;

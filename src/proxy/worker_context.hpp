@@ -34,14 +34,14 @@ struct WorkerContext {
     Metrics& metrics;
     ask::Engine engine;
     RequestIds request_ids;
-    ExchangePool exchanges;
-    http::DateField date;  // the worker sets it every tick
+    HeldBodies held_bodies{};  // bodies that are read before their requests are decided
+    ExchangePool exchanges;    // which have shares of those
+    http::DateField date;      // the worker sets it every tick
     TunnelDrain tunnel_drain{};
     telemetry::Activity activity{};
     std::unique_ptr<Recording> recording{};  // null: no client of the admin listener records
     std::string client_text{};               // where record() writes the client's address
     std::uint64_t held_bytes = 0;  // bytes for bodies that the proxy reads before it sends them
-    HeldBodies held_bodies{};      // those that are read before their requests are decided
     SplicePipes pipes{};           // for long bodies
 };
 

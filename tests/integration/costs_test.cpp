@@ -419,6 +419,26 @@ TEST_CASE(
     CHECK_SOON(other() == 200);
 }
 
+TEST_CASE("costs: empty bodies whose end comes late, of one client at once" *
+          only_over_http1("what comes late is a chunk")) {
+    const Upstream upstream(usage_answer(1, 1));
+    Tidegate tidegate("threads: 1\n" + counting(upstream.url(), "settle: auto"));
+    std::vector<RawClient> clients;
+    for (int i = 0; i < 4; ++i) {
+        clients.push_back(tidegate.client());
+        clients.back().send(
+            "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
+            "Transfer-Encoding: chunked\r\n\r\n");
+        // The proxy waits for the body.
+        CHECK(clients.back().response().status() == 100);
+    }
+    clients.pop_back();
+    for (RawClient& client : clients) {
+        client.send("0\r\n\r\n");
+        CHECK(client.response().status() == 200);
+    }
+}
+
 TEST_CASE("costs: the proxy lets a client go on that waits to send its body") {
     const Upstream upstream(usage_answer(3, 4));
     Tidegate tidegate(counting(upstream.url(), "settle: auto"));

@@ -46,4 +46,28 @@ TEST_CASE("held bodies: never more than the room, and what is given back is free
     CHECK_FALSE(none.take(bodies, address("192.0.2.1"), 1));
 }
 
+TEST_CASE(
+    "held bodies: a client that sends nothing holds nothing, whatever becomes of its others") {
+    HeldBodies bodies;
+    bodies.set_room(160);
+    HeldBodies::Share empty;
+    CHECK(empty.take(bodies, address("192.0.2.1"), 0));
+    CHECK(bodies.clients() == 0);
+    SUBCASE("another request of the client that ends") {
+        HeldBodies::Share other;
+        CHECK(other.take(bodies, address("192.0.2.1"), 0));
+        CHECK(other.take(bodies, address("192.0.2.1"), 10));
+        other.give_back();
+    }
+    SUBCASE("another request of the client that finds no room") {
+        HeldBodies::Share other;
+        CHECK_FALSE(other.take(bodies, address("192.0.2.1"), 161));
+    }
+    CHECK(bodies.clients() == 0);
+    empty.give_back();
+    CHECK(bodies.held() == 0);
+    CHECK(empty.take(bodies, address("192.0.2.2"), 20));
+    CHECK(bodies.clients() == 1);
+}
+
 }  // namespace tidegate::proxy::held_bodies_test

@@ -34,6 +34,7 @@ struct Traced : World {
                          metrics,
                          {io.get_executor(), limiter, passwords, ask_metrics},
                          RequestIds(),
+                         {},
                          {io.get_executor(), wheel, buffers},
                          {}};
 };
