@@ -586,10 +586,11 @@ bool list_address_limits(const config::Config& config, const Facts& facts, Decis
         const std::size_t first = decision.charge.items.size();
         add_items({*policy}, first, maker, decision);
         if (policy->unenforced != nullptr) drop_unenforced(decision, first);
-        // What the body will cost is not known: whether there is room for one unit.
         if (policy->cost == nullptr) continue;
+        // What a body will cost is not known yet: whether there is room for one unit.
+        const std::int64_t least = policy->cost->reads_body() ? 1 : policy->cost->reserved;
         for (std::size_t i = first; i < decision.charge.items.size(); ++i) {
-            decision.charge.items[i].own_cost = 1;
+            decision.charge.items[i].own_cost = least;
         }
     }
     if (decision.charge.items.empty()) return false;

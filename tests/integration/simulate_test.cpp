@@ -59,9 +59,11 @@ class Server {
         }
         for (int i = 0; i < 2; ++i) http_get(port_, "/b", "", "127.0.0.3");
     }
-    void stop() {
-        process_.signal(15);
-        process_.wait(kPatience);
+    // Ends it by the signal at which it finishes what is under way: a line of the log follows its
+    // answer, and another thread may write it.
+    void stop(int graceful) {
+        process_.signal(graceful);
+        CHECK(process_.wait(kPatience));
     }
     Process& process() { return process_; }
 
@@ -172,7 +174,7 @@ TEST_CASE("simulate: the log of a real nginx, in its own form and with the time 
         {
             Server server({"/usr/sbin/nginx", "-c", file, "-e", at + "/error.log"}, port, folder);
             server.ask();
-            server.stop();
+            server.stop(SIGQUIT);
         }
         check_asked(simulated({"-c", folder.write("t.yaml", kLimits), at + "/access.log"}),
                     "combined");
@@ -200,7 +202,7 @@ TEST_CASE("simulate: the logs of a real Apache, also with the virtual host first
     {
         Server server({"/usr/sbin/apache2", "-f", file, "-DFOREGROUND"}, port, folder);
         server.ask();
-        server.stop();
+        server.stop(SIGWINCH);
     }
     const std::string config = folder.write("t.yaml", kLimits);
     for (const char* const log : {"/access.log", "/vhosts.log"}) {
@@ -224,7 +226,7 @@ TEST_CASE("simulate: the log of a real HAProxy") {
     {
         Server server({"/usr/sbin/haproxy", "-db", "-f", file}, port, folder);
         server.ask();
-        server.stop();
+        server.stop(SIGUSR1);
         log = server.process().output();
     }
     const std::string saved = folder.write("haproxy.log", log);
@@ -261,7 +263,7 @@ TEST_CASE("simulate: the log of a real Caddy") {
                        "/usr/bin/caddy", "run", "--config", file, "--adapter", "caddyfile"},
                       port, folder);
         server.ask();
-        server.stop();
+        server.stop(SIGTERM);
     }
     const std::string config = folder.write("t.yaml", kLimits);
     check_asked(simulated({"-c", config, at + "/access.log"}), "caddy");

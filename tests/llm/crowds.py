@@ -223,11 +223,13 @@ def _(place):
         "  budget:\n    key: [\"constant:team\"]\n"
         f"    limits: [{{quota: 0.002, unit: usd, {DAY}}}]\n    cost: {{reserve: auto, settle: auto, unit: usd}}\n"
         "routes: [{match: {path: \"/**\"}, upstream: models, policies: [requests, tokens, budget]}]\n")
+    cost = cost_of({"input": 3, "output": OUTPUT}, {"input": 1, "output": 2})
     admitted = 0
+    # Each is settled before the next one asks: what is reserved of two would end the budget sooner.
     while gateway.ask(CHAT, BODY, trial=f"output={OUTPUT}").status == 200:
         admitted += 1
         need(admitted < 100, "the budget does not end")
-    cost = cost_of({"input": 3, "output": OUTPUT}, {"input": 1, "output": 2})
+        gateway.settles_to(admitted * cost / 1_000_000, "constant:team", "budget")
     reserved = estimate(len(TEXT), MAXIMUM, {"input": 1, "output": 2})
     same("admitted", admitted, (2000 - reserved) // cost + 1)
     gateway.settles_to(admitted, "user:alice", "requests")

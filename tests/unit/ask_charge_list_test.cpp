@@ -426,6 +426,20 @@ TEST_CASE("charge_list: the address limits are those that hold for every user") 
         "");
 }
 
+TEST_CASE("charge_list: the address limits are asked for a cost that no body decides, or for one") {
+    const auto asked = [](const std::string& cost) {
+        World world(with("  p: {key: [ip], limits: [10/s], cost: " + cost + "}\n"));
+        Request request(world, request_for("/a"));
+        match_route(*world.rules.config, request.facts, request.decision);
+        identify(world.rules, request.facts, request.decision);
+        REQUIRE(list_address_limits(*world.rules.config, request.facts, request.decision));
+        return request.decision.charge.items[0].own_cost;
+    };
+    CHECK(asked("{reserve: 7, settle: {header: x-cost}}") == 7);
+    CHECK(asked("{reserve: 0, settle: {header: x-cost}}") == 0);
+    CHECK(asked("{reserve: auto, settle: auto}") == 1);
+}
+
 TEST_CASE("charge_list: each key that is there has an identifier, an absent user is skipped") {
     World world(kUpstream + "limits: [10/s]\n" + kTrusting);
     Request both(world, get("X-User-Id: alice\r\nX-Forwarded-For: 198.51.100.1\r\n"), true);
