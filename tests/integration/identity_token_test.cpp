@@ -1,5 +1,6 @@
 // JSON Web Tokens through the built program: where they are found, what they are signed with, how
 // long they are accepted, and the attacks on them.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -114,8 +115,11 @@ TEST_CASE("tokens: nested claims name the user, the tier and what is counted") {
     }
     CHECK(tidegate.get("/", with(R"("org":7)")).status() == 200);
     CHECK(tidegate.get("/", bearer(token_for("sub"))).status() == 401);
-    CHECK(tidegate.access_log(1).front().dump().find("claim:/app_metadata/org") !=
-          std::string::npos);
+    // Threads write their lines at times of their own.
+    const auto lines = tidegate.access_log(6);
+    CHECK(std::any_of(lines.begin(), lines.end(), [](const auto& line) {
+        return line.dump().find("claim:/app_metadata/org") != std::string::npos;
+    }));
 }
 
 TEST_CASE("tokens: a field of its own holds the token alone") {
