@@ -48,6 +48,11 @@ bool may_give_back(const config::Config& config) {
         [](const config::LimitList& list) { return list.settles || list.policy->lease_slack > 0; });
 }
 
+bool may_cost_more(const config::Config& config) {
+    return std::any_of(config.routes.begin(), config.routes.end(),
+                       [](const config::Route& route) { return route.settles_costs; });
+}
+
 }  // namespace
 
 std::vector<const redis::Script*> preloaded_scripts(const config::Config& config) {
@@ -67,6 +72,7 @@ std::vector<const redis::Script*> preloaded_scripts(const config::Config& config
         scripts.add_charge(items);
     }
     if (may_give_back(config)) scripts.add(store::give_back_script());
+    if (may_cost_more(config)) scripts.add(store::report_once_script());
     return scripts.take();
 }
 

@@ -236,10 +236,22 @@ void Worker::drain(std::chrono::milliseconds idle_patience) {
 
 void Worker::cut_requests(bool is_late) {
     asio::post(io_, [this, is_late] {
+        stop_waiting_for_store(is_late);
         for (client::ProxyHeaderWait& one : awaiting_proxy_header_) one.cut_off();
         for (client::TlsHandshake& one : handshakes_) one.cut_off();
         cut(false, is_late);
     });
+}
+
+// What requests cost is not waited for any longer.
+void Worker::stop_waiting_for_store(bool is_late) {
+    is_store_late_ = true;
+    const std::size_t owed = limiter_.owed();
+    if (!is_late || owed == 0) return;
+    log(Level::warn,
+        "timeouts.drain has ended, and Redis has not counted what requests cost above their "
+        "reservations: for {} identifiers that is lost",
+        owed);
 }
 
 void Worker::cut_tunnels(bool is_late) {
@@ -354,10 +366,15 @@ void Worker::make_room(SteadyTime time) {
 
 // Drained, with no connection left: everything that keeps the loop going ends.
 void Worker::finish_if_empty() {
-    // Other threads may wait for what this one has sent for them: a tick asks again.
-    const bool is_empty = connections_.empty() && awaiting_proxy_header_.empty() &&
-                          handshakes_.empty() && limiter_.is_idle();
-    if (!clients_.is_draining || finished_ || !is_empty) return;
+    if (!clients_.is_draining || finished_) return;
+    const bool is_empty =
+        connections_.empty() && awaiting_proxy_header_.empty() && handshakes_.empty();
+    // Other threads may wait for what this one has sent for them, and the counts for what requests
+    // have cost: a tick asks again.
+    const bool is_settled =
+        limiter_.is_idle() &&
+        (is_store_late_ || (limiter_.owed() == 0 && !limiter_.has_unsent_refunds()));
+    if (!is_empty || !is_settled) return;
     finished_ = true;
     readiness_.stop();
     tick_timer_.cancel();

@@ -83,8 +83,9 @@ class Worker {
     // finish, and idle connections bring a request for `idle_patience`; ends when it has, or with
     // cut().
     void drain(std::chrono::milliseconds idle_patience);
-    // Breaks off the requests that are left; tunnels go on. `is_late`: the time to drain them is
-    // over, and if there are any the worker logs that.
+    // Breaks off the requests that are left, and waits no longer until Redis has counted what
+    // requests cost; tunnels go on. `is_late`: the time to drain is over, and the worker logs what
+    // there still is.
     void cut_requests(bool is_late);
     // The same of the tunnels that are left.
     void cut_tunnels(bool is_late);
@@ -196,6 +197,7 @@ class Worker {
     void judge_peer(identity::Peer& peer, const config::Listen& settings) const;
     // Breaks off the connections that are tunnels, or those that are not.
     void cut(bool tunnels, bool is_late);
+    void stop_waiting_for_store(bool is_late);
     Task<> tick();
     // For requests that wait for a connection to an upstream, whichever configuration they have.
     void make_room(SteadyTime time);
@@ -234,6 +236,7 @@ class Worker {
     client::UnservedConnections unserved_;
     client::ConnectionEviction connection_eviction_;
     Timer tick_timer_;
+    bool is_store_late_ = false;           // the drain waits no longer for what Redis is to count
     std::atomic<bool> finished_{false};    // set on its own thread
     std::atomic<std::uint64_t> turns_{0};  // likewise
     std::thread thread_;

@@ -146,7 +146,7 @@ Task<> Client::run(std::shared_ptr<Client> self) {
         // The master is elsewhere by now: that was no failure of the present one.
         if (fault && client.moved_to_) continue;
         if (fault) {
-            client.drop_connection(Failure::unavailable);
+            client.drop_connection();
             client.become_down(fault->message);
             co_await client.pause_after_failure();
             continue;
@@ -160,7 +160,7 @@ Task<> Client::run(std::shared_ptr<Client> self) {
         }
         if (time.count() != 0) co_await client.pause(time);
     }
-    client.drop_connection(Failure::unavailable);
+    client.drop_connection();
 }
 
 void Client::stop() {
@@ -169,7 +169,7 @@ void Client::stop() {
     stopped_ = true;
     leave_watch();
     pause_timer_.cancel();
-    drop_connection(Failure::unavailable);
+    drop_connection();
     fail(pipeline_.take_waiting(), Failure::unavailable);
     wakeup_.wake_later();
 }
@@ -182,7 +182,7 @@ std::optional<RedisConnectFault> Client::try_once(const ClientOptions& options, 
     spawn(context.get_executor(), client->connect(),
           [&](const std::exception_ptr& failed, std::optional<RedisConnectFault> outcome) {
               if (!failed) fault = std::move(outcome);
-              client->drop_connection(Failure::unavailable);
+              client->drop_connection();
               client->stop();
               context.stop();
           });
@@ -277,7 +277,7 @@ void Client::on_script_error(const QueuedCommand& command, std::uint64_t ticket,
         log(Level::error, "Redis at {} refused the script {}: {}{}", place(), script.name,
             shown_error(error), options_.advice(error));
     }
-    command.request->on_failure(Failure::refused);
+    command.request->on_failure(is_not_ready(error) ? Failure::not_ready : Failure::refused);
 }
 
 void Client::on_closed(std::string_view reason) {
@@ -288,17 +288,17 @@ void Client::on_closed(std::string_view reason) {
     wakeup_.wake_later();
 }
 
-void Client::drop_connection(Failure failure) {
+void Client::drop_connection() {
     if (connection_) connection_->close();
     connection_.reset();
     is_connected_ = false;
-    fail(pipeline_.take_sent(), failure);
+    fail(pipeline_.take_sent(), Failure::disconnected);
 }
 
 // Commands under way may have been carried out; those that wait go on waiting.
 void Client::leave_connection(std::string_view reason) {
     breaker_.on_connection_lost();
-    drop_connection(Failure::disconnected);
+    drop_connection();
     closed_because_ = reason;
     wakeup_.wake_later();
 }
@@ -380,7 +380,7 @@ Client::Connected Client::open_connection() {
 }
 
 bool Client::begin_connection(const Endpoint& endpoint) {
-    drop_connection(Failure::disconnected);
+    drop_connection();
     closed_because_.clear();
     pipeline_.begin_connection(options_.scripts);
     HiredisConnection::Listener& listener = *this;

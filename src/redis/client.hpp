@@ -247,7 +247,8 @@ class Client final : public std::enable_shared_from_this<Client>,
     Connected shake_hands();
     Task<> pause(milliseconds time);
 
-    void drop_connection(Failure failure);
+    // What was sent over it may have been carried out.
+    void drop_connection();
     void leave_connection(std::string_view reason);
     static void fail(const std::deque<QueuedCommand>& commands, Failure failure);
     void become_up();

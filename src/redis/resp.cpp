@@ -1,5 +1,7 @@
 #include "redis/resp.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -126,6 +128,23 @@ bool is_temporary(std::string_view error) {
     return error.starts_with("LOADING") || error.starts_with("BUSY") ||
            error.starts_with("MASTERDOWN") || error.starts_with("OOM") ||
            error.starts_with("ERR max number of clients");
+}
+
+// Redis checks for these before the first write of a script, and not after it. Before Redis 7 it
+// wraps the error of a script. Other errors may quote a key, which a client can choose: so each
+// code has its place.
+bool is_not_ready(std::string_view error) {
+    static constexpr std::string_view kCodes[] = {
+        "READONLY ",   "MASTERDOWN ",  "LOADING ",  "BUSY ",  "OOM ", "MISCONF ",
+        "NOREPLICAS ", "CLUSTERDOWN ", "TRYAGAIN ", "MOVED ", "ASK ", "NOSCRIPT "};
+    constexpr std::string_view kOfScript = "ERR Error running script";
+    if (error.starts_with(kOfScript)) {
+        const std::size_t code = error.find(": -");
+        if (code == error.npos) return false;
+        error.remove_prefix(code + 3);
+    }
+    return std::any_of(std::begin(kCodes), std::end(kCodes),
+                       [&](std::string_view code) { return error.starts_with(code); });
 }
 
 // Redis 7.0 words it otherwise where a script called the command.

@@ -36,9 +36,10 @@ BOOST_DEFINE_FIXED_ENUM_CLASS(
     Failure, std::uint8_t,
     timeout,       // no reply within the deadline; the command may have been carried out
     disconnected,  // the connection was lost before the reply; likewise
-    unavailable,   // not sent: Redis is down
-    overloaded,    // not sent: too many commands in flight
-    refused)       // Redis answered with an error; not carried out
+    unavailable,   // not sent: Redis is down; not carried out
+    overloaded,    // not sent: too many commands in flight; not carried out
+    not_ready,     // Redis answered with an error of is_not_ready(); not carried out
+    refused)       // Redis answered with another error; a script may have done some of its work
 
 // A command whose sender waits for the reply. The client calls exactly one of on_reply and
 // on_failure, from the event loop or, if a flush() finds the connection lost, from that; neither
@@ -151,6 +152,11 @@ bool has_no_password(std::string_view error);
 // The server is there and not ready: it loads its data, runs a script, has too many clients, or its
 // memory is full (Valkey may refuse SCRIPT LOAD then).
 bool is_temporary(std::string_view error);
+
+// The server has done nothing, and would have done the same command at another time, or another
+// server would do it now: it is a replica, it loads its data, its memory is full, its cluster is
+// down, the slot is elsewhere, and so on. Also from a script, which then has written nothing.
+bool is_not_ready(std::string_view error);
 
 // The user lacks a right, for this command or for one that a script called.
 bool is_denied(std::string_view error);

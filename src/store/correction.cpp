@@ -17,10 +17,11 @@ namespace {
 using limit::ChargeItem;
 using limit::Micros;
 
-// A refund of one state that Redis answers with an error was not carried out: it is sent again, a
-// few times.
+// A refund of one state that Redis refuses was not carried out: it is sent again, a few times.
 constexpr int kRefundRefusalsMax = 3;
 constexpr std::chrono::seconds kQuietAfterFailure{1};
+// Windows of most limits have ended by then.
+constexpr std::chrono::hours kWaitsAtMost{24};
 
 // What items[i] of the admission truly cost; -1: that is not known.
 std::int64_t used_by(const ChargeItem& item, std::size_t i, const Admission& admission,
@@ -72,18 +73,18 @@ class Corrections::Command final : public redis::Request {
         slot_ = slot;
         has_left_ = false;
         refunds_.clear();
-        freed_.clear();
+        origins_.clear();
     }
     bool has_room(std::uint16_t slot) const {
         return slot == slot_ && refunds_.size() < StateRefunds::kMost;
     }
-    void add(const limit::Refund& refund, std::size_t item, FreedIdentifiers::Place freed) {
+    void add(const limit::Refund& refund, std::size_t item, const Origin& origin) {
         refunds_.add(refund, item, owner_.redis_.key_prefix);
-        freed_.push_back(freed);
+        origins_.push_back(origin);
     }
     void add(const Waiting& waiting) {
         refunds_.add(waiting.refund);
-        freed_.push_back(waiting.freed);
+        origins_.push_back(waiting.origin);
     }
 
     void append_command(std::string& out) override {
@@ -97,24 +98,39 @@ class Corrections::Command final : public redis::Request {
     void on_failure(redis::Failure failure) override {
         owner_.failed_ = true;
         if (!has_left_) std::erase(owner_.open_, this);
-        // A script that Redis stops half-way has given back some of several states.
-        const bool is_not_done =
-            !has_left_ || (failure == redis::Failure::refused && refunds_.size() == 1);
-        for (std::size_t i = 0; is_not_done && i < refunds_.size(); ++i) {
-            Waiting waiting{refunds_.at(i), slot_, freed_[i]};
-            if (has_left_) ++waiting.refund.refusals;
+        for (std::size_t i = 0; is_not_done(failure) && i < refunds_.size(); ++i) {
+            Waiting waiting{refunds_.at(i), slot_, origins_[i]};
+            if (failure == redis::Failure::refused) ++waiting.refund.refusals;
             if (waiting.refund.refusals < kRefundRefusalsMax) owner_.keep(std::move(waiting));
         }
         end();
     }
 
   private:
+    bool is_not_done(redis::Failure failure) const {
+        switch (failure) {
+            case redis::Failure::timeout:
+            case redis::Failure::disconnected:
+                return !has_left_;
+            case redis::Failure::unavailable:
+            case redis::Failure::overloaded:
+            case redis::Failure::not_ready:
+                return true;
+            case redis::Failure::refused:
+                // A script that Redis stops half-way has given back some of several states.
+                return refunds_.size() == 1;
+        }
+        return false;
+    }
+
     // It may be destroyed when this returns.
     void end() {
         const SteadyTime now = std::chrono::steady_clock::now();
-        for (std::size_t i = 0; i < freed_.size(); ++i) {
-            if (i == 0 || freed_[i] != freed_[i - 1]) owner_.note_freed(freed_[i], now);
+        for (std::size_t i = 0; i < origins_.size(); ++i) {
+            const FreedIdentifiers::Place freed = origins_[i].freed;
+            if (i == 0 || freed != origins_[i - 1].freed) owner_.note_freed(freed, now);
         }
+        --owner_.under_way_;
         std::unique_ptr<Command> self(this);
         if (owner_.idle_.size() < kIdleMax) owner_.idle_.push_back(std::move(self));
     }
@@ -122,8 +138,8 @@ class Corrections::Command final : public redis::Request {
     Corrections& owner_;
     std::uint16_t slot_ = 0;
     StateRefunds refunds_;
-    std::vector<FreedIdentifiers::Place> freed_;  // of the refunds
-    bool has_left_ = false;                       // it may have been carried out
+    std::vector<Origin> origins_;  // of the refunds
+    bool has_left_ = false;        // it may have been carried out, unless Redis says otherwise
 };
 
 Corrections::Corrections(const RedisStore& redis, MemoryStore& memory, const Refunds& refunds,
@@ -169,11 +185,11 @@ void Corrections::give_back(const limit::Refund& refund) {
         }
         if (!StateRefunds::concerns(refund, i)) continue;
         if (Command* const command = command_for(slot)) {
-            command->add(refund, i, freed);
+            command->add(refund, i, {freed, now});
         } else {
             StateRefunds one;
             one.add(refund, i, redis_.key_prefix);
-            keep({one.at(0), slot, freed});
+            keep({one.at(0), slot, {freed, now}});
         }
     }
 }
@@ -192,6 +208,7 @@ Corrections::Command* Corrections::command_for(std::uint16_t slot) {
         idle_.push_back(std::move(command));
         return nullptr;
     }
+    ++under_way_;
     return open_.emplace_back(command.release());  // returns to idle_ by itself
 }
 
@@ -216,12 +233,18 @@ void Corrections::send(SteadyTime now) {
     for (std::size_t i = 0; i < looked_at; ++i) {
         Waiting refund = std::move(waiting_.front());
         waiting_.pop_front();
+        if (now - refund.origin.since > kWaitsAtMost) continue;
         if (redis_.servers.is_away(refund.slot)) {
             waiting_.push_back(std::move(refund));
         } else {
             send_again(std::move(refund));
         }
     }
+}
+
+bool Corrections::has_unsent() const {
+    return std::any_of(waiting_.begin(), waiting_.end(),
+                       [&](const Waiting& refund) { return !redis_.servers.is_away(refund.slot); });
 }
 
 }  // namespace tidegate::store

@@ -33,9 +33,10 @@ struct Difference {
 // Corrects the counts. Nothing waits for it: a command to Redis leaves with the worker's next one,
 // or 10 ms later.
 //
-// Units are given back at most once: a command that Redis may have got is not sent again, and its
-// units stay taken until they expire. While Redis is known not to have them, they wait here. Units
-// that a request cost more are counted also above the quota; LocalReport tells Redis of them.
+// Units are given back at most once: a command that Redis may have carried out is not sent again,
+// and its units stay taken until they expire. While Redis is known not to have them, as it is away
+// or says that it is not ready, they wait here: 10,000 refunds, each for a day at most. Units that
+// a request cost more are counted also above the quota; LocalReport tells Redis of them.
 //
 // One a worker, on its thread. The servers are stopped before it is destroyed.
 class Corrections {
@@ -56,15 +57,21 @@ class Corrections {
     // Sends what Redis could not be sent before. Call about every 50 ms.
     void send(SteadyTime now);
 
-    // Refunds that wait for Redis.
-    std::size_t waiting() const { return waiting_.size(); }
+    // Whether no command is under way to Redis.
+    bool is_idle() const { return under_way_ == 0; }
+    // Whether refunds wait for a Redis that is there: send() sends them.
+    bool has_unsent() const;
 
   private:
     class Command;
+    struct Origin {
+        FreedIdentifiers::Place freed = 0;
+        SteadyTime since;  // when the units were to be given back
+    };
     struct Waiting {
         StateRefund refund;
         std::uint16_t slot = 0;
-        FreedIdentifiers::Place freed = 0;
+        Origin origin;
     };
     static constexpr std::size_t kWaitingMax = 10'000;
     static constexpr std::size_t kIdleMax = 4;
@@ -85,6 +92,7 @@ class Corrections {
     Difference difference_;                       // of the last call; reused
     std::vector<Command*> open_;                  // have not left yet
     std::vector<std::unique_ptr<Command>> idle_;  // kept for later
+    std::size_t under_way_ = 0;                   // commands without an answer
     std::deque<Waiting> waiting_;                 // for Redis, oldest first
     bool failed_ = false;                         // something since the last send()
     SteadyTime quiet_until_{};

@@ -18,6 +18,7 @@ StoreFailure failure_of(redis::Failure failure) {
             return StoreFailure::unavailable;
         case redis::Failure::overloaded:
             return StoreFailure::overloaded;
+        case redis::Failure::not_ready:
         case redis::Failure::refused:
             return StoreFailure::refused;
     }

@@ -96,6 +96,9 @@ constexpr EnumTexts<redis::Failure> kFailures(
      {redis::Failure::disconnected, "The connection to Redis was lost."},
      {redis::Failure::unavailable, "Redis is down."},
      {redis::Failure::overloaded, "Too many commands wait for Redis."},
+     {redis::Failure::not_ready,
+      "Redis does not carry out commands now: it is a replica, or its memory is full, or it loads "
+      "its data. See the proxy's log."},
      {redis::Failure::refused,
       "Redis refused the command: its user lacks a right, or another program wrote the key (a "
       "reset removes it). See the proxy's log."}});

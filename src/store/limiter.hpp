@@ -117,8 +117,16 @@ class Limiter {
     void tend_lent(SteadyTime now) { batches_.tend(now); }
     // Gives back what is left of leases that have ended. Call about every 50 ms.
     void tend_leases(SteadyTime now) { batches_of_leases_.tend(now); }
-    // Whether nothing is under way to Redis, for this thread or for others.
-    bool is_idle() const { return batches_.is_idle() && batches_of_leases_.is_idle(); }
+    // Whether nothing is under way to Redis whose answer matters, for this thread or for others.
+    bool is_idle() const {
+        return batches_.is_idle() && batches_of_leases_.is_idle() && corrections_.is_idle() &&
+               local_report_.is_idle();
+    }
+    // Of what requests cost in the end: for how many identifiers Redis is still to count more than
+    // was taken,
+    std::size_t owed() const { return local_report_.owed(); }
+    // and whether it is still to get back units, and is there.
+    bool has_unsent_refunds() const { return corrections_.has_unsent(); }
 
     // Counts of these items were reset: forgets all denials, and what was admitted of the items
     // without Redis.

@@ -58,7 +58,8 @@ constexpr std::chrono::seconds kQuiet{1};
 constexpr std::chrono::milliseconds kNameKept{600'000};
 constexpr std::chrono::seconds kAskedAgain{300};
 constexpr std::size_t kUnsureMax = 1'000;
-// A report that Redis refuses was not carried out: it is sent again, a few times.
+// A report that Redis refuses was not carried out: it is sent again, a few times. One for which
+// Redis is not ready waits until it is, or until its units no longer count.
 constexpr int kRefusalsMax = 3;
 
 }  // namespace
@@ -325,13 +326,13 @@ void append_report_command(const LocalTaken& taken, const limit::Now& now, std::
 class LocalReport::Command final : public redis::Request {
   public:
     // With a name, Redis takes the report once, however often it is sent.
-    Command(LocalReport& report, LocalLedger& from, LocalTaken taken, std::string name,
-            SteadyTime since)
+    Command(LocalReport& report, LocalLedger& from, Unsure&& sent)
         : report_(report),
           from_(from),
-          taken_(std::move(taken)),
-          name_(std::move(name)),
-          since_(since) {}
+          taken_(std::move(sent.taken)),
+          name_(std::move(sent.name)),
+          since_(sent.since),
+          is_again_(sent.is_again) {}
 
     bool is_of(const LocalLedger& ledger) const { return &from_ == &ledger; }
 
@@ -351,15 +352,16 @@ class LocalReport::Command final : public redis::Request {
 
     void on_failure(redis::Failure failure) override {
         report_.failed_ = true;
-        const bool was_refused = has_left_ && failure == redis::Failure::refused;
-        if (has_left_ && !was_refused && !name_.empty()) {
-            if (!is_forgotten_) report_.ask_again({std::move(taken_), std::move(name_), since_});
-        } else if (has_left_ && !was_refused) {
-            count(LocalReportResult::lost);
-        } else if (was_refused && ++taken_.refusals == kRefusalsMax) {
+        if (failure == redis::Failure::refused) ++taken_.refusals;
+        const bool may_be_done = is_again_ || (has_left_ && is_outcome_unknown(failure));
+        if (taken_.refusals == kRefusalsMax) {
             count(LocalReportResult::refused);
+        } else if (!may_be_done) {
+            if (!is_forgotten_) report_.keep(from_, std::move(taken_));
+        } else if (name_.empty()) {
+            count(LocalReportResult::lost);
         } else if (!is_forgotten_) {
-            report_.keep(from_, std::move(taken_));
+            report_.ask_again({std::move(taken_), std::move(name_), since_});
         }
         end();
     }
@@ -380,6 +382,10 @@ class LocalReport::Command final : public redis::Request {
     }
 
   private:
+    static bool is_outcome_unknown(redis::Failure failure) {
+        return failure == redis::Failure::timeout || failure == redis::Failure::disconnected;
+    }
+
     void count(LocalReportResult result) {
         if (!is_forgotten_) report_.count(result);
     }
@@ -394,7 +400,8 @@ class LocalReport::Command final : public redis::Request {
     LocalTaken taken_;
     std::string name_;
     SteadyTime since_;       // when it was sent first
-    bool has_left_ = false;  // it may have been carried out
+    bool is_again_;          // an earlier one of this name may have been carried out
+    bool has_left_ = false;  // so may this one, unless Redis says otherwise
     bool is_forgotten_ = false;
 };
 
@@ -472,6 +479,11 @@ void LocalReport::send_from(LocalLedger& ledger, std::size_t most) {
     }
 }
 
+bool LocalReport::is_idle() const {
+    return std::none_of(in_flight_.begin(), in_flight_.end(),
+                        [&](const Command* command) { return command->is_of(more_); });
+}
+
 bool LocalReport::is_reachable(const LocalTaken& taken) const {
     const limit::ChargeItem item = taken.item();
     return !redis_.servers.is_away(redis_.slot_of({&item, 1}));
@@ -489,8 +501,7 @@ void LocalReport::send_named(LocalLedger& from, Unsure report) {
     const limit::ChargeItem item = report.taken.item();
     const std::uint16_t slot = redis_.slot_of({&item, 1});
     const bool is_again = report.is_again;
-    auto command = std::make_unique<Command>(*this, from, std::move(report.taken),
-                                             std::move(report.name), report.since);
+    auto command = std::make_unique<Command>(*this, from, std::move(report));
     if (redis_.servers.send(*command, slot)) {
         failed_ = true;
         if (is_again) {

@@ -134,7 +134,8 @@ void append_report_command(const LocalTaken& taken, const limit::Now& now, std::
 // sub-buckets of time in which that was taken, once, and slowly enough to leave room for decisions.
 //
 // A report that is lost leaves Redis with less to count; the bound of `local` holds without it.
-// Reports that were not sent are kept for the next time. One a worker, on its thread.
+// Reports that were not sent, or for which Redis was not ready, are kept for the next time. One a
+// worker, on its thread.
 class LocalReport {
   public:
     struct Options {
@@ -161,6 +162,12 @@ class LocalReport {
 
     // Sends what can be sent now. Call about every 50 ms.
     void send(SteadyTime now);
+
+    // Whether no report of what requests cost more is under way to Redis.
+    bool is_idle() const;
+    // For how many identifiers Redis is still to learn that requests cost more, but for what is
+    // under way.
+    std::size_t owed() const { return more_.size() + unsure_.size(); }
 
     bool empty() const {
         return ledger_.empty() && more_.empty() && unsure_.empty() && in_flight_.empty();

@@ -6,8 +6,9 @@
  * share is the whole quota of one proxy). When it ends it has cost 0 to MOST units. Less than was
  * reserved is given back, more is reported, to the place that has counted it. Redis comes and goes, and
  * may lose its data while it is away. A question may fail though it is carried out. A command waits
- * while Redis is known not to have it; once it has left it is never sent again, and may be carried out
- * at once, later, or never. The process may end in a hand-over: what waits in it is lost.
+ * while Redis is known not to have it; once it has left it may be carried out at once, later, or never,
+ * and is never sent again, unless Redis answers that it is not ready and has done nothing. The process
+ * may end in a hand-over: what waits in it is lost.
  *
  * Checked in every order of events: no reservation is given back twice, nor to a state that was made
  * anew; what Redis counts is to the unit what was reserved and used, but for what is on its way or was
@@ -181,6 +182,8 @@ end:
     do
     :: atomic { up && refund[r] == waits -> refund[r] = left_us }
     :: atomic { up && refund[r] == left_us -> give_back(r) }
+    :: atomic { up && refund[r] == left_us && failures_left > 0 ->  /* Redis is not ready */
+        failures_left--; refund[r] = waits }
     :: atomic { refund[r] == left_us && failures_left > 0 ->  /* it never arrives */
         failures_left--; refund[r] = nothing; lost = true }
     od
@@ -198,6 +201,10 @@ end:
         more = more + word_more; noted = noted + word_noted;
         word = nothing; word_more = 0; word_noted = 0 }
     :: atomic { word == left_us && up -> count_report() }
+    :: atomic { word == left_us && up && failures_left > 0 ->  /* Redis is not ready: it is kept */
+        failures_left--;
+        more = more + word_more; noted = noted + word_noted;
+        word = nothing; word_more = 0; word_noted = 0 }
     :: atomic { word == left_us && failures_left > 0 ->
         failures_left--; word = nothing; word_more = 0; word_noted = 0; lost = true }
     od

@@ -168,7 +168,8 @@ TEST_CASE("script_preload: the give_back script is loaded when limits may be giv
         scripts_of(kRedis + ("policies: {p: {key: [ip], limits: [9/h], cost: {reserve: 2, settle: "
                              "{header: x-cost}}}}\n" +
                              kOne));
-    CHECK(of_costs == Scripts{general(), windows(), &store::give_back_script()});
+    CHECK(of_costs ==
+          Scripts{general(), windows(), &store::give_back_script(), &store::report_once_script()});
     const auto of_leases =
         scripts_of(kRedis + ("policies: {p: {key: [ip], limits: [9000/h], lease: auto}}\n" + kOne));
     CHECK(of_leases == Scripts{general(), windows(), &store::give_back_script()});

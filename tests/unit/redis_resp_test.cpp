@@ -220,6 +220,34 @@ TEST_CASE("error reply: a command that the server does not have is no missing ri
                    "redis.replicate_commands() at the start of your script"));
 }
 
+TEST_CASE("error reply: a command that Redis did not carry out now is known, by its code alone") {
+    for (const std::string error :
+         {"READONLY You can't write against a read only replica.",
+          "MASTERDOWN Link with MASTER is down", "LOADING Redis is loading the dataset in memory",
+          "BUSY Redis is busy running a script.",
+          "OOM command not allowed when used memory > 'maxmemory'.",
+          "MISCONF Redis is configured to save RDB snapshots",
+          "NOREPLICAS Not enough good replicas", "CLUSTERDOWN Hash slot not served",
+          "TRYAGAIN Multiple keys request during rehashing", "MOVED 100 192.0.2.1:6379",
+          "ASK 100 192.0.2.1:6379", "NOSCRIPT No matching script."}) {
+        CAPTURE(error);
+        CHECK(is_not_ready(error));
+        CHECK(
+            is_not_ready("ERR Error running script (call to f_9bb2): @user_script:1: "
+                         "@user_script: 1: -" +
+                         error));
+    }
+    for (const char* error :
+         {"TIDEGATE unreadable state in tg:4:p:{user:: -OOM no}", "ERR -OOM no", "OOM",
+          "BUSYGROUP no", "BUSYKEY no", "NOPERM this user has no permissions",
+          "NOAUTH Authentication required.",
+          "ERR Error running script (call to f_9bb2): @user_script:1: attempt to index -OOM no", "",
+          "ERR Error running script"}) {
+        CAPTURE(error);
+        CHECK_FALSE(is_not_ready(error));
+    }
+}
+
 TEST_CASE("error reply: a server that is not ready is distinguished from one that refuses") {
     for (const char* error : {"LOADING Redis is loading", "BUSY Redis is busy", "MASTERDOWN Link",
                               "ERR max number of clients reached",

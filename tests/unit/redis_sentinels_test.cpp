@@ -334,7 +334,7 @@ TEST_CASE("master: READONLY fails the request once, and the sentinels are asked 
     rig.a.redis.evalsha = [](const Words&) { return "-READONLY replica\r\n"; };
     rig.sentinel.master_port = rig.other_sentinel.master_port = rig.b.redis.port();
     Asker& refused = rig.ask();
-    CHECK(refused.failure == Failure::refused);
+    CHECK(refused.failure == Failure::not_ready);
     CHECK(rig.ask().text == "b");
     CHECK(refused.told == 1);
     CHECK(refused.written == 1);

@@ -477,7 +477,7 @@ TEST_CASE("tls: commands that were sent just before a stop still arrive") {
         rig.ask("a");
         Asker& last = rig.send("last words");
         rig.client->stop();
-        CHECK(last.failure == Failure::unavailable);
+        CHECK(last.failure == Failure::disconnected);
         CHECK(run_until(
             rig.io, [&] { return heard.load(); }, 2s));
     }

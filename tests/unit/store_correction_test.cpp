@@ -308,7 +308,7 @@ TEST_CASE("correct: what Redis certainly has not got is sent when it is back, an
     }
     SUBCASE("Redis refuses") {
         rig.server.evalsha = [](const Words& words) {
-            return words.at(1) == give_back_script().sha1 ? std::string("-READONLY no\r\n")
+            return words.at(1) == give_back_script().sha1 ? std::string("-ERR no\r\n")
                                                           : answer(words);
         };
         rig.correct(decisions[0], 400);
@@ -321,18 +321,153 @@ TEST_CASE("correct: what Redis certainly has not got is sent when it is back, an
     }
 }
 
+TEST_CASE("correct: a command that Redis was not ready for is sent again until it is, once") {
+    for (const std::string error :
+         {"-OOM no", "-READONLY no", "-LOADING no", "-BUSY no", "-MISCONF no", "-CLUSTERDOWN no",
+          "-TRYAGAIN no", "-MASTERDOWN no", "-NOREPLICAS no",
+          "-ERR Error running script (call to f_1): @user_script:1: -READONLY no"}) {
+        CAPTURE(error);
+        Rig rig;
+        std::array<LimitDecision, 3> decisions;
+        for (LimitDecision& one : decisions) rig.decide(one, 1'000);
+        std::string said = error + "\r\n";
+        rig.server.evalsha = [&](const Words& words) {
+            return words.at(1) == give_back_script().sha1 ? said : answer(words);
+        };
+        for (LimitDecision& one : decisions) rig.correct(one, 400);
+        const auto sent = [&](std::size_t count) {
+            return rig.wait([&] { return rig.commands_of(give_back_script()).size() == count; });
+        };
+        auto now = std::chrono::steady_clock::now();
+        for (std::size_t times = 1; times <= 5; ++times) {
+            CHECK(sent(times));
+            CHECK(rig.wait([&] { return rig.limiter->is_idle() && rig.client->is_up(); }));
+            CHECK(rig.limiter->has_unsent_refunds());
+            if (times == 5) said = ":0\r\n";
+            rig.limiter->report_local(now += 2s);
+            rig.limiter->report_local(now += 2s);
+        }
+        CHECK(sent(6));
+        CHECK(rig.wait([&] { return rig.limiter->is_idle(); }));
+        CHECK_FALSE(rig.limiter->has_unsent_refunds());
+        for (const Words& words : rig.commands_of(give_back_script())) CHECK(words.at(2) == "3");
+        rig.limiter->report_local(now += 2s);
+        rig.decide(rig.decision, 1);
+        CHECK(rig.commands_of(give_back_script()).size() == 6);
+    }
+}
+
+TEST_CASE("correct: refunds that wait for Redis end after a day") {
+    Rig rig;
+    rig.decide(rig.decision, 1'000);
+    rig.server.evalsha = [](const Words& words) {
+        return words.at(1) == give_back_script().sha1 ? "-OOM no\r\n" : answer(words);
+    };
+    rig.correct(rig.decision, 400);
+    CHECK(rig.wait([&] { return rig.limiter->has_unsent_refunds(); }));
+    rig.limiter->report_local(std::chrono::steady_clock::now());
+    rig.limiter->report_local(std::chrono::steady_clock::now() + 25h);
+    CHECK_FALSE(rig.limiter->has_unsent_refunds());
+    CHECK(rig.limiter->is_idle());
+}
+
+namespace {
+
+std::vector<std::string> names_of_reports(const Rig& rig) {
+    std::vector<std::string> names;
+    for (const Words& words : rig.commands_of(report_once_script())) names.push_back(words.at(4));
+    return names;
+}
+
+// The units of a report of one portion: the time, how many portions, when the first began, units.
+std::uint32_t reported_units(const Words& told) {
+    CHECK(told.at(3) == "tg:4:tokens:{user:alice}");
+    REQUIRE(told.at(6).size() == 8 + 2 + 8 + 4);
+    std::uint32_t units = 0;
+    std::memcpy(&units, told.at(6).data() + 18, sizeof units);
+    return units;
+}
+
+}  // namespace
+
+TEST_CASE("correct: what a request cost more is kept while Redis is not ready, and told once") {
+    Rig rig;
+    rig.decide(rig.decision, 1'000);
+    std::string said = "-OOM no\r\n";
+    rig.server.evalsha = [&](const Words& words) {
+        return words.at(1) == report_once_script().sha1 ? said : answer(words);
+    };
+    rig.correct(rig.decision, 1'300);
+    auto now = std::chrono::steady_clock::now();
+    for (std::size_t times = 1; times <= 6; ++times) {
+        CHECK(rig.wait([&] { return names_of_reports(rig).size() == times; }));
+        CHECK(rig.wait([&] { return rig.limiter->is_idle(); }));
+        CHECK(rig.limiter->owed() == 1);
+        if (times == 6) said = "$2\r\n+1\r\n";
+        rig.limiter->report_local(now += 2s);
+        rig.limiter->report_local(now += 2s);
+    }
+    CHECK(rig.wait([&] { return names_of_reports(rig).size() == 7; }));
+    CHECK(rig.wait([&] { return rig.limiter->is_idle(); }));
+    CHECK(rig.limiter->owed() == 0);
+    CHECK(reported_units(rig.commands_of(report_once_script()).back()) == 300);
+    CHECK(rig.metrics_have("tidegate_local_reports_total{result=\"reported\"} 1"));
+    CHECK(rig.metrics_have("tidegate_local_reports_total{result=\"refused\"} 0"));
+}
+
+TEST_CASE("correct: a report whose answer was lost keeps its name, whatever comes between") {
+    Rig rig;
+    rig.decide(rig.decision, 1'000);
+    std::string said;  // silence, and then the connection ends
+    rig.server.evalsha = [&](const Words& words) {
+        if (words.at(1) != report_once_script().sha1) return answer(words);
+        if (said.empty()) rig.server.hang_up();
+        return said;
+    };
+    rig.correct(rig.decision, 1'300);
+    auto now = std::chrono::steady_clock::now();
+    for (const char* next : {"-OOM no\r\n", "-ERR no\r\n", "-READONLY no\r\n", "", "$1\r\n1\r\n"}) {
+        const std::size_t before = names_of_reports(rig).size();
+        CHECK(rig.wait([&] { return rig.limiter->is_idle() && rig.client->is_up(); }));
+        CHECK(rig.limiter->owed() == 1);
+        said = next;
+        rig.limiter->report_local(now += 2s);
+        rig.limiter->report_local(now += 2s);
+        CHECK(rig.wait([&] { return names_of_reports(rig).size() == before + 1; }));
+    }
+    CHECK(rig.wait([&] { return rig.limiter->is_idle() && rig.limiter->owed() == 0; }));
+    const auto names = names_of_reports(rig);
+    CHECK(names.size() == 6);
+    CHECK(names == std::vector<std::string>(names.size(), names.front()));
+}
+
+TEST_CASE("correct: the thread is idle once Redis has answered to each correction") {
+    Rig rig;
+    std::array<LimitDecision, 2> decisions;
+    for (LimitDecision& one : decisions) rig.decide(one, 1'000);
+    CHECK(rig.limiter->is_idle());
+    rig.server.evalsha = [](const Words&) { return ""; };
+    rig.correct(decisions[0], 400);
+    CHECK_FALSE(rig.limiter->is_idle());
+    CHECK(rig.wait([&] { return !rig.commands_of(give_back_script()).empty(); }));
+    CHECK_FALSE(rig.limiter->is_idle());
+    rig.server.say(":0\r\n");
+    CHECK(rig.wait([&] { return rig.limiter->is_idle(); }));
+    rig.correct(decisions[1], 1'300);
+    CHECK_FALSE(rig.limiter->is_idle());
+    CHECK(rig.limiter->owed() == 0);
+    CHECK(rig.wait([&] { return !rig.commands_of(report_once_script()).empty(); }));
+    CHECK_FALSE(rig.limiter->is_idle());
+    rig.server.say("$2\r\n+1\r\n");
+    CHECK(rig.wait([&] { return rig.limiter->is_idle(); }));
+}
+
 TEST_CASE("correct: what a request cost more is reported at once, also after an outage") {
     Rig rig;
     rig.decide(rig.decision, 1'000);
     const auto reported = [&](std::size_t count) {
         REQUIRE(rig.wait([&] { return rig.commands_of(report_once_script()).size() == count; }));
-        const Words told = rig.commands_of(report_once_script()).back();
-        CHECK(told.at(3) == "tg:4:tokens:{user:alice}");
-        // The time, how many portions, when the first began, and its units.
-        REQUIRE(told.at(6).size() == 8 + 2 + 8 + 4);
-        std::uint32_t units = 0;
-        std::memcpy(&units, told.at(6).data() + 18, sizeof units);
-        return units;
+        return reported_units(rig.commands_of(report_once_script()).back());
     };
     rig.correct(rig.decision, 1'300);
     CHECK(reported(1) == 300);

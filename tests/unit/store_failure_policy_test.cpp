@@ -50,6 +50,7 @@ TEST_CASE("failure_policy: each failure is counted under its name") {
     CHECK(failure_of(redis::Failure::disconnected) == StoreFailure::disconnected);
     CHECK(failure_of(redis::Failure::unavailable) == StoreFailure::unavailable);
     CHECK(failure_of(redis::Failure::overloaded) == StoreFailure::overloaded);
+    CHECK(failure_of(redis::Failure::not_ready) == StoreFailure::refused);
     CHECK(failure_of(redis::Failure::refused) == StoreFailure::refused);
     Rig rig;
     CHECK(rig.decide(policy("open", 5, OnStoreFailure::allow)) == Result::admitted);

@@ -417,7 +417,7 @@ TEST_CASE("local_report: a report that was reset before it was sent has no units
 TEST_CASE("local_report: a report that Redis refuses is sent a few times and then dropped") {
     Rig rig;
     rig.await_connected();
-    rig.server.evalsha = [](const Words&) { return "-OOM no room\r\n"; };
+    rig.server.evalsha = [](const Words&) { return "-ERR no\r\n"; };
     rig.admit("user:a");
     for (std::size_t time = 1; time <= 3; ++time) {
         CHECK(rig.wait([&] {
@@ -426,6 +426,27 @@ TEST_CASE("local_report: a report that Redis refuses is sent a few times and the
         }));
         CHECK(rig.counted("refused", time == 3 ? 1 : 0));
     }
+    CHECK(rig.report->empty());
+}
+
+TEST_CASE("local_report: a report that Redis is not ready for waits until it is") {
+    Rig rig;
+    rig.await_connected();
+    rig.server.evalsha = [](const Words&) { return "-OOM no room\r\n"; };
+    rig.admit("user:a");
+    for (std::size_t time = 1; time <= 6; ++time) {
+        CHECK(rig.wait([&] {
+            rig.tick();
+            return rig.told().size() == time;
+        }));
+    }
+    rig.server.evalsha = [](const Words&) { return ":1\r\n"; };
+    CHECK(rig.wait([&] {
+        rig.tick();
+        return rig.told().size() == 7;
+    }));
+    CHECK(rig.counted("reported", 1));
+    CHECK(rig.counted("refused", 0));
     CHECK(rig.report->empty());
 }
 
