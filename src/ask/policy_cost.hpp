@@ -60,9 +60,10 @@ struct AnswerFacts {
     int status = 0;                       // from `cut` on
     const usage::Usage* usage = nullptr;  // of a policy that settles by usage; null: unknown
     std::size_t price_row = usage::PriceList::kNoRow;  // with `usage`: settled_row()
-    std::optional<double> header;      // of one that settles by a field: the field's number
-    std::chrono::nanoseconds time{0};  // from the request to the end of its answer
-    std::uint64_t bytes = 0;           // of the answer's body
+    std::optional<double> header;  // of one that settles by a field: the field's number
+    // Of one that settles by time: from the request to the end of its answer.
+    std::chrono::nanoseconds time{0};
+    std::uint64_t bytes = 0;  // of the answer's body
 };
 
 // The units that the request has cost, for an item that reserved `reserved`. Nothing: it is not

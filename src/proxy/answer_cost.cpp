@@ -55,7 +55,7 @@ std::optional<double> number_in(const http::Fields& fields, std::string_view nam
 
 }  // namespace
 
-AnswerCost::AnswerCost(Exchange& x) : began_(steady_now()) {
+AnswerCost::AnswerCost(Exchange& x) {
     list_sources(x);
     if (reads_body()) {
         std::erase_if(x.facts.head.fields, [](const http::Field& field) {
@@ -71,6 +71,7 @@ void AnswerCost::list_sources(const Exchange& x) {
             readings_.push_back(std::make_unique<Reading>(*cost.usage));
         }
         if (cost.settle == PolicyCost::Settle::header) headers_.push_back({&cost, {}});
+        if (cost.settle == PolicyCost::Settle::time && !began_) began_ = steady_now();
         time_after_leaving_ = std::max(time_after_leaving_, cost.settle_after_leaving);
     });
 }
@@ -171,7 +172,7 @@ ask::AnswerFacts AnswerCost::facts_of(const Exchange& x) const {
             break;
     }
     facts.status = x.relay.upstream_status;
-    facts.time = steady_now() - began_ - x.relay.queue_time;
+    if (began_) facts.time = steady_now() - *began_ - x.relay.queue_time;
     facts.bytes = x.relay.bytes_sent;
     return facts;
 }

@@ -98,7 +98,7 @@ class AnswerCost {
     std::string filtered_;
     http::BodyBatch passed_;  // views filtered_
     std::chrono::milliseconds time_after_leaving_{0};
-    SteadyTime began_;
+    std::optional<SteadyTime> began_;  // where a policy settles by time
     boost::container::small_vector<std::int64_t, 4> settled_;
     // Of the first policy that settles; negative: unknown.
     Amount reserved_ = -1;

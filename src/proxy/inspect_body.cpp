@@ -61,22 +61,13 @@ struct Taken {
     bool is_enough = false;  // the rest stays where it is
 };
 
-// Hands the body to `take`, part by part, until it ends or that is enough. `take` gets a
-// http::BodyBatch, whose bytes live through the call, and returns a Taken.
+// Hands what has come of the body to `take`, part by part, until the body ends or that is enough.
+// `take` gets a http::BodyBatch, whose bytes live through the call, and returns a Taken. False:
+// more has to come.
 template <class Take>
-Task<Fault> receive_body(Exchange& x, Take take) {
+bool take_what_has_come(Exchange& x, Take& take, Taken& taken) {
     Stream& client = *x.client;
-    if (client.framing().expects_continue) {
-        const Fault refused = co_await grant_continue(x);
-        if (refused != Fault::none) co_return refused;
-    }
     const auto& bounds = x.config().limits_on_requests;
-    const config::Timeouts& timeouts = x.config().timeouts;
-    const bool is_bounded = timeouts.request_body_total.count() > 0;
-    const SteadyTime last =
-        is_bounded ? steady_now() + timeouts.request_body_total : SteadyTime::max();
-    client.sleeper().allow(timeouts.request_body);
-    Taken taken;
     while (taken.fault == Fault::none && !taken.is_enough && !client.is_body_done()) {
         const http::BodyBatch batch = client.take_body({bounds.header_bytes, bounds.headers});
         x.relay.bytes_received += batch.content_bytes;
@@ -84,9 +75,27 @@ Task<Fault> receive_body(Exchange& x, Take take) {
         if (batch.bad) taken.fault = Fault::bad_body;
         const bool needs_more = batch.count == 0 && !batch.done;
         client.drop_body(batch);
-        if (taken.fault == Fault::none && needs_more) {
-            taken.fault = co_await more_of_body(client, timeouts.request_body, last);
-        }
+        if (taken.fault == Fault::none && needs_more) return false;
+    }
+    return true;
+}
+
+// The same, and waits for what has to come.
+template <class Take>
+Task<Fault> receive_body(Exchange& x, Take& take) {
+    Stream& client = *x.client;
+    if (client.framing().expects_continue) {
+        const Fault refused = co_await grant_continue(x);
+        if (refused != Fault::none) co_return refused;
+    }
+    const config::Timeouts& timeouts = x.config().timeouts;
+    const bool is_bounded = timeouts.request_body_total.count() > 0;
+    const SteadyTime last =
+        is_bounded ? steady_now() + timeouts.request_body_total : SteadyTime::max();
+    client.sleeper().allow(timeouts.request_body);
+    Taken taken;
+    while (!take_what_has_come(x, take, taken)) {
+        taken.fault = co_await more_of_body(client, timeouts.request_body, last);
     }
     client.sleeper().allow_forever();
     client.forget_wakeup();
@@ -116,7 +125,10 @@ Task<Fault> hold_body(WorkerContext& worker, Exchange& x, ask::InspectedBody& bo
         if (side.held_body.size() > route.body_bytes) return Taken{Fault::body_too_large};
         return Taken{Fault::none, side.held_body.size() > route.inspected_bytes};
     };
-    const Fault fault = co_await receive_body(x, take);
+    // Most bodies come with their heads.
+    Taken taken;
+    const bool waits = client.framing().expects_continue || !take_what_has_come(x, take, taken);
+    const Fault fault = waits ? co_await receive_body(x, take) : taken.fault;
     if (fault != Fault::none) co_return fault;
     body.is_whole = client.is_body_done() && side.held_body.size() <= route.inspected_bytes;
     co_return body.is_whole ? Fault::none : too_large;
@@ -139,9 +151,11 @@ Task<Fault> read_body(Exchange& x, std::uint64_t bytes_max, std::string* out) {
 }
 
 bool is_form(const http::Fields& fields) {
+    constexpr std::string_view kForm = "application/x-www-form-urlencoded";
     const std::string_view type = http::single_value(fields, "content-type");
-    return http::equal_ignoring_case(trimmed(type.substr(0, type.find(';'))),
-                                     "application/x-www-form-urlencoded");
+    // Most other types are shorter.
+    if (type.size() < kForm.size()) return false;
+    return http::equal_ignoring_case(trimmed(type.substr(0, type.find(';'))), kForm);
 }
 
 bool is_coded(const http::Fields& fields) {

@@ -5,8 +5,10 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <utility>
 
+#include <boost/container/static_vector.hpp>
 #include <boost/json/basic_parser_impl.hpp>
 
 #include "base/case_folding.hpp"
@@ -33,17 +35,6 @@ bool is_ascii(std::string_view text) {
                         [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
 }
 
-// The same for a name of ASCII in each case. Most names of a document have another mark than all
-// that are looked for.
-constexpr std::size_t kMarks = 64;
-std::size_t name_mark(std::string_view name) {
-    if (name.empty()) return 0;
-    constexpr std::size_t kCase = 0x20;
-    const std::size_t first = static_cast<unsigned char>(name.front()) | kCase;
-    const std::size_t last = static_cast<unsigned char>(name.back()) | kCase;
-    return (name.size() + 5 * first + 11 * last) % kMarks;
-}
-
 // Compares texts of ASCII, of which `folded` has no capitals.
 bool folds_to(std::string_view text, std::string_view folded) {
     return text.size() == folded.size() &&
@@ -65,8 +56,9 @@ std::string unescaped(std::string_view name) {
     return text;
 }
 
+// Apart, as most numbers are kept without a text.
 template <class Number>
-void set_text(JsonMember& member, Number number) {
+[[gnu::noinline]] void set_text(JsonMember& member, Number number) {
     std::array<char, 32> digits;
     const auto result = std::to_chars(digits.data(), digits.data() + digits.size(), number);
     member.text.assign(digits.data(), result.ptr);
@@ -95,6 +87,8 @@ void set_number(JsonMember& member, double number, bool keeps_text) {
 // `"5"`, `" 5 "`, `"+5.0"` and `"1_000"`, which readers that are not strict take for numbers,
 // whatever white space is around them and however many zeros they have.
 void count_text(JsonMember& member) {
+    // Names of models and prompts: most begin with a letter, as no number but `inf` and `nan` does.
+    if (member.text.empty() || is_lower(to_lower(member.text.front()))) return;
     std::string text(without_outer_blanks(member.text));
     std::erase(text, '_');
     const char* begin = text.data();
@@ -122,9 +116,8 @@ bool is_json_pointer(std::string_view text) {
 
 JsonPointers::JsonPointers(const std::vector<std::string>& pointers, Case letters)
     : size_(pointers.size()), letters_(letters) {
-    // A letter of three bytes may stand for one of ASCII.
-    constexpr std::size_t kBytesMax = 3;
     nodes_.emplace_back();
+    folded_.emplace_back();
     for (std::size_t pointer = 0; pointer < pointers.size(); ++pointer) {
         int at = 0;
         std::string_view rest = pointers[pointer];
@@ -133,25 +126,41 @@ JsonPointers::JsonPointers(const std::vector<std::string>& pointers, Case letter
             const std::size_t end = std::min(rest.find('/'), rest.size());
             std::string name = unescaped(rest.substr(0, end));
             rest.remove_prefix(end);
-            std::string folded = letters == Case::ignored ? fold_case(name) : std::string();
-            longest_name_ = std::max({longest_name_, name.size(), kBytesMax * folded.size()});
-            int child = child_of(at, name);
-            if (child == kNone) {
-                child = static_cast<int>(nodes_.size());
-                const std::size_t mark = name_mark(letters == Case::ignored ? folded : name);
-                node(at).child_of_mark.resize(kMarks, kNone);
-                nodes_.push_back({.name = std::move(name),
-                                  .folded = std::move(folded),
-                                  .pointer = kNone,
-                                  .first_child = kNone,
-                                  .sibling = std::exchange(node(at).first_child, child),
-                                  .like_named = std::exchange(node(at).child_of_mark[mark], child),
-                                  .child_of_mark = {}});
-            }
-            at = child;
+            const int child = child_of(at, name);
+            at = child != kNone ? child : add_child(at, std::move(name));
         }
         node(at).pointer = static_cast<int>(pointer);
     }
+}
+
+int JsonPointers::add_child(int parent, std::string name) {
+    // A letter of three bytes may stand for one of ASCII.
+    constexpr std::size_t kBytesMax = 3;
+    std::string folded = letters_ == Case::ignored ? fold_case(name) : std::string();
+    longest_name_ = std::max({longest_name_, name.size(), kBytesMax * folded.size()});
+    if (node(parent).marks == kNone) {
+        node(parent).marks = static_cast<int>(marks_.size());
+        marks_.emplace_back().fill(kNone);
+    }
+    ChildOfMark& child_of_mark = marks_[static_cast<std::size_t>(node(parent).marks)];
+    const int child = static_cast<int>(nodes_.size());
+    int& first = child_of_mark[mark_of(letters_ == Case::ignored ? folded : name)];
+    Node made;
+    made.name = std::move(name);
+    made.sibling = std::exchange(node(parent).first_child, child);
+    made.like_named = std::exchange(first, child);
+    nodes_.push_back(std::move(made));
+    folded_.push_back(std::move(folded));
+    return child;
+}
+
+// The same for a name of ASCII in each case.
+std::size_t JsonPointers::mark_of(std::string_view name) {
+    if (name.empty()) return 0;
+    constexpr std::size_t kCase = 0x20;
+    const std::size_t first = static_cast<unsigned char>(name.front()) | kCase;
+    const std::size_t last = static_cast<unsigned char>(name.back()) | kCase;
+    return (name.size() + 5 * first + 11 * last) % kMarks;
 }
 
 int JsonPointers::child_of(int parent, std::string_view name) const {
@@ -163,16 +172,27 @@ int JsonPointers::child_of(int parent, std::string_view name) const {
 template <class Visit>
 JsonPointers::Child JsonPointers::find(int parent, std::string_view name, bool is_ascii,
                                        Visit visit_other) const {
+    const int marks = node(parent).marks;
+    if (marks == kNone) return {};
+    if (!is_ascii && letters_ == Case::ignored) return find_folded(parent, name, visit_other);
+    const int first = marks_[static_cast<std::size_t>(marks)][mark_of(name)];
+    if (first == kNone) return {};
+    // Most marks are of one child.
+    const Node& child = node(first);
+    if (child.like_named == kNone && child.name == name) return {first, true};
+    return find_marked(first, name, visit_other);
+}
+
+// Among the children from `first` on, which have the mark of `name`. Apart, so that find() is
+// short.
+template <class Visit>
+[[gnu::noinline]] JsonPointers::Child JsonPointers::find_marked(int first, std::string_view name,
+                                                                Visit visit_other) const {
     Child found;
-    const std::vector<int>& child_of_mark = node(parent).child_of_mark;
-    if (child_of_mark.empty()) return found;
-    const bool ignores_case = letters_ == Case::ignored;
-    if (ignores_case && !is_ascii) return find_folded(parent, name, visit_other);
-    for (int child = child_of_mark[name_mark(name)]; child != kNone;
-         child = node(child).like_named) {
+    for (int child = first; child != kNone; child = node(child).like_named) {
         if (node(child).name == name) {
             found = {child, true};
-        } else if (ignores_case && folds_to(name, node(child).folded)) {
+        } else if (letters_ == Case::ignored && folds_to(name, folded(child))) {
             if (found.node == kNone) found.node = child;
             visit_other(child);
         }
@@ -180,17 +200,16 @@ JsonPointers::Child JsonPointers::find(int parent, std::string_view name, bool i
     return found;
 }
 
-// Of a name with letters beyond ASCII, some of which fold to one of ASCII. Rare: apart, so that
-// find() is short.
+// Of a name with letters beyond ASCII, some of which fold to one of ASCII. Rare.
 template <class Visit>
 [[gnu::noinline]] JsonPointers::Child JsonPointers::find_folded(int parent, std::string_view name,
                                                                 Visit visit_other) const {
     Child found;
-    const std::string folded = fold_case(name);
+    const std::string wanted = fold_case(name);
     for (int child = node(parent).first_child; child != kNone; child = node(child).sibling) {
         if (node(child).name == name) {
             found = {child, true};
-        } else if (node(child).folded == folded) {
+        } else if (folded(child) == wanted) {
             if (found.node == kNone) found.node = child;
             visit_other(child);
         }
@@ -215,6 +234,7 @@ class JsonReader::Handler {
         options_ = options;
         on_document_ = std::move(on_document);
         members_.resize(pointers.size());
+        touched_.resize(pointers.size());
         last_touched_.resize(pointers.size());
         last_seen_.resize(pointers.nodes_.size());
     }
@@ -356,10 +376,10 @@ class JsonReader::Handler {
     // A document has few of the members that are looked for.
     void clear_members() {
         constexpr std::size_t kTextKept = 256;
-        for (const int pointer : touched_) {
-            members_[static_cast<std::size_t>(pointer)].clear(kTextKept);
+        for (const std::size_t place : std::span(touched_).first(touched_count_)) {
+            members_[place].clear(kTextKept);
         }
-        touched_.clear();
+        touched_count_ = 0;
     }
 
     // The node of the name that was read. Of pointers that differ in case only, the one that is
@@ -375,8 +395,12 @@ class JsonReader::Handler {
     // The node of the value that begins, or kNone.
     int node_of_value() {
         if (ignored_ > 0) return JsonPointers::kNone;
-        if (open_.empty() || !open_.back().is_array) return next_;
-        Container& array = open_.back();
+        return open_.empty() || !open_.back().is_array ? next_ : node_of_element();
+    }
+
+    // Apart, so that the way of most values, which are members, is short.
+    [[gnu::noinline]] int node_of_element() {
+        const Container& array = open_.back();
         if (is_array_of_documents_ && open_.size() == 1) return 0;
         if (pointers_->node(array.node).first_child == JsonPointers::kNone) {
             return JsonPointers::kNone;
@@ -398,8 +422,9 @@ class JsonReader::Handler {
         const int pointer = pointers_->node(node).pointer;
         if (pointer == JsonPointers::kNone) return nullptr;
         const auto place = static_cast<std::size_t>(pointer);
-        if (std::exchange(last_touched_[place], document_) != document_)
-            touched_.push_back(pointer);
+        if (std::exchange(last_touched_[place], document_) != document_) {
+            touched_[touched_count_++] = place;
+        }
         return &members_[place];
     }
 
@@ -409,8 +434,7 @@ class JsonReader::Handler {
         if (node == JsonPointers::kNone) return nullptr;
         if (!is_exact()) return begin_other_case(node);
         if (std::exchange(last_seen_[static_cast<std::size_t>(node)], document_) == document_) {
-            mark_ambiguous(node);
-            forget_below(node);
+            begin_again(node);
         }
         JsonMember* const member = member_of(node);
         if (member == nullptr) return nullptr;
@@ -421,8 +445,9 @@ class JsonReader::Handler {
         return member;
     }
 
-    // Of a value whose name is in another case only a number counts, for the largest.
-    JsonMember* begin_other_case(int node) {
+    // Of a value whose name is in another case only a number counts, for the largest. Rare: apart,
+    // so that begin_value() is short.
+    [[gnu::noinline]] JsonMember* begin_other_case(int node) {
         mark_ambiguous(node);
         other_case_of_ = member_of(node);
         other_case_ = JsonMember{};
@@ -430,10 +455,13 @@ class JsonReader::Handler {
     }
 
     void end_value() {
-        if (JsonMember* const member = std::exchange(other_case_of_, nullptr)) {
-            member->largest = std::max(member->largest, other_case_.largest);
-        }
+        if (other_case_of_ != nullptr) end_other_case();
         if (ignored_ == 0 && !open_.empty() && open_.back().is_array) ++open_.back().elements;
+    }
+
+    [[gnu::noinline]] void end_other_case() {
+        JsonMember& member = *std::exchange(other_case_of_, nullptr);
+        member.largest = std::max(member.largest, other_case_.largest);
     }
 
     template <class Visit>
@@ -450,6 +478,11 @@ class JsonReader::Handler {
     }
 
     // A value whose name occurs twice replaces the object that the first one was, with its members.
+    [[gnu::noinline]] void begin_again(int node) {
+        mark_ambiguous(node);
+        forget_below(node);
+    }
+
     void forget_below(int node) {
         for_each_child(node, [this](int child) {
             if (JsonMember* const member = member_of(child);
@@ -497,12 +530,15 @@ class JsonReader::Handler {
                         static_cast<std::uint32_t>(std::min<std::size_t>(size, 0xffffffff));
                 }
             }
-            if (is_array_of_documents_ && open_.size() == 1) {
-                on_document_(members_);
-                begin_document();
-            }
+            if (is_array_of_documents_ && open_.size() == 1) end_element();
         }
         end_value();
+    }
+
+    // The element that has ended was a document.
+    [[gnu::noinline]] void end_element() {
+        on_document_(members_);
+        begin_document();
     }
 
     void add_to_name(json::string_view part) {
@@ -532,9 +568,12 @@ class JsonReader::Handler {
     Members members_;
     std::uint64_t document_ = 0;               // counts documents
     std::vector<std::uint64_t> last_touched_;  // by pointer: the last document that may have it
-    std::vector<int> touched_;                 // the pointers that this document may have
-    std::vector<std::uint64_t> last_seen_;     // by node: the last document that has it
-    std::vector<Container> open_;
+    // The pointers that this document may have: the first so many. It has each once, so there is
+    // room for all.
+    std::vector<std::size_t> touched_;
+    std::size_t touched_count_ = 0;
+    std::vector<std::uint64_t> last_seen_;  // by node: the last document that has it
+    boost::container::static_vector<Container, kDepthMax> open_;
     std::size_t ignored_ = 0;
     int next_ = 0;               // the node of the value behind the name that was read last
     bool is_next_exact_ = true;  // and whether the name is written as in the pointers

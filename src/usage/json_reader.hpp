@@ -3,6 +3,7 @@
 // Pure.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -44,7 +45,7 @@ struct JsonMember {
         whole.reset();
         largest.reset();
         text.clear();
-        if (text.capacity() > text_kept) text = std::string();
+        if (text.capacity() > text_kept) text.shrink_to_fit();
     }
 
     bool is_scalar() const {
@@ -70,15 +71,18 @@ class JsonPointers {
     friend class JsonReader;
 
     static constexpr int kNone = -1;
-    struct Node {
+    // A reader looks at a node for each name that it finds: one line of a cache.
+    struct alignas(64) Node {
         std::string name;
-        std::string folded;   // without its case, where case is ignored
         int pointer = kNone;  // its place in the list
         int first_child = kNone;
         int sibling = kNone;
-        int like_named = kNone;          // the next child of its parent with the same mark
-        std::vector<int> child_of_mark;  // the first child with each mark; empty: no children
+        int like_named = kNone;  // the next child of its parent with the same mark
+        int marks = kNone;       // the place of its children's marks; kNone: it has no children
     };
+    // Most names of a document have another mark than all children.
+    static constexpr std::size_t kMarks = 64;
+    using ChildOfMark = std::array<int, kMarks>;  // the first with each mark
     // What was found of a name.
     struct Child {
         int node = kNone;
@@ -87,16 +91,25 @@ class JsonPointers {
 
     const Node& node(int position) const { return nodes_[static_cast<std::size_t>(position)]; }
     Node& node(int position) { return nodes_[static_cast<std::size_t>(position)]; }
+    const std::string& folded(int position) const {
+        return folded_[static_cast<std::size_t>(position)];
+    }
+    static std::size_t mark_of(std::string_view name);
     // By the name as it is written.
     int child_of(int parent, std::string_view name) const;
+    int add_child(int parent, std::string name);
     // Of children whose names differ in case only, the one that is written like `name`. Calls
     // `visit_other(child)` for each that is written in another case, where case is ignored.
     template <class Visit>
     Child find(int parent, std::string_view name, bool is_ascii, Visit visit_other) const;
     template <class Visit>
+    Child find_marked(int first, std::string_view name, Visit visit_other) const;
+    template <class Visit>
     Child find_folded(int parent, std::string_view name, Visit visit_other) const;
 
-    std::vector<Node> nodes_;  // the first is the document
+    std::vector<Node> nodes_;          // the first is the document
+    std::vector<std::string> folded_;  // names by node, without their case where case is ignored
+    std::vector<ChildOfMark> marks_;   // of the nodes that have children
     std::size_t size_ = 0;
     Case letters_;
     std::size_t longest_name_ = 0;  // in bytes, however its letters are written

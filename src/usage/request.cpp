@@ -1,6 +1,7 @@
 #include "usage/request.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/text.hpp"
@@ -109,6 +110,12 @@ std::string without_percents(std::string_view text) {
     return out;
 }
 
+// Whether the path has `part`, with its escapes or without.
+bool has_part(std::string_view path, std::string_view part) {
+    if (path.find('%') == path.npos) return path.find(part) != path.npos;
+    return without_percents(path).find(part) != std::string::npos;
+}
+
 bool calls_converse(std::string_view path) {
     return path.starts_with("/model/") &&
            (path.ends_with("/converse") || path.ends_with("/converse-stream"));
@@ -199,7 +206,10 @@ void RequestFacts::forget_members() {
 
 RequestReader::RequestReader(std::vector<EstimateRule> rules,
                              const std::vector<std::string>& pointers)
-    : rules_(std::move(rules)), wanted_(places_of(pointers)), pointers_({}) {
+    : rules_(std::move(rules)),
+      all_(kFurtherPointers),  // the first ones: the number of each is its place
+      wanted_(places_of(pointers)),
+      pointers_({}) {
     for (EstimateRule& rule : rules_) {
         is_of_any_.push_back(rule.output_max.empty());
         if (rule.output_max.empty()) rule.output_max = all_output_max();
@@ -208,7 +218,6 @@ RequestReader::RequestReader(std::vector<EstimateRule> rules,
     for (const Provider provider : kProviderOf) {
         api_max_.push_back(places_of(output_max_of(provider)));
     }
-    further_ = places_of(kFurtherPointers);
     pointers_ = JsonPointers(all_, JsonPointers::Case::ignored);
 }
 
@@ -229,11 +238,10 @@ RequestReader::Places RequestReader::places_of(const std::vector<std::string>& p
 // A body that was read, and the path that it was sent to.
 struct RequestReader::Reading {
     const JsonReader::Members& members;
-    const Places& places;  // of `Further`
     std::string_view path;
 
     const JsonMember& operator()(Further which) const {
-        return members[places[static_cast<std::size_t>(which)]];
+        return members[static_cast<std::size_t>(which)];
     }
 
     // Whether a server of that API may answer the request: none does without the members that it
@@ -252,8 +260,7 @@ struct RequestReader::Reading {
             case Api::gemini:
                 return is_present((*this)(Further::contents));
             case Api::converse:
-                return is_present((*this)(Further::messages)) &&
-                       without_percents(path).find("/model/") != std::string::npos;
+                return is_present((*this)(Further::messages)) && has_part(path, "/model/");
         }
         return true;
     }
@@ -272,10 +279,14 @@ struct RequestReader::Reading {
 
 void RequestReader::read(std::string_view body, std::string_view path, RequestFacts& facts) const {
     facts.reset();
-    JsonReader reader(pointers_, {.text_max = body.size(), .counts_texts = true},
-                      [&](const JsonReader::Members& members) {
-                          take({members, further_, path}, facts);
-                      });
+    const auto take_members = [&](const JsonReader::Members& members) {
+        take({members, path}, facts);
+    };
+    // By reference: std::function allocates room for what is larger than two pointers.
+    JsonReader reader(
+        pointers_,
+        {.text_max = body.size(), .keeps_number_texts = !wanted_.empty(), .counts_texts = true},
+        std::cref(take_members));
     reader.read(body);
     if (reader.end() != JsonReader::Fault::none) facts.reset();
 }

@@ -112,7 +112,6 @@ class RequestReader {
     Places wanted_;                   // by the caller
     std::vector<Places> output_max_;  // by rule
     std::vector<Places> api_max_;     // by API that a body may be for
-    Places further_;                  // what all requests are read for
     JsonPointers pointers_;           // made of all_
 };
 

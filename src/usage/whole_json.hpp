@@ -39,7 +39,7 @@ class WholeJson {
 
     // False: it leaves the document to the other parser.
     bool read(std::string_view text) {
-        at_ = text.data();
+        at_ = begin_ = text.data();
         end_ = at_ + text.size();
         skip_space();
         if (peek() != '{' || !container<true>(0)) return false;
@@ -52,7 +52,9 @@ class WholeJson {
     char peek() const { return at_ != end_ ? *at_ : '\0'; }
 
     void skip_space() {
-        while (at_ != end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\r' || *at_ == '\t')) ++at_;
+        const char* at = at_;
+        while (at != end_ && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) ++at;
+        at_ = at;
     }
 
     // `kTold`: this reader calls the handler for what is inside.
@@ -142,52 +144,48 @@ class WholeJson {
 
     template <bool kTold>
     bool name() {
-        bool is_plain = true;
-        bool is_ascii = true;
         const char* const begin = at_ + 1;
-        if (!skip_text(is_plain, is_ascii)) return false;
+        if (!skip_text()) return false;
         if constexpr (kTold) {
-            if (!is_plain) return false;
+            if (!is_plain_) return false;
             const auto size = static_cast<std::size_t>(at_ - 1 - begin);
-            handler_.on_name({begin, size}, is_ascii);
+            handler_.on_name({begin, size}, is_ascii_);
         }
         return true;
     }
 
     template <bool kTold>
     bool text() {
-        bool is_plain = true;
-        bool is_ascii = true;
         const char* const begin = at_ + 1;
-        if (!skip_text(is_plain, is_ascii)) return false;
+        if (!skip_text()) return false;
         if constexpr (kTold) {
             if (!handler_.wants_value()) return handler_.pass_value(), true;
-            if (!is_plain) return false;
+            if (!is_plain_) return false;
             const auto size = static_cast<std::size_t>(at_ - 1 - begin);
             handler_.on_string({begin, size}, size, ignored_);
         }
         return true;
     }
 
-    // To behind the text that begins here. Clears `is_plain` if it has an escape, and `is_ascii` if
-    // it has another letter.
-    bool skip_text(bool& is_plain, bool& is_ascii) {
+    // To behind the text that begins here.
+    bool skip_text() {
+        is_plain_ = is_ascii_ = true;
         for (++at_;;) {
             skip_ascii();
             if (at_ != end_ && *at_ == '"') return ++at_, true;
-            if (!skip_uncommon(is_plain, is_ascii)) return false;
+            if (!skip_uncommon()) return false;
         }
     }
 
     // Apart, so that the way of most texts is short.
-    [[gnu::noinline]] bool skip_uncommon(bool& is_plain, bool& is_ascii) {
+    [[gnu::noinline]] bool skip_uncommon() {
         const auto byte = static_cast<unsigned char>(peek());
         if (byte == '\\') {
-            is_plain = false;
+            is_plain_ = false;
             return skip_escape();
         }
         if (byte < 0x80) return false;  // a control, or the end
-        is_ascii = false;
+        is_ascii_ = false;
         const std::size_t size = utf8_length({at_, static_cast<std::size_t>(end_ - at_)});
         at_ += size;
         return size > 0;
@@ -197,18 +195,22 @@ class WholeJson {
     void skip_ascii() {
         const char* at = at_;
 #ifdef __SSE2__
-        while (end_ - at >= 16) {
+        // Names, and most texts, end in the first bytes.
+        constexpr int kShort = 3;
+        for (int passed = 1; end_ - at >= Bytes::kSize; ++passed) {
             if (const unsigned found = Bytes(at).not_plain()) {
                 at_ = at + std::countr_zero(found);
                 return;
             }
-            at += 16;
-            // It is a long one.
-            while (end_ - at >= 64 &&
-                   (Bytes(at) & Bytes(at + 16) & Bytes(at + 32) & Bytes(at + 48)).not_plain() ==
-                       0) {
-                at += 64;
-            }
+            at += Bytes::kSize;
+            if (passed == kShort) at = skip_long(at);
+        }
+        // The last bytes of a document, with those before them.
+        if (end_ - begin_ >= Bytes::kSize) {
+            const unsigned found =
+                Bytes(end_ - Bytes::kSize).not_plain() >> (Bytes::kSize - (end_ - at));
+            at_ = found != 0 ? at + std::countr_zero(found) : end_;
+            return;
         }
 #endif
         while (at != end_ && *at != '"' && *at != '\\' && static_cast<signed char>(*at) >= ' ')
@@ -217,32 +219,49 @@ class WholeJson {
     }
 
 #ifdef __SSE2__
-    // Sixteen bytes of a text: which are plain ASCII, and which have a meaning all the same.
+    // Sixteen bytes of a text, of which some are not plain: no ASCII, or with a meaning.
     struct Bytes {
+        static constexpr std::ptrdiff_t kSize = 16;
+        // Turns controls, the quote and bytes that are no ASCII to less than all others, so that
+        // the least of several blocks says whether one has any.
+        static constexpr char kTurn = '\x82';
+        static constexpr char kQuoteTurned = '"' ^ kTurn;
+
         explicit Bytes(const char* at) {
             __m128i bytes;
             std::memcpy(&bytes, at, sizeof bytes);
-            // Signed: bytes of 0x80 and more are below a space, too.
-            plain = _mm_cmpgt_epi8(bytes, _mm_set1_epi8(' ' - 1));
-            special = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')),
-                                   _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')));
+            turned = _mm_xor_si128(bytes, _mm_set1_epi8(kTurn));
+            backslash = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'));
         }
         // As if both were one.
         Bytes operator&(const Bytes& other) const {
             Bytes both = *this;
-            both.plain = _mm_and_si128(plain, other.plain);
-            both.special = _mm_or_si128(special, other.special);
+            both.turned = _mm_min_epu8(turned, other.turned);
+            both.backslash = _mm_or_si128(backslash, other.backslash);
             return both;
         }
         // A bit for each that is not plain.
         unsigned not_plain() const {
-            return 0xffffU ^
-                   static_cast<unsigned>(_mm_movemask_epi8(_mm_andnot_si128(special, plain)));
+            const __m128i least = _mm_min_epu8(turned, _mm_set1_epi8(kQuoteTurned));
+            const __m128i found = _mm_or_si128(_mm_cmpeq_epi8(least, turned), backslash);
+            return static_cast<unsigned>(_mm_movemask_epi8(found));
         }
 
-        __m128i plain;
-        __m128i special;
+        __m128i turned;
+        __m128i backslash;
     };
+
+    // Behind as many bytes of a long text as are plain, four blocks at a time.
+    const char* skip_long(const char* at) const {
+        constexpr std::ptrdiff_t kFour = 4 * Bytes::kSize;
+        while (end_ - at >= kFour) {
+            const Bytes all = Bytes(at) & Bytes(at + Bytes::kSize) & Bytes(at + 2 * Bytes::kSize) &
+                              Bytes(at + 3 * Bytes::kSize);
+            if (all.not_plain() != 0) break;
+            at += kFour;
+        }
+        return at;
+    }
 #endif
 
     bool skip_escape() {
@@ -268,10 +287,12 @@ class WholeJson {
         if (!is_plain) ++at_;
         const char* const digits = at_;
         std::int64_t number = 0;
-        for (; at_ != end_ && is_digit(*at_) && at_ - digits < kBytesMax; ++at_) {
-            if (at_ - digits < kDigitsMax) number = 10 * number + (*at_ - '0');
+        const char* at = digits;
+        for (; at != end_ && is_digit(*at) && at - digits < kBytesMax; ++at) {
+            if (at - digits < kDigitsMax) number = 10 * number + (*at - '0');
         }
-        const std::ptrdiff_t count = at_ - digits;
+        at_ = at;
+        const std::ptrdiff_t count = at - digits;
         if (count == 0 || (*digits == '0' && count > 1)) return false;
         is_plain = is_plain && count <= kDigitsMax;
         if (peek() == '.') {
@@ -304,8 +325,11 @@ class WholeJson {
 
     Handler& handler_;
     typename Handler::Error ignored_{};
+    const char* begin_ = nullptr;
     const char* at_ = nullptr;
     const char* end_ = nullptr;
+    bool is_plain_ = true;  // the last text has no escape
+    bool is_ascii_ = true;  // and no letter beyond ASCII
 };
 
 }  // namespace tidegate::usage

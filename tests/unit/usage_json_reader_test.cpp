@@ -443,6 +443,28 @@ TEST_CASE("json_reader: a document is the same in one piece as byte by byte, sou
     CHECK(sound < 17'000);
 }
 
+TEST_CASE("json_reader: a byte means the same at each place of a text, in one piece as in pieces") {
+    constexpr std::size_t kLongest = 170;
+    std::size_t sound = 0;
+    for (const char byte : std::string_view("\0\x1f !\"#[\\]^\x7f\x80\xa0\xdc\xff", 15)) {
+        for (std::size_t at = 0; at < kLongest; ++at) {
+            CAPTURE(int{byte});
+            CAPTURE(at);
+            std::string text(kLongest, 'n');
+            text[at] = byte;
+            for (const std::string& document :
+                 {R"({"a":")" + text + R"(","n":7})", R"({"z":[")" + text + R"("],"n":7})",
+                  R"({"n":7,"z":")" + text + R"("})"}) {
+                const Read whole = read(document, {"/a", "/n"});
+                REQUIRE(is_same(whole, read(document, {"/a", "/n"}, {}, 40)));
+                if (whole.fault == JsonReader::Fault::none) ++sound;
+            }
+        }
+    }
+    // Seven of the bytes stand for themselves, and a backslash is sound before an n.
+    CHECK(sound == 3 * (8 * kLongest - 1));
+}
+
 TEST_CASE("json_reader: depth is bounded in one piece as in pieces") {
     for (const int depth : {1, 58, 59, 60, 61, 62, 63, 64, 65, 200}) {
         CAPTURE(depth);
