@@ -178,8 +178,10 @@ std::string with_member(std::string_view text, std::size_t end, std::string_view
 
 std::int64_t Estimate::cost(const Rates& rates) const {
     const Wide divisor = Wide{Rates::kUnit} * bytes_per_token;
+    // Whether the provider's cache has the input, or takes it, is not known.
     const Wide sum =
-        Wide{input_bytes} * rates.input + Wide{output} * rates.output * bytes_per_token;
+        Wide{input_bytes} * rates.dearest_input() +
+        (Wide{output} * rates.output + Wide{of_any} * rates.dearest()) * bytes_per_token;
     const Wide cost = (sum + divisor - 1) / divisor;
     return static_cast<std::int64_t>(std::min<Wide>(cost, std::int64_t{1} << 62));
 }
@@ -349,7 +351,7 @@ Estimate RequestReader::estimate(std::size_t rule, const RequestFacts& facts,
 }
 
 Estimate RequestReader::largest(std::size_t rule) const {
-    return {0, 1, rules_[rule].max};
+    return {.of_any = rules_[rule].max};
 }
 
 std::vector<std::string> output_max_of(Provider provider) {

@@ -323,6 +323,22 @@ TEST_CASE(
     CHECK(facts.members.empty());
 }
 
+TEST_CASE("request: input reserves the dearest kind, as a cache may take all of it") {
+    const RequestReader reader({{.output_max = {}, .plus_body = 1}}, {});
+    const Estimate estimate = reader.estimate(0, {}, 100);
+    CHECK(estimate.cost({1'000'000, 100'000, 1'250'000, 0}) == 125);
+    Rates rates{1'000'000, 100'000, 1'250'000, 0};
+    rates.cache_write_1h = 2'000'000;
+    CHECK(estimate.cost(rates) == 200);
+    CHECK(estimate.cost({1'000'000, 100'000, 1'000'000, 0}) == 100);
+}
+
+TEST_CASE("request: a body that is not read reserves the dearest kind") {
+    const RequestReader reader({{.output_max = {}, .max = 5'000}}, {});
+    CHECK(reader.largest(0).cost({1'000'000, 0, 0, 0}) == 5'000);
+    CHECK(reader.largest(0).cost({1'000'000, 0, 0, 4'000'000}) == 20'000);
+}
+
 TEST_CASE("request: a path names the model of Bedrock and of Gemini") {
     CHECK(model_of_path("/model/anthropic.claude-v2%3A1/converse") == "anthropic.claude-v2:1");
     CHECK(model_of_path("/model/x/converse-stream") == "x");
