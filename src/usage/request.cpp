@@ -109,6 +109,10 @@ std::string without_percents(std::string_view text) {
     return out;
 }
 
+// Azure's deployments, also behind the prefix of a gateway. A deployment has one model, and its
+// name is that of the model unless the operator chose another one.
+constexpr std::string_view kAzure = "/openai/deployments/";
+
 bool calls_converse(std::string_view path) {
     return path.starts_with("/model/") &&
            (path.ends_with("/converse") || path.ends_with("/converse-stream"));
@@ -376,7 +380,10 @@ std::string model_of_path(std::string_view path) {
     constexpr std::string_view kBedrock = "/model/";
     constexpr std::string_view kGemini = "/models/";
     std::string_view name;
-    if (const std::size_t at = path.rfind(kGemini); at != path.npos) {
+    if (const std::size_t azure = path.find(kAzure); azure != path.npos) {
+        name = path.substr(azure + kAzure.size());
+        name = name.substr(0, name.find('/'));
+    } else if (const std::size_t at = path.rfind(kGemini); at != path.npos) {
         name = path.substr(at + kGemini.size());
         name = name.substr(0, std::min(name.find(':'), name.find('/')));
     } else if (path.starts_with(kBedrock)) {
@@ -387,6 +394,7 @@ std::string model_of_path(std::string_view path) {
 }
 
 bool path_decides_model(std::string_view path) {
+    if (path.find(kAzure) != path.npos) return true;
     if (const std::size_t at = path.rfind("/models/"); at != path.npos) {
         const std::string_view rest = path.substr(at);
         return rest.find('/', std::string_view("/models/").size()) == rest.npos &&

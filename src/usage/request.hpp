@@ -118,10 +118,11 @@ class RequestReader {
 };
 
 // The model that a path names: Bedrock's `/model/NAME/converse`, Gemini's
-// `/models/NAME:generateContent`. Percent-decoded; empty: the path names none.
+// `/models/NAME:generateContent`, the deployment in Azure's
+// `/openai/deployments/NAME/chat/completions`. Percent-decoded; empty: the path names none.
 std::string model_of_path(std::string_view path);
-// Whether the path is a call of Bedrock or Gemini, whose servers take the model from there and pass
-// over a `model` in the body.
+// Whether the path is a call of Bedrock, Gemini or a deployment of Azure, whose servers take the
+// model from there and pass over a `model` in the body.
 bool path_decides_model(std::string_view path);
 
 // `body` with `"stream_options":{"include_usage":true}`. Requires facts of this body that stream

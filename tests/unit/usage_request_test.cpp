@@ -348,6 +348,15 @@ TEST_CASE("request: a path names the model of Bedrock and of Gemini") {
     CHECK(model_of_path("/model/").empty());
 }
 
+TEST_CASE("request: a path names a deployment of Azure, which decides the model") {
+    CHECK(model_of_path("/openai/deployments/gpt-x%2Dmini/chat/completions") == "gpt-x-mini");
+    CHECK(model_of_path("/llm/openai/deployments/gpt-x/embeddings") == "gpt-x");
+    CHECK(model_of_path("/openai/deployments/a/extensions/models/b:c") == "a");
+    CHECK(path_decides_model("/openai/deployments/gpt-x/chat/completions"));
+    CHECK_FALSE(path_decides_model("/openai/v1/chat/completions"));
+    CHECK_FALSE(path_decides_model("/openai/deployments"));
+}
+
 TEST_CASE("request: calls of Bedrock and Gemini take the model from the path") {
     CHECK(path_decides_model("/model/anthropic.claude-v2%3A1/converse"));
     CHECK(path_decides_model("/model/x/converse-stream"));
