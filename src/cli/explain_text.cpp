@@ -374,7 +374,7 @@ std::string why_reserved(const Explanation::Reserved& reserved) {
         return fmt::format(
             "the most: {} tokens, as the body is longer than `inspect_body`, is no object of JSON, "
             "or is signed and has no maximum",
-            tokens.output);
+            tokens.of_any);
     }
     std::string why =
         fmt::format("{} tokens of output, by {}", tokens.output,
@@ -389,19 +389,23 @@ std::string why_reserved(const Explanation::Reserved& reserved) {
 // Rates are millionths, as money is.
 Json rates_json(const usage::Rates& rates) {
     const auto number = [](std::int64_t rate) { return amount_json({rate, true}); };
-    return {{"input", number(rates.input)},
-            {"cached", number(rates.cached)},
-            {"cache_write", number(rates.cache_write)},
-            {"output", number(rates.output)}};
+    Json json = {{"input", number(rates.input)},
+                 {"cached", number(rates.cached)},
+                 {"cache_write", number(rates.cache_write)}};
+    if (rates.cache_write_1h) json["cache_write_1h"] = number(*rates.cache_write_1h);
+    json["output"] = number(rates.output);
+    return json;
 }
 
 // What a token costs, unless each costs a unit.
 void add_rates(const Explanation::Reserved& reserved, Doc& doc) {
     if (!reserved.rates || (!reserved.in_money && *reserved.rates == usage::Rates{})) return;
     const usage::Rates& rates = *reserved.rates;
+    const std::string hour =
+        rates.cache_write_1h ? ", cache_write_1h " + decimal(*rates.cache_write_1h) : "";
     const std::string text =
-        fmt::format("input {}, cached {}, cache_write {}, output {}", decimal(rates.input),
-                    decimal(rates.cached), decimal(rates.cache_write), decimal(rates.output));
+        fmt::format("input {}, cached {}, cache_write {}{}, output {}", decimal(rates.input),
+                    decimal(rates.cached), decimal(rates.cache_write), hour, decimal(rates.output));
     if (!reserved.in_money) return doc.fact("  weights", text, "units a token");
     doc.fact("  prices", text,
              fmt::format("dollars for a million tokens of {}{}", shown(reserved.model),
@@ -425,7 +429,7 @@ Json add_reserved(const Explanation::Reserved& reserved, Doc& doc) {
     json["units"] = amount_json({reserved.units, reserved.in_money});
     if (reserved.rates) json["rates"] = rates_json(*reserved.rates);
     if (reserved.by == By::number) return json;
-    json["output"] = {{"tokens", reserved.tokens.output},
+    json["output"] = {{"tokens", reserved.tokens.output + reserved.tokens.of_any},
                       {"stated_by", optional_text(reserved.stated_by)},
                       {"answers", reserved.answers},
                       {"capped", reserved.is_capped}};

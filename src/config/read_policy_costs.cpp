@@ -275,10 +275,15 @@ void read_settle(const Value& value, PolicyCost& cost, Declared& declared) {
 
 // `weights`.
 
+std::optional<std::int64_t> weight_in(const Value& value) {
+    const auto weight = read_weight(value);
+    if (!weight) return std::nullopt;
+    return *weight * (Rates::kUnit / kWeightScale);
+}
+
 auto weight_of(std::int64_t Rates::*member) {
     return [member](const Value& value, Rates& rates) {
-        const auto weight = read_weight(value);
-        if (weight) rates.*member = *weight * (Rates::kUnit / kWeightScale);
+        if (const auto weight = weight_in(value)) rates.*member = *weight;
     };
 }
 
@@ -292,6 +297,12 @@ const Keys<Rates>& weights_keys() {
                  {"of one that the provider's cache had", "`1`", "likewise"})
             .own("cache_write", kind::written(kAnyDecimal), weight_of(&Rates::cache_write),
                  {"of one that is written to the provider's cache", "`1`", "likewise"})
+            .own("cache_write_1h", kind::written(kAnyDecimal),
+                 [](const Value& value, Rates& rates) {
+                     rates.cache_write_1h = weight_in(value).value_or(0);
+                 },
+                 {"of one that the provider's cache keeps for an hour", "what `cache_write` is",
+                  "likewise"})
             .own("output", kind::written(kAnyDecimal), weight_of(&Rates::output),
                  {"of a token of output, reasoning included", "`1`", "likewise"});
     return keys;
@@ -409,7 +420,7 @@ void warn_about_largest(const Value& value, const PolicyCost& cost, const limit:
                         const std::vector<limit::Limit>& limits, const Declared& declared) {
     if (!cost.reads_body() || cost.in_money || cost.rule >= declared.estimates.size()) return;
     const std::int64_t most =
-        usage::Estimate{0, 1, declared.estimates[cost.rule].max}.cost(cost.weights);
+        usage::Estimate{.of_any = declared.estimates[cost.rule].max}.cost(cost.weights);
     for (const limit::Limit& limit : limits) {
         if (limit.quota == 0 || most <= limit.most_at_once()) continue;
         value.warn("`max` reserves up to " + std::to_string(most) + " units, more than the " +

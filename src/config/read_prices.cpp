@@ -38,19 +38,22 @@ std::optional<std::int64_t> read_price(const Value& value) {
     return std::nullopt;
 }
 
-// A kind without a price of its own costs what input costs.
+// A kind without a price of its own costs what input costs; what is kept for an hour, as what is
+// kept for less.
 std::optional<Rates> read_rates(const Value& value) {
     const std::size_t faults_before = value.context().faults.size();
     Section section(value, "a map: `{input: 1.25, cached: 0.125, cache_write: 1.25, output: 10}`");
     const auto input = section.need("input", "`input: 1.25`, in dollars for a million tokens");
     const auto cached = section.find("cached");
     const auto cache_write = section.find("cache_write");
+    const auto cache_write_1h = section.find("cache_write_1h");
     const auto output = section.need("output", "`output: 10`, in dollars for a million tokens");
     section.refuse_others();
     Rates rates;
     if (input) rates.input = read_price(*input).value_or(0);
     rates.cached = cached ? read_price(*cached).value_or(0) : rates.input;
     rates.cache_write = cache_write ? read_price(*cache_write).value_or(0) : rates.input;
+    if (cache_write_1h) rates.cache_write_1h = read_price(*cache_write_1h).value_or(0);
     if (output) rates.output = read_price(*output).value_or(0);
     if (!value.is_map() || value.context().faults.size() != faults_before) return std::nullopt;
     return rates;

@@ -1,9 +1,11 @@
 #include "usage/answer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
+#include "base/base64.hpp"
 #include "base/text.hpp"
 
 namespace tidegate::usage {
@@ -14,27 +16,32 @@ using Members = JsonReader::Members;
 // Of the model's name. Names are up to about 60 bytes long.
 constexpr std::size_t kTextMax = 128;
 
+constexpr int kNowhere = -1;
+
 // Where one kind of answer says what it took. Places are indexes of kPointers; kNowhere: it has
 // none.
 struct Shape {
     Provider provider;
-    int input;
-    int cached;
-    int cache_write;
-    int output;
-    int further_input;
-    int further_output;
-    int total;
-    bool input_includes_cached;
+    int input = kNowhere;
+    // The servers of one API write what their cache had under several names.
+    std::array<int, 3> cached = {kNowhere, kNowhere, kNowhere};
+    int cache_write = kNowhere;
+    int cache_write_1h = kNowhere;  // a part of `cache_write`
+    int output = kNowhere;
+    int further_input = kNowhere;
+    int further_output = kNowhere;
+    int total = kNowhere;
+    bool input_includes_cache = false;
     // A later event that repeats some kinds leaves the others as they were.
-    bool merges;
+    bool merges = false;
 };
-
-constexpr int kNowhere = -1;
 
 enum Place : int {
     prompt_tokens,
     prompt_cached,
+    prompt_cache_hits,
+    prompt_cached_flat,
+    prompt_cache_write,
     completion_tokens,
     usage_total,
     groq_prompt,
@@ -43,16 +50,20 @@ enum Place : int {
     groq_total,
     input_tokens,
     input_cached,
+    input_cache_write,
     output_tokens,
     response_input,
     response_cached,
+    response_cache_write,
     response_output,
     response_total,
     cache_read,
     cache_creation,
+    cache_creation_1h,
     message_input,
     message_cache_read,
     message_cache_creation,
+    message_cache_creation_1h,
     message_output,
     prompt_count,
     cached_count,
@@ -60,21 +71,63 @@ enum Place : int {
     thoughts_count,
     tool_use_count,
     count_total,
+    interaction_input,
+    interaction_cached,
+    interaction_output,
+    interaction_thoughts,
+    interaction_tool_use,
+    nested_input,
+    nested_cached,
+    nested_output,
+    nested_thoughts,
+    nested_tool_use,
+    nested_total,
     bedrock_input,
     bedrock_cache_read,
     bedrock_cache_write,
     bedrock_output,
     bedrock_total,
+    invocation_input,
+    invocation_cache_read,
+    invocation_cache_write,
+    invocation_output,
     model,
     response_model,
     message_model,
     model_version,
+    interaction_model,
+    first_iteration,  // the members of the first of Anthropic's iterations; then of the others
 };
 
+// What each iteration says, in the order of their places.
+enum IterationPlace : int {
+    iteration_type,
+    iteration_input,
+    iteration_cache_read,
+    iteration_cache_creation,
+    iteration_output,
+    iteration_places,
+};
+constexpr int kIterations = 4;
+
+std::vector<std::string> with_iterations(std::vector<std::string> pointers) {
+    for (int i = 0; i < kIterations; ++i) {
+        const std::string iteration = "/usage/iterations/" + std::to_string(i);
+        for (const char* const name : {"/type", "/input_tokens", "/cache_read_input_tokens",
+                                       "/cache_creation_input_tokens", "/output_tokens"}) {
+            pointers.push_back(iteration + name);
+        }
+    }
+    return pointers;
+}
+
 const std::vector<std::string>& provider_pointers() {
-    static const std::vector<std::string> kPointers = {
+    static const std::vector<std::string> kPointers = with_iterations({
         "/usage/prompt_tokens",
         "/usage/prompt_tokens_details/cached_tokens",
+        "/usage/prompt_cache_hit_tokens",
+        "/usage/cached_tokens",
+        "/usage/prompt_tokens_details/cache_write_tokens",
         "/usage/completion_tokens",
         "/usage/total_tokens",
         "/x_groq/usage/prompt_tokens",
@@ -83,16 +136,20 @@ const std::vector<std::string>& provider_pointers() {
         "/x_groq/usage/total_tokens",
         "/usage/input_tokens",
         "/usage/input_tokens_details/cached_tokens",
+        "/usage/input_tokens_details/cache_write_tokens",
         "/usage/output_tokens",
         "/response/usage/input_tokens",
         "/response/usage/input_tokens_details/cached_tokens",
+        "/response/usage/input_tokens_details/cache_write_tokens",
         "/response/usage/output_tokens",
         "/response/usage/total_tokens",
         "/usage/cache_read_input_tokens",
         "/usage/cache_creation_input_tokens",
+        "/usage/cache_creation/ephemeral_1h_input_tokens",
         "/message/usage/input_tokens",
         "/message/usage/cache_read_input_tokens",
         "/message/usage/cache_creation_input_tokens",
+        "/message/usage/cache_creation/ephemeral_1h_input_tokens",
         "/message/usage/output_tokens",
         "/usageMetadata/promptTokenCount",
         "/usageMetadata/cachedContentTokenCount",
@@ -100,38 +157,118 @@ const std::vector<std::string>& provider_pointers() {
         "/usageMetadata/thoughtsTokenCount",
         "/usageMetadata/toolUsePromptTokenCount",
         "/usageMetadata/totalTokenCount",
+        "/usage/total_input_tokens",
+        "/usage/total_cached_tokens",
+        "/usage/total_output_tokens",
+        "/usage/total_thought_tokens",
+        "/usage/total_tool_use_tokens",
+        "/interaction/usage/total_input_tokens",
+        "/interaction/usage/total_cached_tokens",
+        "/interaction/usage/total_output_tokens",
+        "/interaction/usage/total_thought_tokens",
+        "/interaction/usage/total_tool_use_tokens",
+        "/interaction/usage/total_tokens",
         "/usage/inputTokens",
         "/usage/cacheReadInputTokens",
         "/usage/cacheWriteInputTokens",
         "/usage/outputTokens",
         "/usage/totalTokens",
+        "/amazon-bedrock-invocationMetrics/inputTokenCount",
+        "/amazon-bedrock-invocationMetrics/cacheReadInputTokenCount",
+        "/amazon-bedrock-invocationMetrics/cacheWriteInputTokenCount",
+        "/amazon-bedrock-invocationMetrics/outputTokenCount",
         "/model",
         "/response/model",
         "/message/model",
         "/modelVersion",
-    };
+        "/interaction/model",
+    });
     return kPointers;
 }
 
 // Of several that an event has, the first with tokens counts.
 constexpr Shape kShapes[] = {
-    {Provider::openai, prompt_tokens, prompt_cached, kNowhere, completion_tokens, kNowhere,
-     kNowhere, usage_total, true, false},
+    // DeepSeek and Moonshot have names of their own for what their cache had.
+    {.provider = Provider::openai,
+     .input = prompt_tokens,
+     .cached = {prompt_cached, prompt_cache_hits, prompt_cached_flat},
+     .cache_write = prompt_cache_write,
+     .output = completion_tokens,
+     .total = usage_total,
+     .input_includes_cache = true},
     // The last chunk of Groq's streams, also where the client has not asked for usage.
-    {Provider::openai, groq_prompt, groq_cached, kNowhere, groq_completion, kNowhere, kNowhere,
-     groq_total, true, false},
-    {Provider::openai_responses, input_tokens, input_cached, kNowhere, output_tokens, kNowhere,
-     kNowhere, usage_total, true, false},
-    {Provider::openai_responses, response_input, response_cached, kNowhere, response_output,
-     kNowhere, kNowhere, response_total, true, false},
-    {Provider::anthropic, input_tokens, cache_read, cache_creation, output_tokens, kNowhere,
-     kNowhere, kNowhere, false, true},
-    {Provider::anthropic, message_input, message_cache_read, message_cache_creation, message_output,
-     kNowhere, kNowhere, kNowhere, false, true},
-    {Provider::gemini, prompt_count, cached_count, kNowhere, candidates_count, tool_use_count,
-     thoughts_count, count_total, true, false},
-    {Provider::bedrock, bedrock_input, bedrock_cache_read, bedrock_cache_write, bedrock_output,
-     kNowhere, kNowhere, bedrock_total, false, false},
+    {.provider = Provider::openai,
+     .input = groq_prompt,
+     .cached = {groq_cached, kNowhere, kNowhere},
+     .output = groq_completion,
+     .total = groq_total,
+     .input_includes_cache = true},
+    {.provider = Provider::openai_responses,
+     .input = input_tokens,
+     .cached = {input_cached, kNowhere, kNowhere},
+     .cache_write = input_cache_write,
+     .output = output_tokens,
+     .total = usage_total,
+     .input_includes_cache = true},
+    {.provider = Provider::openai_responses,
+     .input = response_input,
+     .cached = {response_cached, kNowhere, kNowhere},
+     .cache_write = response_cache_write,
+     .output = response_output,
+     .total = response_total,
+     .input_includes_cache = true},
+    {.provider = Provider::anthropic,
+     .input = input_tokens,
+     .cached = {cache_read, kNowhere, kNowhere},
+     .cache_write = cache_creation,
+     .cache_write_1h = cache_creation_1h,
+     .output = output_tokens,
+     .merges = true},
+    {.provider = Provider::anthropic,
+     .input = message_input,
+     .cached = {message_cache_read, kNowhere, kNowhere},
+     .cache_write = message_cache_creation,
+     .cache_write_1h = message_cache_creation_1h,
+     .output = message_output,
+     .merges = true},
+    {.provider = Provider::gemini,
+     .input = prompt_count,
+     .cached = {cached_count, kNowhere, kNowhere},
+     .output = candidates_count,
+     .further_input = tool_use_count,
+     .further_output = thoughts_count,
+     .total = count_total,
+     .input_includes_cache = true},
+    // Gemini's Interactions API, as an answer and as the event that ends its stream.
+    {.provider = Provider::gemini,
+     .input = interaction_input,
+     .cached = {interaction_cached, kNowhere, kNowhere},
+     .output = interaction_output,
+     .further_input = interaction_tool_use,
+     .further_output = interaction_thoughts,
+     .total = usage_total,
+     .input_includes_cache = true},
+    {.provider = Provider::gemini,
+     .input = nested_input,
+     .cached = {nested_cached, kNowhere, kNowhere},
+     .output = nested_output,
+     .further_input = nested_tool_use,
+     .further_output = nested_thoughts,
+     .total = nested_total,
+     .input_includes_cache = true},
+    {.provider = Provider::bedrock,
+     .input = bedrock_input,
+     .cached = {bedrock_cache_read, kNowhere, kNowhere},
+     .cache_write = bedrock_cache_write,
+     .output = bedrock_output,
+     .total = bedrock_total},
+    // The last chunk of a stream of InvokeModel, whatever the model.
+    {.provider = Provider::bedrock,
+     .input = invocation_input,
+     .cached = {invocation_cache_read, kNowhere, kNowhere},
+     .cache_write = invocation_cache_write,
+     .output = invocation_output,
+     .merges = true},
 };
 
 // A count of tokens; a member of another type, or that no provider would say, is as if it were
@@ -157,25 +294,66 @@ void add(std::optional<std::int64_t>& to, std::optional<std::int64_t> more) {
     if (more) to = std::min(to.value_or(0) + *more, kTokensMax);
 }
 
-// What `members` say in this shape. `before` is what earlier events said.
-std::optional<Tokens> tokens_of(const Shape& shape, const Members& members, const Tokens& before) {
+std::int64_t sum_of(const Tokens& tokens) {
+    return tokens.input + tokens.cached + tokens.cache_write + tokens.output;
+}
+
+// What the event says of input, cached and written tokens, into `tokens`.
+void take_input(const Shape& shape, const Members& members, Tokens& tokens) {
     auto input = count_at(members, shape.input);
     add(input, count_at(members, shape.further_input));
-    const auto cached = count_at(members, shape.cached);
+    std::optional<std::int64_t> cached;
+    for (const int place : shape.cached) cached = std::max(cached, count_at(members, place));
     const auto cache_write = count_at(members, shape.cache_write);
-    auto output = count_at(members, shape.output);
-    add(output, count_at(members, shape.further_output));
-    if (!input && !cached && !cache_write && !output) return std::nullopt;
-    Tokens tokens = shape.merges ? before : Tokens{};
+    const auto cache_write_1h = count_at(members, shape.cache_write_1h);
     // The last event of some relays of Anthropic's API says 0 for all input.
     if (input.value_or(0) > 0 || cached.value_or(0) > 0 || cache_write.value_or(0) > 0) {
         if (input) tokens.input = *input;
         if (cached) tokens.cached = *cached;
         if (cache_write) tokens.cache_write = *cache_write;
+        if (cache_write_1h) tokens.cache_write_1h = *cache_write_1h;
     }
+    tokens.cache_write_1h = std::min(tokens.cache_write_1h, tokens.cache_write);
+    if (shape.input_includes_cache) {
+        tokens.input = std::max<std::int64_t>(tokens.input - tokens.cached - tokens.cache_write, 0);
+    }
+}
+
+bool has_any_count(const Shape& shape, const Members& members) {
+    const auto is_there = [&](int place) { return count_at(members, place).has_value(); };
+    return is_there(shape.input) || is_there(shape.further_input) ||
+           std::any_of(shape.cached.begin(), shape.cached.end(), is_there) ||
+           is_there(shape.cache_write) || is_there(shape.output) || is_there(shape.further_output);
+}
+
+// What the total has above its parts. xAI, and Gemini where it speaks OpenAI's API, leave the
+// tokens of reasoning out of the output. Portkey leaves those of Anthropic's cache out of the
+// input.
+void take_rest(const Shape& shape, const Members& members, Tokens& tokens) {
+    const std::int64_t sum = sum_of(tokens);
+    std::int64_t rest = count_at(members, shape.total).value_or(0) - sum;
+    if (sum == 0 || rest <= 0) return;
+    if (shape.input == prompt_tokens && tokens.cached + tokens.cache_write == 0) {
+        const std::int64_t cached = count_at(members, cache_read).value_or(0);
+        const std::int64_t cache_write = count_at(members, cache_creation).value_or(0);
+        if (cached + cache_write <= rest) {
+            tokens.cached = cached;
+            tokens.cache_write = cache_write;
+            rest -= cached + cache_write;
+        }
+    }
+    tokens.output += rest;
+}
+
+// What `members` say in this shape. `before` is what earlier events said.
+std::optional<Tokens> tokens_of(const Shape& shape, const Members& members, const Tokens& before) {
+    if (!has_any_count(shape, members)) return std::nullopt;
+    Tokens tokens = shape.merges ? before : Tokens{};
+    take_input(shape, members, tokens);
+    auto output = count_at(members, shape.output);
+    add(output, count_at(members, shape.further_output));
     if (output) tokens.output = *output;
-    if (shape.input_includes_cached)
-        tokens.input = std::max<std::int64_t>(tokens.input - tokens.cached, 0);
+    take_rest(shape, members, tokens);
     return tokens;
 }
 
@@ -188,17 +366,52 @@ std::optional<Tokens> tokens_in(const Members& members, Provider provider, const
         if (tokens && *tokens != Tokens{}) return tokens;
         if (tokens) zero = tokens;
     }
-    if (zero) return zero;
     // A total without its parts: all of it is taken for output, the dearest kind.
     for (const Shape& shape : kShapes) {
         if (!may_be(shape, provider, members)) continue;
-        if (const auto total = count_at(members, shape.total)) return Tokens{0, 0, 0, *total};
+        const auto total = count_at(members, shape.total);
+        if (total && (*total > 0 || !zero)) {
+            Tokens tokens;
+            tokens.output = *total;
+            return tokens;
+        }
     }
-    return std::nullopt;
+    return zero;
+}
+
+// What Anthropic's server took beside the message: to compact the conversation, or to ask another
+// model for advice. The members beside `iterations` leave that out. Nothing: the event has no
+// iterations.
+std::optional<Tokens> tokens_beside_message(const Members& members) {
+    std::optional<Tokens> beside;
+    for (int i = 0; i < kIterations; ++i) {
+        const int first = first_iteration + i * iteration_places;
+        const JsonMember& type = members[static_cast<std::size_t>(first + iteration_type)];
+        if (type.kind != JsonMember::Kind::text) break;
+        if (!beside) beside.emplace();
+        if (type.text != "compaction" && type.text != "advisor_message") continue;
+        const auto add_to = [&](std::int64_t& count, int place) {
+            count = std::min(count + count_at(members, first + place).value_or(0), kTokensMax);
+        };
+        add_to(beside->input, iteration_input);
+        add_to(beside->cached, iteration_cache_read);
+        add_to(beside->cache_write, iteration_cache_creation);
+        add_to(beside->output, iteration_output);
+    }
+    return beside;
+}
+
+Tokens sum_of(const Tokens& one, const Tokens& other) {
+    const auto sum = [](std::int64_t a, std::int64_t b) { return std::min(a + b, kTokensMax); };
+    Tokens tokens{sum(one.input, other.input), sum(one.cached, other.cached),
+                  sum(one.cache_write, other.cache_write), sum(one.output, other.output)};
+    tokens.cache_write_1h = one.cache_write_1h;
+    return tokens;
 }
 
 std::string_view model_of(const Members& members) {
-    for (const int place : {model, response_model, message_model, model_version}) {
+    for (const int place :
+         {model, response_model, message_model, model_version, interaction_model}) {
         const JsonMember& member = members[static_cast<std::size_t>(place)];
         if (member.kind == JsonMember::Kind::text && !member.too_long && !member.text.empty()) {
             return member.text;
@@ -270,10 +483,11 @@ bool folds_to_type(std::string_view text, std::string_view lower) {
                       [](char a, char b) { return to_lower(a) == b; });
 }
 
+constexpr std::size_t kLastEventMax = 64;
+
 // OpenAI's last event is no JSON; Anthropic's is as short as its type.
 bool is_last_event(std::string_view event) {
-    constexpr std::size_t kBytesMax = 64;
-    return event.size() <= kBytesMax &&
+    return event.size() <= kLastEventMax &&
            (trimmed(event) == "[DONE]" || event.find("\"message_stop\"") != event.npos);
 }
 
@@ -310,7 +524,7 @@ AnswerReader::AnswerReader(const UsageSource& source, Form form)
              .keeps_number_texts = false},
             [this](const Members& members) { take(members); }) {
     if (form == Form::server_sent_events) events_.emplace<ServerSentEvents>();
-    if (form == Form::amazon_events) events_.emplace<AmazonEvents>("metadata");
+    if (form == Form::amazon_events) events_.emplace<AmazonEvents>("metadata", "chunk");
 }
 
 void AnswerReader::read(std::string_view piece) {
@@ -325,6 +539,8 @@ void AnswerReader::read(std::string_view piece) {
 
 void AnswerReader::end() {
     if (form_ == Form::json_lines) json_.end();
+    // Some servers end their body without the empty line that ends its last event.
+    if (form_ == Form::server_sent_events) read_events("\n\n");
     if (form_ != Form::json) return;
     switch (json_.end()) {
         case JsonReader::Fault::none:
@@ -364,23 +580,69 @@ void AnswerReader::read_event(const EventPart& part) {
         case EventPart::Kind::none:
             break;
         case EventPart::Kind::data:
+            if (is_chunk()) return keep_of_chunk(part.data);
             json_.read(part.data);
+            short_event_.append(part.data.substr(0, kLastEventMax + 1 - short_event_.size()));
             break;
         case EventPart::Kind::whole:
             has_last_event_ = is_last_event(part.data);
             if (!may_have_usage(part.data)) break;
             json_.read(part.data);
-            [[fallthrough]];
+            json_.end();
+            break;
         // What is no JSON, as OpenAI's last event `[DONE]`, is an event without usage.
         case EventPart::Kind::end:
+            if (is_chunk()) return read_chunk();
+            has_last_event_ = is_last_event(short_event_);
+            short_event_.clear();
             json_.end();
             break;
         case EventPart::Kind::unreadable:
             json_.forget();
+            short_event_.clear();
+            chunk_.clear();
             reason_ =
                 form_ == Form::amazon_events ? UnknownUsage::unreadable : UnknownUsage::too_long;
             break;
     }
+}
+
+namespace {
+
+// What the event in a chunk of Bedrock's InvokeModel may have. Those with usage are short.
+constexpr std::size_t kChunkMax = std::size_t{64} * 1024;
+
+// The last chunk says the usage in this member.
+constexpr std::string_view kInvocationMark = "\"amazon-bedrock-invocationMetrics\"";
+
+}  // namespace
+
+bool AnswerReader::is_chunk() const {
+    return form_ == Form::amazon_events && std::get<AmazonEvents>(events_).is_further();
+}
+
+// One byte more than is read marks a chunk that is too long to have usage.
+void AnswerReader::keep_of_chunk(std::string_view piece) {
+    chunk_.append(piece.substr(0, kChunkMax + 1 - chunk_.size()));
+}
+
+// A chunk of InvokeModel has an event of the model's own API, in base64.
+void AnswerReader::read_chunk() {
+    static const JsonPointers kBytes({"/bytes"});
+    std::string event;
+    if (chunk_.size() <= kChunkMax) {
+        JsonReader reader(kBytes, {.text_max = chunk_.size()}, [&](const Members& members) {
+            if (members[0].kind != JsonMember::Kind::text) return;
+            event.resize(members[0].text.size());
+            event.resize(decode_base64(members[0].text, event.data()).value_or(0));
+        });
+        reader.read(chunk_);
+        reader.end();
+    }
+    chunk_.clear();
+    if (!may_have_usage(event) && !contains(event, kInvocationMark)) return;
+    json_.read(event);
+    json_.end();
 }
 
 bool AnswerReader::may_have_usage(std::string_view event) const {
@@ -404,12 +666,20 @@ void AnswerReader::take(const Members& members) {
         if (has_any) usage_ = Usage{{}, std::max(units, 0.0), {}};
         return;
     }
-    const auto tokens = tokens_in(members, source_.provider_, usage_ ? usage_->tokens : Tokens{});
-    if (!tokens) return;
+    const Provider provider = source_.provider_;
+    const auto tokens = tokens_in(members, provider, message_);
+    const bool is_anthropic = provider == Provider::anthropic || provider == Provider::automatic;
+    const auto beside = is_anthropic ? tokens_beside_message(members) : std::nullopt;
+    if (!tokens && !beside) return;
+    // Of a stream of the Responses API only the event that ends it says a usage.
+    if (count_at(members, response_output)) has_last_event_ = true;
+    const bool has_any = (tokens && *tokens != Tokens{}) || (beside && *beside != Tokens{});
     // An event that says 0 takes back nothing that an earlier one said.
-    if (usage_ && *tokens == Tokens{}) return;
+    if (usage_ && !has_any) return;
     if (!usage_) usage_.emplace();
-    usage_->tokens = *tokens;
+    if (tokens && *tokens != Tokens{}) message_ = *tokens;
+    if (beside) beside_message_ = *beside;
+    usage_->tokens = sum_of(message_, beside_message_);
     if (const auto name = model_of(members); !name.empty()) usage_->model = name;
 }
 

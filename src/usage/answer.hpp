@@ -91,13 +91,13 @@ class AnswerReader {
 
     // The next bytes of the body, without its transfer coding.
     void read(std::string_view piece);
-    // The body is whole. Not called for one that was cut.
+    // The body is whole, and its last event has ended. Not called for one that was cut.
     void end();
 
     // What was found so far; of a stream that is cut, too.
     const std::optional<Usage>& usage() const { return usage_; }
-    // The last event of the stream was read, as providers mark it: `[DONE]`, or `message_stop`.
-    // What may follow of the body says nothing.
+    // The last event of the stream was read, as providers mark it: `[DONE]`, `message_stop`, or the
+    // event of the Responses API that says the usage. What may follow of the body says nothing.
     bool has_last_event() const { return has_last_event_; }
     // Why there is no usage. Requires end().
     UnknownUsage reason() const { return reason_; }
@@ -106,6 +106,9 @@ class AnswerReader {
     void read_lines(std::string_view piece);
     void read_events(std::string_view piece);
     void read_event(const EventPart& part);
+    bool is_chunk() const;
+    void keep_of_chunk(std::string_view piece);
+    void read_chunk();
     bool may_have_usage(std::string_view event) const;
     void take(const JsonReader::Members& members);
 
@@ -114,6 +117,11 @@ class AnswerReader {
     std::variant<std::monostate, ServerSentEvents, AmazonEvents> events_;
     JsonReader json_;
     std::optional<Usage> usage_;
+    // Of a provider's answer: the parts of `usage_`.
+    Tokens message_;
+    Tokens beside_message_;
+    std::string short_event_;  // the beginning of the data of an event that comes in pieces
+    std::string chunk_;        // of Bedrock's InvokeModel, as far as it is here
     bool has_last_event_ = false;
     UnknownUsage reason_ = UnknownUsage::no_usage;
 };

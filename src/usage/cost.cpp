@@ -36,9 +36,18 @@ bool matches(std::string_view pattern, std::string_view text) {
 
 }  // namespace
 
+std::int64_t Rates::dearest_input() const {
+    return std::max({input, cached, cache_write, of_cache_write_1h()});
+}
+
+std::int64_t Rates::dearest() const {
+    return std::max(dearest_input(), output);
+}
+
 std::int64_t cost_of(const Tokens& tokens, const Rates& rates) {
     const Wide sum = Wide{tokens.input} * rates.input + Wide{tokens.cached} * rates.cached +
-                     Wide{tokens.cache_write} * rates.cache_write +
+                     Wide{tokens.cache_write - tokens.cache_write_1h} * rates.cache_write +
+                     Wide{tokens.cache_write_1h} * rates.of_cache_write_1h() +
                      Wide{tokens.output} * rates.output;
     const Wide cost = (sum + Rates::kUnit - 1) / Rates::kUnit;
     return static_cast<std::int64_t>(std::clamp<Wide>(cost, 0, kCostMax));

@@ -16,6 +16,8 @@ struct Tokens {
     std::int64_t cached = 0;  // those that the provider's cache had
     std::int64_t cache_write = 0;
     std::int64_t output = 0;  // with those of reasoning
+    // Of `cache_write`, those that the cache keeps for an hour.
+    std::int64_t cache_write_1h = 0;
 
     bool operator==(const Tokens&) const = default;
 };
@@ -34,6 +36,14 @@ struct Rates {
     std::int64_t cached = kUnit;
     std::int64_t cache_write = kUnit;
     std::int64_t output = kUnit;
+    // Of a token that the provider's cache keeps for an hour; nothing: what `cache_write` is.
+    std::optional<std::int64_t> cache_write_1h = std::nullopt;
+
+    std::int64_t of_cache_write_1h() const { return cache_write_1h.value_or(cache_write); }
+    // Of the kind of input that costs most.
+    std::int64_t dearest_input() const;
+    // Of the kind that costs most.
+    std::int64_t dearest() const;
 
     bool operator==(const Rates&) const = default;
 };

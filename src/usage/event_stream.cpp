@@ -234,7 +234,7 @@ bool AmazonEvents::read_prelude() {
     return true;
 }
 
-bool AmazonEvents::is_wanted() const {
+bool AmazonEvents::is_wanted() {
     // The length of a value by its type; 6 and 7 (bytes and text) say theirs in two bytes.
     static constexpr std::array<std::uint8_t, 10> kSizes = {0, 0, 1, 2, 4, 8, 2, 2, 8, 16};
     bool is_event = false;
@@ -257,7 +257,9 @@ bool AmazonEvents::is_wanted() const {
         at += size;
         if (type != 7) continue;
         if (name == ":message-type") is_event = value == "event";
-        if (name == ":event-type") is_type = value == type_;
+        if (name != ":event-type") continue;
+        is_further_ = !further_.empty() && value == further_;
+        is_type = is_further_ || value == type_;
     }
     return is_event && is_type;
 }

@@ -56,7 +56,7 @@ class ServerSentEvents {
     std::size_t line_ = 0;   // bytes of this line
 };
 
-// Yields the data of the events of one type.
+// Yields the data of the events of one type or two.
 class AmazonEvents {
   public:
     // What Amazon's own libraries take at most.
@@ -64,13 +64,17 @@ class AmazonEvents {
     // The headers of an event that is looked for; those of Bedrock have about 100 bytes.
     static constexpr std::uint32_t kHeadersMax = 1024;
 
-    // Events with `:message-type` event and `:event-type` `type`, which must live as long.
-    explicit AmazonEvents(std::string_view type) : type_(type) {}
+    // Events with `:message-type` event and `:event-type` `type` or `further`, which must live as
+    // long.
+    explicit AmazonEvents(std::string_view type, std::string_view further = {})
+        : type_(type), further_(further) {}
 
     // As ServerSentEvents::next(). After a message whose lengths are wrong or damaged nothing more
     // can be found: one `unreadable`, then `none` for all further bytes.
     EventPart next(std::string_view& bytes);
     bool is_broken() const { return at_ == At::broken; }
+    // Whether the last `data`, `end` or `unreadable` is of the further type.
+    bool is_further() const { return is_further_; }
 
   private:
     enum class At : std::uint8_t { prelude, headers, payload, checksum, broken };
@@ -79,9 +83,11 @@ class AmazonEvents {
 
     bool collect(std::string_view& bytes, std::size_t size);
     bool read_prelude();
-    bool is_wanted() const;
+    bool is_wanted();
 
     std::string_view type_;
+    std::string_view further_;
+    bool is_further_ = false;
     At at_ = At::prelude;
     bool wanted_ = false;
     std::uint32_t headers_ = 0;  // bytes of headers, still to come or to skip

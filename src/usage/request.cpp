@@ -116,6 +116,10 @@ bool has_part(std::string_view path, std::string_view part) {
     return without_percents(path).find(part) != std::string::npos;
 }
 
+// Azure's deployments, also behind the prefix of a gateway. A deployment has one model, and its
+// name is that of the model unless the operator chose another one.
+constexpr std::string_view kAzure = "/openai/deployments/";
+
 bool calls_converse(std::string_view path) {
     return path.starts_with("/model/") &&
            (path.ends_with("/converse") || path.ends_with("/converse-stream"));
@@ -185,8 +189,10 @@ std::string with_member(std::string_view text, std::size_t end, std::string_view
 
 std::int64_t Estimate::cost(const Rates& rates) const {
     const Wide divisor = Wide{Rates::kUnit} * bytes_per_token;
+    // Whether the provider's cache has the input, or takes it, is not known.
     const Wide sum =
-        Wide{input_bytes} * rates.input + Wide{output} * rates.output * bytes_per_token;
+        Wide{input_bytes} * rates.dearest_input() +
+        (Wide{output} * rates.output + Wide{of_any} * rates.dearest()) * bytes_per_token;
     const Wide cost = (sum + divisor - 1) / divisor;
     return static_cast<std::int64_t>(std::min<Wide>(cost, std::int64_t{1} << 62));
 }
@@ -360,7 +366,7 @@ Estimate RequestReader::estimate(std::size_t rule, const RequestFacts& facts,
 }
 
 Estimate RequestReader::largest(std::size_t rule) const {
-    return {0, 1, rules_[rule].max};
+    return {.of_any = rules_[rule].max};
 }
 
 std::vector<std::string> output_max_of(Provider provider) {
@@ -385,7 +391,10 @@ std::string model_of_path(std::string_view path) {
     constexpr std::string_view kBedrock = "/model/";
     constexpr std::string_view kGemini = "/models/";
     std::string_view name;
-    if (const std::size_t at = path.rfind(kGemini); at != path.npos) {
+    if (const std::size_t azure = path.find(kAzure); azure != path.npos) {
+        name = path.substr(azure + kAzure.size());
+        name = name.substr(0, name.find('/'));
+    } else if (const std::size_t at = path.rfind(kGemini); at != path.npos) {
         name = path.substr(at + kGemini.size());
         name = name.substr(0, std::min(name.find(':'), name.find('/')));
     } else if (path.starts_with(kBedrock)) {
@@ -396,6 +405,7 @@ std::string model_of_path(std::string_view path) {
 }
 
 bool path_decides_model(std::string_view path) {
+    if (path.find(kAzure) != path.npos) return true;
     if (const std::size_t at = path.rfind("/models/"); at != path.npos) {
         const std::string_view rest = path.substr(at);
         return rest.find('/', std::string_view("/models/").size()) == rest.npos &&

@@ -41,8 +41,9 @@ struct Estimate {
     std::int64_t input_bytes = 0;
     std::int64_t bytes_per_token = 1;
     std::int64_t output = 0;
+    std::int64_t of_any = 0;  // of a kind that is not known: each costs as much as the dearest
 
-    // Rounded up.
+    // Rounded up. Each token of input costs as much as the dearest kind of input.
     std::int64_t cost(const Rates& rates) const;
 };
 
@@ -89,7 +90,7 @@ class RequestReader {
     // For a body of `bytes`, by the rule at that place. A request that asks for more than `max` is
     // estimated as `max`.
     Estimate estimate(std::size_t rule, const RequestFacts& facts, std::size_t bytes) const;
-    // For a body that is too long to be held.
+    // For a body that is not read: the rule's `max`.
     Estimate largest(std::size_t rule) const;
     // The rule at that place, with the members of the providers where it names none.
     const EstimateRule& rule(std::size_t position) const { return rules_[position]; }
@@ -116,10 +117,11 @@ class RequestReader {
 };
 
 // The model that a path names: Bedrock's `/model/NAME/converse`, Gemini's
-// `/models/NAME:generateContent`. Percent-decoded; empty: the path names none.
+// `/models/NAME:generateContent`, the deployment in Azure's
+// `/openai/deployments/NAME/chat/completions`. Percent-decoded; empty: the path names none.
 std::string model_of_path(std::string_view path);
-// Whether the path is a call of Bedrock or Gemini, whose servers take the model from there and pass
-// over a `model` in the body.
+// Whether the path is a call of Bedrock, Gemini or a deployment of Azure, whose servers take the
+// model from there and pass over a `model` in the body.
 bool path_decides_model(std::string_view path);
 
 // `body` with `"stream_options":{"include_usage":true}`. Requires facts of this body that stream

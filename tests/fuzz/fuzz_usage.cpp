@@ -215,6 +215,7 @@ void check_answer(std::string_view body, std::uint8_t seed) {
                  {tokens.input, tokens.cached, tokens.cache_write, tokens.output}) {
                 FUZZ_CHECK(count >= 0 && count <= kTokensMax);
             }
+            FUZZ_CHECK(tokens.cache_write_1h >= 0 && tokens.cache_write_1h <= tokens.cache_write);
             FUZZ_CHECK(cost_of(tokens, Rates{}) >= 0 && whole.usage->units >= 0);
         }
     }

@@ -298,6 +298,29 @@ TEST_CASE("costs: a client that leaves behind the last event costs what the answ
     CHECK_SOON(counted(tidegate) == 11);
 }
 
+TEST_CASE("costs: a client that leaves behind `response.completed` costs what that has said") {
+    const Upstream upstream([](Conversation& connection) {
+        Message request;
+        if (!connection.read(request)) return;
+        connection.send(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+            "Transfer-Encoding: chunked\r\n\r\n" +
+            chunk("event: response.completed\ndata: {\"type\":\"response.completed\","
+                  "\"response\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":6,"
+                  "\"total_tokens\":11}}}\n\n"));
+        connection.wait_for_end();
+    });
+    Tidegate tidegate(counting(upstream.url(), "reserve: {plus_body: 0}, settle: auto"));
+    {
+        auto client = tidegate.client();
+        client.send(post_request("/v1/responses", R"({"input":"x","max_output_tokens":500})"));
+        std::string got;
+        while (got.find("\"total_tokens\":11") == std::string::npos) got += client.some();
+        client.reset();
+    }
+    CHECK_SOON(counted(tidegate) == 11);
+}
+
 TEST_CASE("costs: `ask_usage` asks for the chunk with the usage, and takes it out again") {
     const Upstream upstream(Upstream::answering([](const Message& request) -> std::string {
         std::string body =

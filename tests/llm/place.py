@@ -55,7 +55,8 @@ def estimate(body_bytes, maximum=None, weights=None, default=DEFAULT_OUTPUT, lar
     weights = weights or WEIGHTS
     tokens_in = Fraction(min(body_bytes, largest * BYTES_A_TOKEN), BYTES_A_TOKEN)
     output = min(default if maximum is None else maximum, int(largest - tokens_in))
-    return math.ceil(tokens_in * Fraction(str(weights["input"])) + output * Fraction(str(weights["output"])))
+    dearest = max(Fraction(str(weights.get(kind, 1))) for kind in ("input", "cached", "cache_write"))
+    return math.ceil(tokens_in * dearest + output * Fraction(str(weights["output"])))
 
 
 def key_of(user):

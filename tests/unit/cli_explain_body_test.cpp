@@ -152,7 +152,8 @@ TEST_CASE("explain body: a form is read as one") {
 TEST_CASE("explain body: money names the model and its price") {
     std::string folder = std::filesystem::temp_directory_path() / "tidegate-explain-XXXXXX";
     REQUIRE(mkdtemp(folder.data()) != nullptr);
-    std::ofstream(folder + "/prices.yaml") << "models: {\"gpt-x*\": {input: 2, output: 10}}\n";
+    std::ofstream(folder + "/prices.yaml") << "models: {\"gpt-x*\": {input: 2, output: 10},"
+                                              " c: {input: 3, cache_write_1h: 6, output: 15}}\n";
     std::ofstream(folder + "/tidegate.yaml")
         << kBegin << "prices: prices.yaml\n"
         << "policies: {p: {key: [ip], limits: [{quota: 5, unit: usd, per: 1h}],"
@@ -173,6 +174,12 @@ TEST_CASE("explain body: money names the model and its price") {
     CHECK(doc.json["policies"][0]["limits"][0]["quota"] == 5);
     CHECK(doc.json["policies"][0]["limits"][0]["unit"] == "usd");
     CHECK(doc.json["policies"][0]["reserved"]["model"] == "gpt-x-1");
+    const std::string body = R"({"model": "c", "max_tokens": 0})";
+    const Explanation hour = explained(config, body);
+    // Each token of input may be written to the cache for an hour.
+    CHECK(hour.policies.at(0).reserved->units ==
+          (6 * static_cast<std::int64_t>(body.size()) + 3) / 4);
+    CHECK(has(doc_of(hour).text(), "cache_write 3, cache_write_1h 6, output 15"));
     CHECK(explained(config, R"({"model": "other"})").refusal == 400);
     CHECK(explained(config, "{}").refusal == 400);
 }

@@ -128,6 +128,14 @@ TEST_CASE("costs: weights are thousandths of a unit") {
     CHECK(cost.usage->is_by_provider());
 }
 
+TEST_CASE("costs: what a cache keeps for an hour weighs what is written to it, or its own weight") {
+    const PolicyCost same = cost_of("{settle: anthropic, weights: {cache_write: 1.25}}");
+    CHECK(same.weights.of_cache_write_1h() == 1'250'000);
+    const PolicyCost own =
+        cost_of("{settle: anthropic, weights: {cache_write: 1.25, cache_write_1h: 2}}");
+    CHECK(own.weights.of_cache_write_1h() == 2'000'000);
+}
+
 TEST_CASE("costs: what changes requests is for OpenAI's API") {
     const PolicyCost cost = cost_of(
         "{reserve: {default: 700}, settle: openai, ask_usage: on, write_cap: on,"
@@ -170,7 +178,7 @@ TEST_CASE(
     usage::RequestFacts facts;
     config->body_reader->read(R"({"max_tokens": 450})", "/", facts);
     CHECK(config->body_reader->estimate(0, facts, 0).output == 450);
-    CHECK(config->body_reader->largest(1).output == 500);
+    CHECK(config->body_reader->largest(1).of_any == 500);
     CHECK(config->routes.at(0).reads_body);
     CHECK(config->routes.at(0).settles_costs);
 }
@@ -242,6 +250,7 @@ TEST_CASE("prices: the first pattern that matches counts, and what is not writte
         "models:\n"
         "  \"gpt-x-mini\": {input: 0.25, cached: 0.025, cache_write: 0.3, output: 2}\n"
         "  \"gpt-x*\": {input: 1.25, output: 10}\n"
+        "  \"claude-x\": {input: 3, cache_write: 3.75, cache_write_1h: 6, output: 15}\n"
         "unknown: {input: 0.000001, output: 1000000}\n",
         kBudget);
     const Loaded loaded = files.load();
@@ -251,6 +260,8 @@ TEST_CASE("prices: the first pattern that matches counts, and what is not writte
     CHECK(*prices.rates_of("gpt-x-mini-2") ==
           usage::Rates{1'250'000, 1'250'000, 1'250'000, 10'000'000});
     CHECK(*prices.rates_of("other") == usage::Rates{1, 1, 1, 1'000'000'000'000});
+    CHECK(prices.rates_of("gpt-x-mini")->of_cache_write_1h() == 300'000);
+    CHECK(prices.rates_of("claude-x")->of_cache_write_1h() == 6'000'000);
     CHECK_FALSE(prices.names("other"));
 }
 

@@ -47,6 +47,23 @@ std::string event(std::string_view json) {
     return "data: " + std::string(json) + "\n\n";
 }
 
+std::string base64_of(std::string_view bytes) {
+    constexpr std::string_view kDigits =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    std::string text;
+    for (std::size_t at = 0; at < bytes.size(); at += 3) {
+        std::uint32_t group = 0;
+        for (std::size_t i = 0; i < 3; ++i) {
+            group = group << 8 |
+                    (at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0U);
+        }
+        for (std::size_t i = 0; i < 4; ++i) {
+            text += at + i > bytes.size() ? '=' : kDigits[group >> (18 - 6 * i) & 63];
+        }
+    }
+    return text;
+}
+
 }  // namespace
 
 TEST_CASE("usage: openai's chat completion, with what its cache had") {
@@ -136,6 +153,73 @@ TEST_CASE("usage: openai's Responses API, as an answer and as the event that end
     }
 }
 
+TEST_CASE("usage: what openai's servers write to their cache is a part of the input") {
+    check_tokens(
+        Provider::openai, Form::json,
+        R"({"model":"m-1","usage":{"prompt_tokens":2600,"completion_tokens":300,"total_tokens":2900,"prompt_tokens_details":{"cached_tokens":2000,"cache_write_tokens":400}}})",
+        {200, 2000, 400, 300});
+    const std::string usage =
+        R"({"model":"m-1","usage":{"input_tokens":18014,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":18011},"output_tokens":9,"total_tokens":18023}})";
+    check_tokens(Provider::openai_responses, Form::json, usage, {3, 0, 18'011, 9});
+    check_tokens(Provider::openai_responses, Form::server_sent_events,
+                 event(R"({"type":"response.completed","response":)" + usage + "}"),
+                 {3, 0, 18'011, 9});
+}
+
+TEST_CASE("usage: deepseek and moonshot have names of their own for what their cache had") {
+    check_tokens(
+        Provider::openai, Form::json,
+        R"({"model":"m-1","usage":{"prompt_tokens":100,"completion_tokens":9,"total_tokens":109,"prompt_cache_hit_tokens":80,"prompt_cache_miss_tokens":20}})",
+        {20, 80, 0, 9});
+    check_tokens(
+        Provider::openai, Form::json,
+        R"({"model":"m-1","usage":{"prompt_tokens":100,"completion_tokens":9,"total_tokens":109,"cached_tokens":80}})",
+        {20, 80, 0, 9});
+    check_tokens(
+        Provider::openai, Form::json,
+        R"({"model":"m-1","usage":{"prompt_tokens":100,"completion_tokens":9,"prompt_cache_hit_tokens":80,"prompt_tokens_details":{"cached_tokens":80}}})",
+        {20, 80, 0, 9});
+}
+
+TEST_CASE("usage: what a total has above its parts is output, such as the thoughts of grok") {
+    check_tokens(
+        Provider::openai, Form::json,
+        R"({"model":"m-1","usage":{"prompt_tokens":32,"completion_tokens":9,"total_tokens":135,"prompt_tokens_details":{"cached_tokens":6},"completion_tokens_details":{"reasoning_tokens":94}}})",
+        {26, 6, 0, 103});
+    check_tokens(
+        Provider::openai, Form::server_sent_events,
+        event(
+            R"({"model":"m-1","choices":[],"usage":{"prompt_tokens":758,"completion_tokens":102,"total_tokens":1725}})") +
+            event("[DONE]"),
+        {758, 0, 0, 967});
+    check_tokens(
+        Provider::openai, Form::json,
+        R"({"model":"m-1","usage":{"prompt_tokens":21,"completion_tokens":0,"total_tokens":81}})",
+        {21, 0, 0, 60});
+    check_tokens(
+        Provider::openai_responses, Form::json,
+        R"({"model":"m-1","usage":{"input_tokens":50,"output_tokens":9,"total_tokens":70}})",
+        {50, 0, 0, 20});
+    check_tokens(
+        Provider::gemini, Form::json,
+        R"({"modelVersion":"m-1","usageMetadata":{"promptTokenCount":21,"totalTokenCount":81}})",
+        {21, 0, 0, 60});
+    // What Anthropic's cache had, beside the prompt in place of in it.
+    check_tokens(
+        Provider::openai, Form::json,
+        R"({"model":"m-1","usage":{"prompt_tokens":368,"completion_tokens":19,"total_tokens":10923,"cache_read_input_tokens":10536,"cache_creation_input_tokens":0}})",
+        {368, 10'536, 0, 19});
+    check_tokens(
+        Provider::openai, Form::json,
+        R"({"model":"m-1","usage":{"prompt_tokens":500,"completion_tokens":19,"total_tokens":519,"cache_read_input_tokens":100,"prompt_tokens_details":{"cached_tokens":100}}})",
+        {400, 100, 0, 19});
+    // All parts are 0.
+    check_tokens(
+        Provider::openai, Form::json,
+        R"({"model":"m-1","usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":7}})",
+        {0, 0, 0, 7});
+}
+
 TEST_CASE("usage: anthropic counts its cache beside the input") {
     check_tokens(
         Provider::anthropic, Form::json,
@@ -164,6 +248,67 @@ TEST_CASE("usage: anthropic's stream: each kind is what the last event says of i
         {11, 3, 0, 40});
 }
 
+TEST_CASE("usage: anthropic tells apart what its cache keeps for an hour") {
+    Tokens tokens{10, 200, 130, 4};
+    tokens.cache_write_1h = 100;
+    check_tokens(
+        Provider::anthropic, Form::json,
+        R"({"type":"message","model":"m-1","usage":{"input_tokens":10,"cache_read_input_tokens":200,"cache_creation_input_tokens":130,"cache_creation":{"ephemeral_5m_input_tokens":30,"ephemeral_1h_input_tokens":100},"output_tokens":4}})",
+        tokens);
+    const std::string start = event(
+        R"({"type":"message_start","message":{"model":"m-1","usage":{"input_tokens":10,"cache_read_input_tokens":200,"cache_creation_input_tokens":130,"cache_creation":{"ephemeral_5m_input_tokens":30,"ephemeral_1h_input_tokens":100},"output_tokens":1}}})");
+    check_tokens(
+        Provider::anthropic, Form::server_sent_events,
+        start +
+            event(
+                R"({"type":"message_delta","usage":{"input_tokens":10,"cache_read_input_tokens":200,"cache_creation_input_tokens":130,"output_tokens":4}})"),
+        tokens);
+    // Never more than was written.
+    tokens = {10, 200, 7, 4};
+    tokens.cache_write_1h = 7;
+    check_tokens(
+        Provider::anthropic, Form::server_sent_events,
+        start +
+            event(
+                R"({"type":"message_delta","usage":{"cache_creation_input_tokens":7,"output_tokens":4}})"),
+        tokens);
+}
+
+TEST_CASE("usage: anthropic says beside the message what its server took to compact it") {
+    check_tokens(
+        Provider::anthropic, Form::json,
+        R"({"model":"m-1","usage":{"input_tokens":23000,"output_tokens":1000,"iterations":[{"type":"compaction","input_tokens":180000,"cache_read_input_tokens":40,"cache_creation_input_tokens":6,"output_tokens":3500},{"type":"message","input_tokens":23000,"output_tokens":1000}]}})",
+        {203'000, 40, 6, 4500});
+    // On demand: the message itself took nothing.
+    const std::string on_demand =
+        R"("usage":{"input_tokens":0,"output_tokens":0,"iterations":[{"type":"compaction","input_tokens":2930,"output_tokens":1313}]}})";
+    check_tokens(Provider::anthropic, Form::json, R"({"model":"m-1",)" + on_demand,
+                 {2930, 0, 0, 1313});
+    const std::string start = event(
+        R"({"type":"message_start","message":{"model":"m-1","usage":{"input_tokens":500,"output_tokens":1}}})");
+    const std::string delta = event(
+        R"({"type":"message_delta","usage":{"output_tokens":50,"iterations":[{"type":"compaction","input_tokens":80000,"output_tokens":300},{"type":"message","input_tokens":500,"output_tokens":50},{"type":"advisor_message","input_tokens":7,"output_tokens":3}]}})");
+    check_tokens(Provider::anthropic, Form::server_sent_events, start + delta + delta,
+                 {80'507, 0, 0, 353});
+    // A model that declined is not charged, and the message counts once.
+    check_tokens(
+        Provider::anthropic, Form::json,
+        R"({"model":"m-1","usage":{"input_tokens":5,"output_tokens":6,"iterations":[{"type":"fallback_message","input_tokens":9,"output_tokens":9},{"type":"message","input_tokens":5,"output_tokens":6}]}})",
+        {5, 0, 0, 6});
+}
+
+TEST_CASE("usage: gemini's Interactions API, as an answer and as the event that ends it") {
+    const std::string body =
+        R"({"id":"i","model":"m-1","usage":{"total_input_tokens":10,"total_cached_tokens":3,"total_output_tokens":4,"total_thought_tokens":2,"total_tool_use_tokens":5,"total_tokens":21}})";
+    check_tokens(Provider::gemini, Form::json, body, {12, 3, 0, 6});
+    check_tokens(
+        Provider::gemini, Form::server_sent_events,
+        event(R"({"event_type":"interaction.created","interaction":{"id":"i","model":"m-1"}})") +
+            event(R"({"event_type":"interaction.completed","interaction":)" + body + "}") +
+            event("[DONE]"),
+        {12, 3, 0, 6});
+}
+
 TEST_CASE("usage: gemini counts thoughts beside candidates, and the last event wins") {
     const std::string first =
         R"({"modelVersion":"m-1","candidates":[{}],"usageMetadata":{"promptTokenCount":20,"candidatesTokenCount":1,"thoughtsTokenCount":50,"totalTokenCount":71}})";
@@ -184,6 +329,58 @@ TEST_CASE("usage: bedrock's Converse, as an answer and as its event metadata") {
                  amazon_message("contentBlockDelta", R"({"usage":{"inputTokens":1}})") +
                      amazon_message("metadata", usage),
                  {12, 5, 6, 34}, "");
+}
+
+TEST_CASE(
+    "usage: bedrock's InvokeModel streams events of the model's API, and counts in the last") {
+    const auto chunk = [](std::string_view json) {
+        return amazon_message("chunk", R"({"p":"abc","bytes":")" + base64_of(json) + "\"}");
+    };
+    const std::string start = chunk(
+        R"({"type":"message_start","message":{"model":"m-1","usage":{"input_tokens":10,"cache_read_input_tokens":200,"cache_creation_input_tokens":30,"output_tokens":1}}})");
+    const std::string text = chunk(
+        R"({"type":"content_block_delta","delta":{"type":"text_delta","text":"\"usage\":{\"output_tokens\":9999}"}})");
+    const std::string delta = chunk(R"({"type":"message_delta","usage":{"output_tokens":40}})");
+    const std::string stop = chunk(
+        R"({"type":"message_stop","amazon-bedrock-invocationMetrics":{"inputTokenCount":10,"outputTokenCount":40,"invocationLatency":1313,"firstByteLatency":1007,"cacheReadInputTokenCount":200,"cacheWriteInputTokenCount":30}})");
+    check_tokens(Provider::anthropic, Form::amazon_events, start + text + delta + stop,
+                 {10, 200, 30, 40});
+    check_tokens(Provider::bedrock, Form::amazon_events,
+                 chunk(R"({"generation":"a"})") + chunk(std::string(100'000, 'x')) + stop,
+                 {10, 200, 30, 40}, "");
+    const UsageSource source(Provider::automatic);
+    for (const char* const data :
+         {R"({"bytes":"*"})", R"({"bytes":7})", "{}", "no JSON", R"({"bytes":"e30="})"}) {
+        CAPTURE(data);
+        CHECK_FALSE(found_in(source, Form::amazon_events, amazon_message("chunk", data)).usage);
+    }
+}
+
+TEST_CASE("usage: a stream has come to its last event, in one piece and in many") {
+    const auto is_over = [](std::string_view body, std::size_t piece) {
+        const UsageSource source(Provider::automatic);
+        AnswerReader reader(source, Form::server_sent_events);
+        for (std::size_t at = 0; at < body.size(); at += std::min(piece, body.size() - at)) {
+            reader.read(body.substr(at, piece));
+        }
+        return reader.has_last_event();
+    };
+    const std::string chat =
+        event(R"({"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":7}})");
+    const std::string created =
+        event(R"({"type":"response.created","response":{"model":"m-1","usage":null}})");
+    const std::string completed =
+        "event: response.completed\n" +
+        event(
+            R"({"type":"response.completed","response":{"model":"m-1","output":[],"usage":{"input_tokens":50,"output_tokens":9,"total_tokens":59}}})");
+    for (const std::size_t piece : {std::string_view::npos, std::size_t{1}, std::size_t{7}}) {
+        CAPTURE(piece);
+        CHECK_FALSE(is_over(chat, piece));
+        CHECK(is_over(chat + event("[DONE]"), piece));
+        CHECK(is_over(event(R"({"type":"message_stop"})"), piece));
+        CHECK_FALSE(is_over(created, piece));
+        CHECK(is_over(created + completed, piece));
+    }
 }
 
 TEST_CASE("usage: zero is a usage, and a total without its parts is output") {
@@ -291,13 +488,28 @@ TEST_CASE("usage: why there is none") {
 
 TEST_CASE("usage: a stream that is cut has what it said before") {
     const UsageSource source(Provider::automatic);
-    const auto found = found_in(
-        source, Form::server_sent_events,
+    AnswerReader reader(source, Form::server_sent_events);
+    reader.read(
         event(
             R"({"type":"message_start","message":{"usage":{"input_tokens":10,"output_tokens":1}}})") +
-            "data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":40}}\n");
-    REQUIRE(found.usage);
-    CHECK(found.usage->tokens == Tokens{10, 0, 0, 1});
+        "data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":40}}\n");
+    REQUIRE(reader.usage());
+    CHECK(reader.usage()->tokens == Tokens{10, 0, 0, 1});
+}
+
+TEST_CASE("usage: the end of the body ends the last event of a stream") {
+    for (const char* const end : {"", "\n", "\r", "\r\n", "\n\n"}) {
+        check_tokens(
+            Provider::openai, Form::server_sent_events,
+            event(R"({"model":"m-1","choices":[{"delta":{"content":"a"}}]})") +
+                R"(data: {"model":"m-1","choices":[],"usage":{"prompt_tokens":5,"completion_tokens":7}})" +
+                end,
+            {5, 0, 0, 7});
+    }
+    const UsageSource source(Provider::automatic);
+    CHECK_FALSE(found_in(source, Form::server_sent_events,
+                         R"(data: {"model":"m-1","usage":{"prompt_tokens":5,)")
+                    .usage);
 }
 
 TEST_CASE("usage: members that the configuration names are weighed and added") {

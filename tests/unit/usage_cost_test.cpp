@@ -15,6 +15,17 @@ TEST_CASE("cost: the weighed sum of the kinds, rounded up once") {
     CHECK(cost_of({5, 5, 5, 5}, {0, 0, 0, 0}) == 0);
 }
 
+TEST_CASE("cost: what is kept for an hour is a part of what is written, at a rate of its own") {
+    Tokens tokens{0, 0, 30, 0};
+    tokens.cache_write_1h = 10;
+    Rates rates{3'000'000, 300'000, 3'750'000, 15'000'000};
+    CHECK(cost_of(tokens, rates) == 113);  // 112.5
+    rates.cache_write_1h = 6'000'000;
+    CHECK(cost_of(tokens, rates) == 135);
+    CHECK(rates.dearest_input() == 6'000'000);
+    CHECK(rates.dearest() == 15'000'000);
+}
+
 TEST_CASE("cost: the largest counts and rates do not overflow") {
     const Rates dear{Rates::kMax, Rates::kMax, Rates::kMax, Rates::kMax};
     CHECK(cost_of({kTokensMax, kTokensMax, kTokensMax, kTokensMax}, dear) ==

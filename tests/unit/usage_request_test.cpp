@@ -323,6 +323,22 @@ TEST_CASE(
     CHECK(facts.members.empty());
 }
 
+TEST_CASE("request: input reserves the dearest kind, as a cache may take all of it") {
+    const RequestReader reader({{.output_max = {}, .plus_body = 1}}, {});
+    const Estimate estimate = reader.estimate(0, {}, 100);
+    CHECK(estimate.cost({1'000'000, 100'000, 1'250'000, 0}) == 125);
+    Rates rates{1'000'000, 100'000, 1'250'000, 0};
+    rates.cache_write_1h = 2'000'000;
+    CHECK(estimate.cost(rates) == 200);
+    CHECK(estimate.cost({1'000'000, 100'000, 1'000'000, 0}) == 100);
+}
+
+TEST_CASE("request: a body that is not read reserves the dearest kind") {
+    const RequestReader reader({{.output_max = {}, .max = 5'000}}, {});
+    CHECK(reader.largest(0).cost({1'000'000, 0, 0, 0}) == 5'000);
+    CHECK(reader.largest(0).cost({1'000'000, 0, 0, 4'000'000}) == 20'000);
+}
+
 TEST_CASE("request: a path names the model of Bedrock and of Gemini") {
     CHECK(model_of_path("/model/anthropic.claude-v2%3A1/converse") == "anthropic.claude-v2:1");
     CHECK(model_of_path("/model/x/converse-stream") == "x");
@@ -330,6 +346,15 @@ TEST_CASE("request: a path names the model of Bedrock and of Gemini") {
     CHECK(model_of_path("/v1/projects/p/publishers/google/models/g:streamGenerateContent") == "g");
     CHECK(model_of_path("/v1/chat/completions").empty());
     CHECK(model_of_path("/model/").empty());
+}
+
+TEST_CASE("request: a path names a deployment of Azure, which decides the model") {
+    CHECK(model_of_path("/openai/deployments/gpt-x%2Dmini/chat/completions") == "gpt-x-mini");
+    CHECK(model_of_path("/llm/openai/deployments/gpt-x/embeddings") == "gpt-x");
+    CHECK(model_of_path("/openai/deployments/a/extensions/models/b:c") == "a");
+    CHECK(path_decides_model("/openai/deployments/gpt-x/chat/completions"));
+    CHECK_FALSE(path_decides_model("/openai/v1/chat/completions"));
+    CHECK_FALSE(path_decides_model("/openai/deployments"));
 }
 
 TEST_CASE("request: calls of Bedrock and Gemini take the model from the path") {
