@@ -250,7 +250,7 @@ Result<LogMapping, std::string> parse_mapping(std::string_view text) {
 }
 
 void LoggedRequest::reset(std::size_t value_count) {
-    time = Micros{0};
+    time = again = Micros{0};
     is_whole_second = is_end = false;
     numbers.fill(kUnknown);
     texts.fill({});
@@ -369,6 +369,7 @@ std::string_view LogFields::take_time(std::string_view text, LoggedRequest& out)
         last_time_text_.assign(text);
     }
     out.time = last_time_.at;
+    out.again = last_time_.again;
     out.is_whole_second = last_time_.is_whole_second;
     return last_time_.fault;
 }

@@ -455,9 +455,24 @@ struct LogReader::Impl {
         return place.ends_with(':') && place.find('/') != place.npos && rest.size() > 1;
     }
 
+    // ` www be/s1 0/0/5007 212 -- 0/0/0/0/3 0/0`: of a connection that went on as TCP.
+    static bool is_haproxy_tcp(std::string_view rest) {
+        std::array<std::string_view, 6> words;  // the place, timers, bytes, state and connections
+        for (std::string_view& word : words) word = take_word(rest);
+        const auto slashes = [](std::string_view word) {
+            return std::count(word.begin(), word.end(), '/');
+        };
+        const std::string_view bytes = words[3].substr(words[3].starts_with('+') ? 1 : 0);
+        return slashes(words[1]) == 1 && slashes(words[2]) == 2 && slashes(words[5]) == 4 &&
+               words[4].size() == 2 && parse_number<std::int64_t>(bytes).has_value();
+    }
+
     std::string_view take_haproxy_rest(std::string_view rest, LoggedRequest& out) {
         const std::size_t quote = rest.find('"');
-        if (quote == rest.npos) return is_haproxy_fault(rest) ? std::string_view() : kNotHaproxy;
+        if (quote == rest.npos) {
+            const bool has_no_request = is_haproxy_fault(rest) || is_haproxy_tcp(rest);
+            return has_no_request ? std::string_view() : kNotHaproxy;
+        }
         std::string_view words = rest.substr(0, quote);
         std::array<std::string_view, 4> first;  // frontend, backend/server, timers, status
         for (std::string_view& word : first) word = take_word(words);

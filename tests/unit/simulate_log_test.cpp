@@ -235,6 +235,16 @@ TEST_CASE("log: HAProxy's line about a connection that failed is no request") {
     CHECK(log.read("203.0.113.7:4711 [29/Nov/2026:10:00:00.250 +0000] www~/1:") != "");
 }
 
+TEST_CASE("log: HAProxy's line about a connection that went on as TCP is no request") {
+    World log(LogFormat::haproxy);
+    const std::string place = "10.0.1.2:33313 [06/Feb/2027:12:12:51.443 +0000] fnt ";
+    CHECK(log.read(place + "bck/srv1 0/0/5007 212 -- 0/0/0/0/3 0/0") == "");
+    CHECK(log.text(LogText::method) == "");
+    CHECK(log.read(place + "bck/<NOSRV> -1/-1/0 +0 SC 1/1/0/0/0 0/0") == "");
+    CHECK(log.read(place + "bck/srv1 0/0/5007 212 -- 0/0/0/0") != "");
+    CHECK(log.read(place + "bck/srv1 0/0/1/2/13 200 45 - - ---- 1/1/0/0/0 0/0") != "");
+}
+
 TEST_CASE("log: HAProxy's captured fields are words of the line with parts") {
     // client, time, frontend, server, timers, status, bytes, two cookies, flags, counts, queues.
     World counted(LogFormat::haproxy, mapped({"header:x-tenant=13.2"}, {"header:x-tenant"}));
@@ -393,7 +403,11 @@ TEST_CASE("log: durations with and without a unit") {
     CHECK(read_log_duration("1.5s") == 1'500'000);
     CHECK(read_log_duration("800µs") == 800);
     CHECK(read_log_duration("2500ns") == 3);
+    CHECK(read_log_duration("1m2.5s") == 62'500'000);
+    CHECK(read_log_duration("1h0m3s") == 3'603'000'000);
     CHECK_FALSE(read_log_duration("1h"));
+    CHECK_FALSE(read_log_duration("1m2.5"));
+    CHECK_FALSE(read_log_duration("1m2ms"));
     CHECK_FALSE(read_log_duration("-1"));
     CHECK_FALSE(read_log_duration(""));
 }
