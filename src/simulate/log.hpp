@@ -141,6 +141,8 @@ class LogReader {
     // Reads a line without its line end. Empty: it is read; else why not. A line about a
     // connection without a request has an empty method.
     std::string_view read(std::string_view line, LoggedRequest& out);
+    // Forgets the lines before, and keeps what they told of the format: the next one is the first.
+    void begin_again();
 
     // Whether lines of this format say that at all.
     bool gives(LogText text) const;

@@ -22,6 +22,10 @@ constexpr std::string_view kNotCommon =
 constexpr std::string_view kTextInFront =
     "the line has text before the client, such as that of syslog: a line begins with the client's "
     "address, or with the name of the server and the address";
+constexpr std::string_view kInDockersJson =
+    "the lines of the log are texts in JSON, as Docker keeps them: write `jq -j .log FILE | "
+    "tidegate "
+    "simulate ... -`";
 constexpr std::string_view kNotHaproxy =
     "the line is not in HAProxy's HTTP format: `client:port [time] frontend backend/server timers "
     "status ... \"request\"`";
@@ -426,6 +430,18 @@ struct LogReader::Impl {
         return {};
     }
 
+    // `Proxy www stopped (...)`, also behind `haproxy[7]: ` of syslog: what HAProxy says of itself.
+    static bool is_haproxy_message(std::string_view line) {
+        const std::size_t name = line.find("haproxy");
+        const std::size_t colon = name == line.npos ? name : line.find(": ", name);
+        if (colon != line.npos) line.remove_prefix(colon + 2);
+        constexpr std::array<std::string_view, 8> kBegins{
+            "Proxy ",           "Server ",  "Backend ",  "backend ",
+            "Health check for", "[NOTICE]", "[WARNING]", "[ALERT]"};
+        return std::any_of(kBegins.begin(), kBegins.end(),
+                           [&](std::string_view begin) { return line.starts_with(begin); });
+    }
+
     std::string_view read_haproxy(std::string_view line, LoggedRequest& out) {
         std::size_t bracket = line.find(" [");
         // `haproxy[123]:` of syslog has no space before its bracket.
@@ -434,7 +450,10 @@ struct LogReader::Impl {
                  (line[bracket + 4] == '/' || is_digit(line[bracket + 4])))) {
             bracket = line.find(" [", bracket + 1);
         }
-        if (bracket == line.npos) return kNotHaproxy;
+        if (bracket == line.npos) {
+            const bool is_known = is_haproxy_message(line) && fields.repeat_time(out);
+            return is_known ? std::string_view() : kNotHaproxy;
+        }
         const std::size_t close = line.find(']', bracket);
         if (close == line.npos) return kNotHaproxy;
         if (out.time.count() == 0) {
@@ -578,6 +597,10 @@ std::string_view LogReader::read(std::string_view line, LoggedRequest& out) {
     return kNotAddress;
 }
 
+void LogReader::begin_again() {
+    impl_->fields.forget_time();
+}
+
 bool LogReader::gives(LogText text) const {
     // Targets of AWS are whole URLs.
     const bool gives_host =
@@ -659,6 +682,9 @@ Result<LogFormat, std::string> tell_format(std::span<const std::string> lines,
     }
     if (most > 0) return best;
     if (!why.empty()) return ErrorMessage{why};
+    if (!lines.empty() && lines.front().starts_with("{\"log\":\"")) {
+        return ErrorMessage{std::string(kInDockersJson)};
+    }
     return ErrorMessage{
         "no line has a format that Tidegate knows: name it by --format, or say by --map where "
         "lines of JSON have `time`, `client`, `method` and `path`"};

@@ -243,6 +243,7 @@ Result<std::unique_ptr<Replay>, std::string> Replay::open(const std::vector<std:
             facts.values[i] = facts.values[i] && file.reader->gives_value(i);
         }
         facts.query = facts.query && file.reader->gives_query();
+        file.reader->begin_again();
         file.replay();
     }
     if (replay->mixes_recordings()) {
