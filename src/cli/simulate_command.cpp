@@ -42,6 +42,7 @@ struct SimulateArguments {
     std::string format{};
     std::vector<std::string> map{};
     std::string zone{};
+    std::string late{};
     std::string host{};
     std::string suggest{};
     std::string svg{};
@@ -154,6 +155,10 @@ int simulate_logs(const SimulateArguments& arguments,
         layout.zone = std::move(*zone);
     }
     layout.host = arguments.host;
+    if (!arguments.late.empty()) {
+        const auto late = *parse_duration(arguments.late);
+        layout.order_seconds = std::chrono::duration_cast<std::chrono::seconds>(late).count();
+    }
     layout.needs_address =
         simulate::needs_address(*live) || (next && simulate::needs_address(*next));
     auto opened = simulate::Replay::open(arguments.logs, layout, format_of(arguments.format));
@@ -193,6 +198,7 @@ std::string objection_to_time(const std::string& text) {
     const auto time = parse_duration(text);
     if (!time) return time.error();
     constexpr std::chrono::hours kMost{24};
+    static_assert(kMost == std::chrono::seconds{simulate::kOrderSecondsMax});
     return *time < std::chrono::seconds{1} || *time > kMost ? "write 1s to 24h" : std::string();
 }
 
@@ -233,6 +239,7 @@ std::string_view option_of_logs(const SimulateArguments& arguments) {
     if (!arguments.format.empty()) return "--format";
     if (!arguments.map.empty()) return "--map";
     if (!arguments.zone.empty()) return "--zone";
+    if (!arguments.late.empty()) return "--late";
     if (!arguments.host.empty()) return "--host";
     if (!arguments.svg.empty()) return "--svg";
     return arguments.as_json ? "--json" : "";
@@ -325,6 +332,11 @@ Command simulate_command(CLI::App& app) {
         ->add_option("--zone", arguments->zone,
                      "The time zone of times without an offset, such as Europe/Berlin")
         ->option_text("ZONE");
+    simulate
+        ->add_option("--late", arguments->late,
+                     "How late a line may come, as after a request that lasted long (default 1m)")
+        ->option_text("DURATION")
+        ->check(objection_to_time);
     simulate
         ->add_option("--host", arguments->host,
                      "The host of requests whose lines name none, such as api.example.com")

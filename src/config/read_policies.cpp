@@ -1,6 +1,8 @@
 // `policies` and `default_policies`: lists of clients, and what a policy says of them. Its key is
 // read in read_policy_key.cpp, its limits in read_limits.cpp, its cost in read_policy_costs.cpp.
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -279,29 +281,44 @@ std::optional<std::int64_t> read_slack(const Value& value) {
     return std::nullopt;
 }
 
-// The limit of which no batch may have 2 units, even if one thread has all of the slack.
-const limit::Limit* find_too_small(const std::vector<limit::Limit>& limits, std::int64_t slack) {
+// The limit of which none of so many threads may have a batch of 2 units.
+const limit::Limit* find_too_small(const std::vector<limit::Limit>& limits, std::int64_t slack,
+                                   std::int64_t threads) {
     constexpr std::int64_t kTwoUnits = 2'000'000;  // in millionths
-    const std::int64_t too_small = (kTwoUnits - 1) / slack;
+    const std::int64_t too_small = (kTwoUnits * threads - 1) / slack;
     const auto found = std::find_if(limits.begin(), limits.end(), [&](const limit::Limit& limit) {
         return limit.quota <= too_small;
     });
     return found != limits.end() ? &*found : nullptr;
 }
 
-void warn_if_too_small(const Value& value, const PolicySettings& policy) {
+void append_percent(std::int64_t millionths, std::string& out) {
+    std::array<char, 32> digits{};
+    const auto end =
+        std::to_chars(digits.data(), digits.data() + digits.size(),
+                      static_cast<double>(millionths) / 10'000, std::chars_format::fixed);
+    out.append(digits.data(), end.ptr).push_back('%');
+}
+
+void warn_if_too_small(const Value& value, const PolicySettings& policy, std::int64_t threads) {
     const auto warn = [&](std::string_view of_what, const limit::Limit& limit) {
         std::string text("has no effect");
         text.append(of_what).append(": ");
-        append_number(static_cast<double>(policy.lease_slack) / 10'000, text);
-        text.append("% of the quota of ").append(quote(limit.name));
-        value.warn(text + " is less than 2 units; write a larger `slack`");
+        append_percent(policy.lease_slack, text);
+        text.append(" of the quota of ").append(quote(limit.name)).append(" is less than 2 units");
+        if (threads > 1) {
+            text += " for each of " + std::to_string(threads) + " threads (`replicas` x `threads`)";
+        }
+        value.warn(text + "; write a larger `slack`");
     };
-    if (const auto* const limit = find_too_small(policy.limits, policy.lease_slack)) {
+    const auto find = [&](const std::vector<limit::Limit>& limits) {
+        return find_too_small(limits, policy.lease_slack, threads);
+    };
+    if (const auto* const limit = find(policy.limits)) {
         warn(policy.tiers.empty() ? "" : " without a tier", *limit);
     }
     for (const limit::Tier& tier : policy.tiers) {
-        const auto* const limit = find_too_small(tier.limits, policy.lease_slack);
+        const auto* const limit = find(tier.limits);
         if (limit != nullptr) warn(" in the tier " + quote(tier.name), *limit);
     }
 }
@@ -377,7 +394,7 @@ bool read_lease_word(const Value& value) {
     return false;
 }
 
-void read_lease(Section& section, PolicySettings& policy) {
+void read_lease(Section& section, const Config& config, PolicySettings& policy) {
     const auto value = section.find("lease");
     if (!value || value->is_off()) return;
     policy.lease_slack = kSlackAuto;
@@ -394,7 +411,9 @@ void read_lease(Section& section, PolicySettings& policy) {
     }
     const std::string why = what_excludes_leases(section, policy);
     if (!why.empty()) return value->fault(why);
-    warn_if_too_small(*value, policy);
+    // Where the configuration does not say how many there are, one.
+    const std::int64_t threads = std::max<std::int64_t>(1, config.threads);
+    warn_if_too_small(*value, policy, config.replicas.value_or(1) * threads);
 }
 
 void read_who_and_what(Section& section, Config& config, PolicySettings& policy,
@@ -412,7 +431,7 @@ void read_who_and_what(Section& section, Config& config, PolicySettings& policy,
     policy.may_skip = on_missing == limit::OnMissing::skip;
     if (key) policy.key = read_key(*key, on_missing, config);
     read_mode(section, policy);
-    read_lease(section, policy);
+    read_lease(section, config, policy);
     warn_if_never_refuses(deny, policy);
 }
 

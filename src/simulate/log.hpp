@@ -5,7 +5,9 @@
 // refused with a reason. Pure; one thread for each reader.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -49,11 +51,15 @@ inline constexpr std::size_t kLogNumbers = kEnumerators<LogNumber>.size();
 // A line that is longer is not read. Tidegate's own are below 8 KiB.
 inline constexpr std::size_t kLineBytesMax = 65'535;
 
+// How late a line of a log may come, unless the layout says another time: seconds.
+inline constexpr std::int64_t kOrderSeconds = 60;
+
 // Texts go into the line or into the reader, until it reads the next line.
 struct LoggedRequest {
     static constexpr std::int64_t kUnknown = -1;
 
     Micros time{0};
+    Micros again{0};  // the second moment of that text, see LogTime; 0: there is one only
     bool is_whole_second = false;  // the log has no fraction of a second
     bool is_end = false;           // `time` is when the request ended; else when it began
     std::array<std::int64_t, kLogNumbers> numbers{};
@@ -73,6 +79,9 @@ struct LogTime {
     Micros at{0};
     bool is_whole_second = false;
     std::string_view fault{};  // not empty: it is none
+    // Where the clocks of the zone were set back and show the time twice: the second moment. Else
+    // 0.
+    Micros again{0};
 };
 
 // RFC 3339, also with a space for `T` and `+0100` for `+01:00`; `29/Nov/2026:10:00:00.123 +0100`;
@@ -80,7 +89,8 @@ struct LogTime {
 // by `zone`; null: it is refused.
 LogTime read_log_time(std::string_view text, const limit::TimeZone* zone);
 
-// `0.012` in seconds, `12ms`, `1.5s`, `800us`, `800µs`, `300ns`. Nothing for anything else.
+// `0.012` in seconds, `12ms`, `1.5s`, `1h2m3.5s`, `800us`, `800µs`, `300ns`. Nothing for anything
+// else.
 std::optional<std::int64_t> read_log_duration(std::string_view text);
 
 // Resolves `\"`, `\\`, `\n`, `\xHH` and `\uHHHH`. The view goes into `text`, or into `room`.
@@ -116,6 +126,7 @@ struct LogLayout {
     std::string host;  // of requests whose line names none; empty: it is not known
     // Whether a line of a request is unread whose client is no address.
     bool needs_address = true;
+    std::int64_t order_seconds = kOrderSeconds;  // see LogOrder
 };
 
 // Reads the lines of one log.
@@ -130,6 +141,8 @@ class LogReader {
     // Reads a line without its line end. Empty: it is read; else why not. A line about a
     // connection without a request has an empty method.
     std::string_view read(std::string_view line, LoggedRequest& out);
+    // Forgets the lines before, and keeps what they told of the format: the next one is the first.
+    void begin_again();
 
     // Whether lines of this format say that at all.
     bool gives(LogText text) const;
@@ -154,9 +167,9 @@ Result<LogFormat, std::string> tell_format(std::span<const std::string> lines,
 // Puts the requests of a log in the order of their times: log_order.cpp.
 //
 // Proxies write a line when a request ends, several of them write to one log, and many logs have
-// no fractions of a second. A window of a minute holds the requests until none can come before
-// them; what comes later than that is counted and left out.
-inline constexpr std::int64_t kOrderSeconds = 60;
+// no fractions of a second. A window of a minute, or of another time, holds the requests until none
+// can come before them; what comes later than that is counted and left out.
+inline constexpr std::int64_t kOrderSecondsMax = 86'400;
 
 // How many requests are handed out at once, at most: what they need of memory is loaded together.
 inline constexpr std::size_t kRequestsAtOnce = 16;
@@ -168,12 +181,15 @@ class LogOrder {
     // Bytes that wait at most, about. A second with more is handed out in portions.
     static constexpr std::size_t kBytesMax = 512U << 20;
 
-    explicit LogOrder(UseRequests release, std::size_t bytes_max = kBytesMax)
-        : release_(std::move(release)), bytes_max_(bytes_max) {}
+    // `seconds`: how long the window is, from 1 to kOrderSecondsMax.
+    explicit LogOrder(UseRequests release, std::int64_t seconds = kOrderSeconds,
+                      std::size_t bytes_max = kBytesMax);
 
-    // Adds a request. False: it is more than kOrderSeconds before one that was added, and is left
+    // Adds a request. False: it is more than the window before one that was added, and is left
     // out. Times of whole seconds are spread over their second, in the order in which they came.
     bool add(const LoggedRequest& request);
+    // The newest time that was added, as a whole second; 0: nothing was added.
+    Micros newest() const { return std::chrono::seconds{std::max<std::int64_t>(0, newest_)}; }
     // Hands out all that wait.
     void finish();
 
@@ -187,20 +203,19 @@ class LogOrder {
         std::vector<Place> places;
         std::size_t whole = 0;  // how many have no fraction
     };
-    static constexpr std::size_t kSeconds = 64;
-    static_assert(kSeconds > kOrderSeconds + 1);
 
     Second& second_at(std::int64_t second) {
-        return seconds_[static_cast<std::size_t>(second) % kSeconds];
+        return seconds_[static_cast<std::size_t>(second) & (seconds_.size() - 1)];
     }
     void hand_out(std::int64_t second);
     void hand_out_before(std::int64_t second);
 
     UseRequests release_;
+    std::int64_t window_;  // seconds
     std::size_t bytes_max_;
-    std::array<Second, kSeconds> seconds_;
-    std::int64_t oldest_ = 0;   // seconds before it are empty
-    std::int64_t newest_ = -1;  // negative: nothing was added
+    std::vector<Second> seconds_;  // a power of 2 of them, more than the window has
+    std::int64_t oldest_ = 0;      // seconds before it are empty
+    std::int64_t newest_ = -1;     // negative: nothing was added
     std::size_t bytes_ = 0;
     std::array<LoggedRequest, kRequestsAtOnce> requests_;
 };

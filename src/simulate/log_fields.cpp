@@ -250,7 +250,7 @@ Result<LogMapping, std::string> parse_mapping(std::string_view text) {
 }
 
 void LoggedRequest::reset(std::size_t value_count) {
-    time = Micros{0};
+    time = again = Micros{0};
     is_whole_second = is_end = false;
     numbers.fill(kUnknown);
     texts.fill({});
@@ -364,13 +364,22 @@ bool LogFields::gives_duration() const {
 }
 
 std::string_view LogFields::take_time(std::string_view text, LoggedRequest& out) {
-    if (text != last_time_text_) {
+    if (text != last_time_text_ || text.empty()) {
         last_time_ = read_log_time(text, zone_.get());
         last_time_text_.assign(text);
     }
     out.time = last_time_.at;
+    out.again = last_time_.again;
     out.is_whole_second = last_time_.is_whole_second;
     return last_time_.fault;
+}
+
+bool LogFields::repeat_time(LoggedRequest& out) const {
+    if (last_time_text_.empty() || !last_time_.fault.empty()) return false;
+    out.time = last_time_.at;
+    out.again = last_time_.again;
+    out.is_whole_second = last_time_.is_whole_second;
+    return true;
 }
 
 void LogFields::take_request(std::string_view line, LoggedRequest& out) {

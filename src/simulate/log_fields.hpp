@@ -48,6 +48,9 @@ class LogFields {
     std::string_view take_named(std::string_view name, std::string_view text, LoggedRequest& out);
     // Takes a time, with a cache for the text of the last one.
     std::string_view take_time(std::string_view text, LoggedRequest& out);
+    // Takes the time of the line before, for a line that has none. False: there was none.
+    bool repeat_time(LoggedRequest& out) const;
+    void forget_time() { last_time_text_.clear(); }
     // Takes `GET /path HTTP/1.1`, without its quotes and with its escapes.
     void take_request(std::string_view line, LoggedRequest& out);
 

@@ -22,6 +22,10 @@ constexpr std::string_view kNotCommon =
 constexpr std::string_view kTextInFront =
     "the line has text before the client, such as that of syslog: a line begins with the client's "
     "address, or with the name of the server and the address";
+constexpr std::string_view kInDockersJson =
+    "the lines of the log are texts in JSON, as Docker keeps them: write `jq -j .log FILE | "
+    "tidegate "
+    "simulate ... -`";
 constexpr std::string_view kNotHaproxy =
     "the line is not in HAProxy's HTTP format: `client:port [time] frontend backend/server timers "
     "status ... \"request\"`";
@@ -426,6 +430,18 @@ struct LogReader::Impl {
         return {};
     }
 
+    // `Proxy www stopped (...)`, also behind `haproxy[7]: ` of syslog: what HAProxy says of itself.
+    static bool is_haproxy_message(std::string_view line) {
+        const std::size_t name = line.find("haproxy");
+        const std::size_t colon = name == line.npos ? name : line.find(": ", name);
+        if (colon != line.npos) line.remove_prefix(colon + 2);
+        constexpr std::array<std::string_view, 8> kBegins{
+            "Proxy ",           "Server ",  "Backend ",  "backend ",
+            "Health check for", "[NOTICE]", "[WARNING]", "[ALERT]"};
+        return std::any_of(kBegins.begin(), kBegins.end(),
+                           [&](std::string_view begin) { return line.starts_with(begin); });
+    }
+
     std::string_view read_haproxy(std::string_view line, LoggedRequest& out) {
         std::size_t bracket = line.find(" [");
         // `haproxy[123]:` of syslog has no space before its bracket.
@@ -434,7 +450,10 @@ struct LogReader::Impl {
                  (line[bracket + 4] == '/' || is_digit(line[bracket + 4])))) {
             bracket = line.find(" [", bracket + 1);
         }
-        if (bracket == line.npos) return kNotHaproxy;
+        if (bracket == line.npos) {
+            const bool is_known = is_haproxy_message(line) && fields.repeat_time(out);
+            return is_known ? std::string_view() : kNotHaproxy;
+        }
         const std::size_t close = line.find(']', bracket);
         if (close == line.npos) return kNotHaproxy;
         if (out.time.count() == 0) {
@@ -455,9 +474,24 @@ struct LogReader::Impl {
         return place.ends_with(':') && place.find('/') != place.npos && rest.size() > 1;
     }
 
+    // ` www be/s1 0/0/5007 212 -- 0/0/0/0/3 0/0`: of a connection that went on as TCP.
+    static bool is_haproxy_tcp(std::string_view rest) {
+        std::array<std::string_view, 6> words;  // the place, timers, bytes, state and connections
+        for (std::string_view& word : words) word = take_word(rest);
+        const auto slashes = [](std::string_view word) {
+            return std::count(word.begin(), word.end(), '/');
+        };
+        const std::string_view bytes = words[3].substr(words[3].starts_with('+') ? 1 : 0);
+        return slashes(words[1]) == 1 && slashes(words[2]) == 2 && slashes(words[5]) == 4 &&
+               words[4].size() == 2 && parse_number<std::int64_t>(bytes).has_value();
+    }
+
     std::string_view take_haproxy_rest(std::string_view rest, LoggedRequest& out) {
         const std::size_t quote = rest.find('"');
-        if (quote == rest.npos) return is_haproxy_fault(rest) ? std::string_view() : kNotHaproxy;
+        if (quote == rest.npos) {
+            const bool has_no_request = is_haproxy_fault(rest) || is_haproxy_tcp(rest);
+            return has_no_request ? std::string_view() : kNotHaproxy;
+        }
         std::string_view words = rest.substr(0, quote);
         std::array<std::string_view, 4> first;  // frontend, backend/server, timers, status
         for (std::string_view& word : first) word = take_word(words);
@@ -563,6 +597,10 @@ std::string_view LogReader::read(std::string_view line, LoggedRequest& out) {
     return kNotAddress;
 }
 
+void LogReader::begin_again() {
+    impl_->fields.forget_time();
+}
+
 bool LogReader::gives(LogText text) const {
     // Targets of AWS are whole URLs.
     const bool gives_host =
@@ -644,6 +682,9 @@ Result<LogFormat, std::string> tell_format(std::span<const std::string> lines,
     }
     if (most > 0) return best;
     if (!why.empty()) return ErrorMessage{why};
+    if (!lines.empty() && lines.front().starts_with("{\"log\":\"")) {
+        return ErrorMessage{std::string(kInDockersJson)};
+    }
     return ErrorMessage{
         "no line has a format that Tidegate knows: name it by --format, or say by --map where "
         "lines of JSON have `time`, `client`, `method` and `path`"};

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "simulate/log.hpp"
 
@@ -113,17 +115,21 @@ void read_back(const char* from, LoggedRequest& request) {
 
 }  // namespace
 
+LogOrder::LogOrder(UseRequests release, std::int64_t seconds, std::size_t bytes_max)
+    : release_(std::move(release)),
+      window_(std::clamp<std::int64_t>(seconds, 1, kOrderSecondsMax)),
+      bytes_max_(bytes_max),
+      seconds_(std::bit_ceil(static_cast<std::size_t>(window_) + 2)) {}
+
 bool LogOrder::add(const LoggedRequest& request) {
     const std::int64_t second = request.time.count() / kMicros;
-    if (newest_ < 0) {
-        newest_ = second;
-        oldest_ = second - kOrderSeconds;
-    }
-    if (second < newest_ - kOrderSeconds) return false;
+    if (newest_ < 0) newest_ = oldest_ = second;
+    if (second < newest_ - window_) return false;
     if (second > newest_) {
-        hand_out_before(second - kOrderSeconds);
+        hand_out_before(second - window_);
         newest_ = second;
     }
+    oldest_ = std::min(oldest_, second);
     Second& to = second_at(second);
     const std::size_t before = to.bytes.size();
     to.places.push_back({request.time.count(), before});
@@ -131,16 +137,14 @@ bool LogOrder::add(const LoggedRequest& request) {
     if (request.is_whole_second) ++to.whole;
     bytes_ += to.bytes.size() - before + sizeof(Place);
     // All but the newest seconds go early where too many requests would wait.
-    for (std::int64_t one = newest_ - kOrderSeconds; bytes_ > bytes_max_ && one <= newest_; ++one) {
-        hand_out(one);
-    }
+    for (; bytes_ > bytes_max_ && oldest_ <= newest_; ++oldest_) hand_out(oldest_);
     return true;
 }
 
 void LogOrder::hand_out_before(std::int64_t second) {
     const std::int64_t end = std::min(second, newest_ + 1);
     for (; oldest_ < end; ++oldest_) hand_out(oldest_);
-    oldest_ = second;
+    oldest_ = std::max(oldest_, second);
 }
 
 void LogOrder::finish() {

@@ -1,7 +1,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/text.hpp"
 #include "limit/window.hpp"
@@ -135,6 +137,16 @@ LogTime checked(std::int64_t micros, bool is_whole_second) {
     return {Micros{micros}, is_whole_second, {}};
 }
 
+// By how much later the clocks of the zone show that time again, which they show first `offset`
+// seconds ahead of UTC. 0: they show it once.
+std::int64_t shown_again_after(const limit::TimeZone& zone, std::int64_t shown,
+                               std::int64_t offset) {
+    const std::int64_t after = zone.offset_at(shown + 86'400);
+    const bool is_shown = zone.offset_at(shown - offset) == offset;
+    return after < offset && is_shown && zone.offset_at(shown - after) == after ? offset - after
+                                                                                : 0;
+}
+
 // The unit of a number follows from its size: seconds from 1970 to 5138, then milliseconds, and so
 // on.
 LogTime read_unix(std::string_view text) {
@@ -178,6 +190,7 @@ LogTime read_log_time(std::string_view text, const limit::TimeZone* zone) {
     if (!(is_common ? read_common(text, written) : read_iso(text, written))) {
         return {.fault = kNoTime};
     }
+    std::int64_t again_after = 0;
     if (!written.has_offset) {
         if (zone == nullptr) return {.fault = kLocalTime};
         // Where the clocks show a time twice, the first; where they skip it, the moment after.
@@ -185,12 +198,18 @@ LogTime read_log_time(std::string_view text, const limit::TimeZone* zone) {
         written.offset = before;
         const std::int64_t there = zone->offset_at(written.seconds - before);
         if (there != before) written.offset = there;
+        again_after = shown_again_after(*zone, written.seconds, written.offset);
     }
-    return checked((written.seconds - written.offset) * kMicrosASecond + written.micros,
-                   !written.has_fraction);
+    LogTime time = checked((written.seconds - written.offset) * kMicrosASecond + written.micros,
+                           !written.has_fraction);
+    if (again_after > 0) time.again = time.at + std::chrono::seconds{again_after};
+    return time;
 }
 
-std::optional<std::int64_t> read_log_duration(std::string_view text) {
+namespace {
+
+// Takes digits off `text`, 12 at most.
+std::optional<std::int64_t> take_digits(std::string_view& text) {
     constexpr std::size_t kDigitsMax = 12;
     std::int64_t whole = 0;
     std::size_t digits = 0;
@@ -199,8 +218,35 @@ std::optional<std::int64_t> read_log_duration(std::string_view text) {
         whole = whole * 10 + (text[digits] - '0');
     }
     if (digits == 0) return std::nullopt;
-    std::string_view rest = text.substr(digits);
-    double value = static_cast<double>(whole);
+    text.remove_prefix(digits);
+    return whole;
+}
+
+// Takes what is before the seconds in `1h2m3.5s`, as programs in Go write it. Its seconds.
+std::optional<std::int64_t> take_hours_and_minutes(std::string_view& text) {
+    std::int64_t seconds = 0;
+    constexpr std::int64_t kHoursMax = 1'000'000;
+    for (const auto& [unit, worth] : {std::pair{'h', 3'600}, std::pair{'m', 60}}) {
+        std::string_view rest = text;
+        const auto count = take_digits(rest);
+        const bool is_unit = count && rest.size() > 1 && rest[0] == unit && is_digit(rest[1]);
+        if (!is_unit) continue;
+        if (*count > kHoursMax) return std::nullopt;
+        seconds += *count * worth;
+        text = rest.substr(1);
+    }
+    return seconds;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> read_log_duration(std::string_view text) {
+    std::string_view rest = text;
+    const auto minutes = take_hours_and_minutes(rest);
+    const bool has_minutes = rest.size() < text.size();
+    const auto whole = take_digits(rest);
+    if (!minutes || !whole) return std::nullopt;
+    double value = static_cast<double>(*minutes + *whole);
     if (rest.starts_with('.')) {
         rest.remove_prefix(1);
         double unit = 0.1;
@@ -213,7 +259,7 @@ std::optional<std::int64_t> read_log_duration(std::string_view text) {
     if (rest == "ms") scale = 1e3;
     if (rest == "us" || rest == "µs") scale = 1;
     if (rest == "ns") scale = 1e-3;
-    if (scale == 0) return std::nullopt;
+    if (scale == 0 || (has_minutes && rest != "s")) return std::nullopt;
     return std::llround(value * scale);
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -77,6 +78,19 @@ class Replay::File {
         return ::fstat(fd_, &mine) == 0 && ::fstat(other.fd_, &theirs) == 0 &&
                S_ISREG(mine.st_mode) && mine.st_dev == theirs.st_dev &&
                mine.st_ino == theirs.st_ino;
+    }
+    // Takes the second moment of a time that the clocks show twice, where the line would else have
+    // been written long before those above it. Where the log does not say how long requests took,
+    // the line may be of a long one: the moment that is nearer to the lines above counts.
+    void settle_time() {
+        constexpr std::chrono::seconds kApart{kOrderSeconds};
+        const std::int64_t took = request.is_end ? 0 : request.number(LogNumber::duration_us);
+        const Micros known{std::max<std::int64_t>(0, took)};
+        if (request.again.count() > 0 && request.time + known + kApart < written_) {
+            const bool is_nearer = request.again - written_ <= written_ - request.time;
+            if (took != LoggedRequest::kUnknown || is_nearer) request.time = request.again;
+        }
+        written_ = std::max(written_, request.time + known);
     }
     // The reason why reading ended early; empty: it did not.
     const std::string& fault() const { return fault_; }
@@ -163,6 +177,7 @@ class Replay::File {
     bool is_replaying_ = false;
     std::vector<std::string> kept_;
     std::size_t handed_ = 0;
+    Micros written_{0};  // when the newest of the lines was written
     std::string fault_;
 };
 
@@ -173,6 +188,7 @@ Result<std::unique_ptr<Replay>, std::string> Replay::open(const std::vector<std:
                                                           const LogLayout& layout,
                                                           std::optional<LogFormat> format) {
     std::unique_ptr<Replay> replay(new Replay);
+    replay->order_seconds_ = layout.order_seconds;
     LogFacts& facts = replay->facts_;
     facts.texts.fill(true);
     facts.numbers.fill(true);
@@ -227,6 +243,7 @@ Result<std::unique_ptr<Replay>, std::string> Replay::open(const std::vector<std:
             facts.values[i] = facts.values[i] && file.reader->gives_value(i);
         }
         facts.query = facts.query && file.reader->gives_query();
+        file.reader->begin_again();
         file.replay();
     }
     if (replay->mixes_recordings()) {
@@ -251,6 +268,10 @@ void Replay::note_unread(const File& file, std::string_view line, std::string_vi
         {file.name, file.number, std::string(why), std::string(line.substr(0, kUnreadBytes))});
 }
 
+void Replay::note_late(const LoggedRequest& request, const LogOrder& order) {
+    if (late_++ == 0) first_late_ = {request.time, order.newest()};
+}
+
 // Reads on to the next request. False: there is none.
 bool Replay::advance(File& file) {
     std::string_view line;
@@ -258,7 +279,10 @@ bool Replay::advance(File& file) {
         ++lines_;
         ++file.lines;
         const std::string_view why = file.reader->read(line, file.request);
-        if (why.empty()) return true;
+        if (why.empty()) {
+            file.settle_time();
+            return true;
+        }
         note_unread(file, line, why);
     }
     if (!file.fault().empty()) note_unread(file, {}, file.fault());
@@ -266,9 +290,9 @@ bool Replay::advance(File& file) {
 }
 
 void Replay::run(const UseRequests& use) {
-    LogOrder order(use);
+    LogOrder order(use, order_seconds_);
     const auto add = [&](const LoggedRequest& request) {
-        if (!order.add(request)) ++late_;
+        if (!order.add(request)) note_late(request, order);
     };
     LoggedRequest begun;
     const auto add_begun = [&](const LoggedRequest& ended) {
@@ -279,12 +303,14 @@ void Replay::run(const UseRequests& use) {
         begun.is_end = false;
         add(begun);
     };
-    LogOrder ends([&](std::span<const LoggedRequest> ended) {
-        for (const LoggedRequest& one : ended) add_begun(one);
-    });
+    LogOrder ends(
+        [&](std::span<const LoggedRequest> ended) {
+            for (const LoggedRequest& one : ended) add_begun(one);
+        },
+        order_seconds_);
     const auto take = [&](const LoggedRequest& request) {
         if (!spreads_ends_) return add_begun(request);
-        if (!ends.add(request)) ++late_;
+        if (!ends.add(request)) note_late(request, ends);
     };
     for (const auto& file : files_) file->has_request = advance(*file);
     for (;;) {

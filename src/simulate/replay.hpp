@@ -32,9 +32,16 @@ struct LogFileInfo {
     std::uint64_t lines = 0;
 };
 
-// One thread. Memory: a buffer for each file, and the requests of a minute (LogOrder).
+// One thread. Memory: a buffer for each file, and the requests of a minute, or of
+// LogLayout::order_seconds.
 class Replay {
   public:
+    // A request that was left out, and the newest one before it.
+    struct Late {
+        Micros at{0};
+        Micros behind{0};
+    };
+
     // Opens the files (`-`: standard input) and tells their formats, or says what is wrong.
     static Result<std::unique_ptr<Replay>, std::string> open(const std::vector<std::string>& paths,
                                                              const LogLayout& layout,
@@ -52,6 +59,10 @@ class Replay {
     std::uint64_t lines() const { return lines_; }
     std::uint64_t unread() const { return unread_; }
     std::uint64_t late() const { return late_; }
+    // Requires late() > 0.
+    const Late& first_late() const { return first_late_; }
+    // How late a request may be: seconds.
+    std::int64_t order_seconds() const { return order_seconds_; }
     const std::vector<UnreadLine>& unread_lines() const { return unread_lines_; }
     std::vector<LogFileInfo> files() const;
 
@@ -61,6 +72,7 @@ class Replay {
     Replay();
     bool mixes_recordings() const;
     void note_unread(const File& file, std::string_view line, std::string_view why);
+    void note_late(const LoggedRequest& request, const LogOrder& order);
     bool advance(File& file);
 
     std::vector<std::unique_ptr<File>> files_;
@@ -69,6 +81,8 @@ class Replay {
     std::uint64_t lines_ = 0;
     std::uint64_t unread_ = 0;
     std::uint64_t late_ = 0;
+    Late first_late_;
+    std::int64_t order_seconds_ = kOrderSeconds;
     std::vector<UnreadLine> unread_lines_;
 };
 

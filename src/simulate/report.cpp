@@ -417,6 +417,10 @@ bool is_of_recordings(const Replay& replay) {
     return !files.empty() && files.front().format == LogFormat::recording;
 }
 
+std::string window_text(const Replay& replay) {
+    return format_duration(std::chrono::seconds{replay.order_seconds()});
+}
+
 void add_lines(const Replay& replay, Doc& doc) {
     Doc::Json& json = doc.json;
     json["logs"] = Json::array();
@@ -434,9 +438,13 @@ void add_lines(const Replay& replay, Doc& doc) {
     doc.fact("unread", std::to_string(replay.unread()),
              replay.unread() == 0 ? "" : percent_text(replay.unread(), replay.lines()));
     if (replay.late() > 0) {
+        const std::string window = window_text(replay);
         doc.fact("late", std::to_string(replay.late()),
-                 is_of_recordings(replay) ? "requests that lasted longer than a minute: left out"
-                                          : "more than 60 s behind a line before them: left out");
+                 is_of_recordings(replay)
+                     ? fmt::format("requests that lasted longer than {}: left out", window)
+                     : fmt::format("more than {} behind a line before them: left out", window));
+        json["first_late"] = {{"at", time_text(replay.first_late().at)},
+                              {"behind", time_text(replay.first_late().behind)}};
     }
     if (are_too_many(replay.unread(), replay) || are_too_many(replay.late(), replay)) {
         doc.exit_code = 1;
@@ -449,12 +457,16 @@ void explain_late(const Replay& replay, Doc& doc) {
     doc.line("");
     if (is_of_recordings(replay)) {
         return doc.line(
-            "more than 1% of the requests lasted longer than a minute and are left out, so the "
-            "counts are too low");
+            fmt::format("more than 1% of the requests lasted longer than {} and are left out, so "
+                        "the counts are too low: write a longer --late",
+                        window_text(replay)));
     }
-    doc.line(
-        "more than 1% of the lines are late, so the counts are too low: several logs in one "
-        "stream must come oldest first");
+    doc.line(fmt::format(
+        "more than 1% of the lines are late, so the counts are too low. The first is of {}, behind "
+        "one of {}: several logs in one stream must come oldest first, and for requests that last "
+        "longer than {} write a longer --late",
+        time_text(replay.first_late().at), time_text(replay.first_late().behind),
+        window_text(replay)));
 }
 
 void add_unread_lines(const Replay& replay, Doc& doc) {

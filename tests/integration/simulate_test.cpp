@@ -228,10 +228,12 @@ TEST_CASE("simulate: the log of a real HAProxy") {
     {
         Server server({"/usr/sbin/haproxy", "-db", "-f", file}, port, folder);
         server.ask();
-        // Its soft stop writes lines of its own into the log.
         constexpr std::ptrdiff_t kLines = 8;
         CHECK_SOON(kLines == std::ranges::count(log = server.process().output(), '\n'));
-        server.stop(SIGTERM);
+        // Its soft stop writes lines of its own into the log, which are no requests.
+        server.stop(SIGUSR1);
+        log = server.process().output();
+        CHECK(log.find("Proxy web stopped") != std::string::npos);
     }
     const std::string saved = folder.write("haproxy.log", log);
     const std::string config = folder.write("t.yaml", kLimits);
@@ -377,6 +379,7 @@ TEST_CASE("simulate: a recording needs a proxy that can be asked, and there is o
                                                    {"--format", "json"},
                                                    {"--map", "path=p"},
                                                    {"--zone", "UTC"},
+                                                   {"--late", "1h"},
                                                    {"--host", "example.com"}}) {
         std::vector<std::string> all = {"simulate", "--record", file};
         all.insert(all.end(), option.begin(), option.end());
@@ -457,6 +460,21 @@ TEST_CASE("simulate: a recording whose proxy ends says how many requests it has"
                   recording.errors());
 }
 
+TEST_CASE("simulate: `--late` says how late a line may come") {
+    const TemporaryFolder folder;
+    const std::string config = folder.write("t.yaml", kLimits);
+    const auto line = [](const std::string& minute) {
+        return "127.0.0.1 - - [29/Nov/2026:10:" + minute + ":00 +0000] \"GET / HTTP/1.1\" 200 1\n";
+    };
+    const std::string log = folder.write("access.log", line("10") + line("05"));
+    const auto refused = run_tidegate({"simulate", "-c", config, log});
+    CHECK(refused.code == 1);
+    CHECK(refused.output.find("The first is of 2026-11-29T10:05:00Z") != std::string::npos);
+    const json told = simulated({"-c", config, "--late", "5m", log});
+    CHECK(told["late"] == 0);
+    CHECK(told["requests"] == 2);
+}
+
 TEST_CASE("simulate: a wrong command line says what is wrong") {
     const TemporaryFolder folder;
     const std::string config = folder.write("t.yaml", kLimits);
@@ -471,6 +489,7 @@ TEST_CASE("simulate: a wrong command line says what is wrong") {
     };
     CHECK(said({"--map", "paht=x"}, 2).find("no name that can be mapped") != std::string::npos);
     CHECK(said({"--suggest", "5"}, 2).find("0.1%") != std::string::npos);
+    CHECK(said({"--late", "2d"}, 2).find("write 1s to 24h") != std::string::npos);
     CHECK(said({"--zone", "Mars/Olympus"}, 2).find("Mars/Olympus") != std::string::npos);
     CHECK(said({"--zone", "Europe/Berln"}, 2).find("did you mean `Europe/Berlin`") !=
           std::string::npos);

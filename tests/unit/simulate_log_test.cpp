@@ -235,6 +235,38 @@ TEST_CASE("log: HAProxy's line about a connection that failed is no request") {
     CHECK(log.read("203.0.113.7:4711 [29/Nov/2026:10:00:00.250 +0000] www~/1:") != "");
 }
 
+TEST_CASE("log: HAProxy's line about a connection that went on as TCP is no request") {
+    World log(LogFormat::haproxy);
+    const std::string place = "10.0.1.2:33313 [06/Feb/2027:12:12:51.443 +0000] fnt ";
+    CHECK(log.read(place + "bck/srv1 0/0/5007 212 -- 0/0/0/0/3 0/0") == "");
+    CHECK(log.text(LogText::method) == "");
+    CHECK(log.read(place + "bck/<NOSRV> -1/-1/0 +0 SC 1/1/0/0/0 0/0") == "");
+    CHECK(log.read(place + "bck/srv1 0/0/5007 212 -- 0/0/0/0") != "");
+    CHECK(log.read(place + "bck/srv1 0/0/1/2/13 200 45 - - ---- 1/1/0/0/0 0/0") != "");
+}
+
+TEST_CASE("log: what HAProxy says of itself is no request, and comes when the line before came") {
+    World log(LogFormat::haproxy);
+    const std::string stopped = "Proxy web stopped (cumulated conns: FE: 8, BE: 0).";
+    CHECK(log.read(stopped) != "");
+    CHECK(log.read("203.0.113.7:4711 [29/Nov/2026:10:00:00.250 +0000] web api/a1 0/0/1/2/13 200 45 "
+                   "- - ---- 1/1/0/0/0 0/0 \"GET /x HTTP/1.1\"") == "");
+    for (const std::string& line :
+         {stopped, "Nov 29 11:00:00 lb haproxy[7]: " + stopped,
+          std::string("[WARNING] (12) : Server api/a1 is DOWN, reason: Layer4 timeout"),
+          std::string("Nov 29 11:00:00 lb haproxy[7]: Server api/a1 is UP")}) {
+        CHECK(log.read(line) == "");
+        CHECK(log.text(LogText::method) == "");
+        CHECK(log.since_ten() == 250'000);
+    }
+    CHECK(log.read("Connect from 10.0.1.2:33312 to 10.0.3.31:8012 (www/HTTP)") != "");
+}
+
+TEST_CASE("log: a line with an empty time is refused, also if it is the first") {
+    World log(LogFormat::combined);
+    CHECK(log.read("1.2.3.4 - - [] \"GET / HTTP/1.1\" 200 1") != "");
+}
+
 TEST_CASE("log: HAProxy's captured fields are words of the line with parts") {
     // client, time, frontend, server, timers, status, bytes, two cookies, flags, counts, queues.
     World counted(LogFormat::haproxy, mapped({"header:x-tenant=13.2"}, {"header:x-tenant"}));
@@ -393,7 +425,11 @@ TEST_CASE("log: durations with and without a unit") {
     CHECK(read_log_duration("1.5s") == 1'500'000);
     CHECK(read_log_duration("800µs") == 800);
     CHECK(read_log_duration("2500ns") == 3);
+    CHECK(read_log_duration("1m2.5s") == 62'500'000);
+    CHECK(read_log_duration("1h0m3s") == 3'603'000'000);
     CHECK_FALSE(read_log_duration("1h"));
+    CHECK_FALSE(read_log_duration("1m2.5"));
+    CHECK_FALSE(read_log_duration("1m2ms"));
     CHECK_FALSE(read_log_duration("-1"));
     CHECK_FALSE(read_log_duration(""));
 }
@@ -412,6 +448,9 @@ TEST_CASE("log: the first lines tell the format") {
     CHECK(told({"time=2026-11-29T10:00:00Z path=/ client=1.2.3.4"}) == "logfmt");
     CHECK(told({R"({"t":1795946400,"p":"/"})"}, mapped({"time=t", "path=p"})) == "json");
     CHECK(told({R"({"t":1795946400,"p":"/"})"}).find("--map") != std::string::npos);
+    CHECK(told({R"({"log":"1.2.3.4 - - [29/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n",)"
+                R"("stream":"stdout","time":"2026-11-29T10:00:00.1Z"})"})
+              .find("jq -j .log") != std::string::npos);
     CHECK(told({"1.2.3.4:5 [29/Nov/2026:10:00:00.250] web api/a1 0/0/1/2/13 200 45 - - ---- "
                 "1/1/0/0/0 0/0 \"GET /x HTTP/1.1\""})
               .find("--zone") != std::string::npos);

@@ -19,7 +19,8 @@ constexpr std::int64_t kBegin = 1'800'000'000 * kSecond;
 
 // An order, and what it has handed out: times from kBegin on, and names.
 struct World {
-    explicit World(std::size_t bytes_max = LogOrder::kBytesMax)
+    explicit World(std::size_t bytes_max = LogOrder::kBytesMax,
+                   std::int64_t seconds = kOrderSeconds)
         : order(
               [this](std::span<const LoggedRequest> requests) {
                   for (const LoggedRequest& request : requests) {
@@ -30,7 +31,7 @@ struct World {
                       address = request.address;
                   }
               },
-              bytes_max) {}
+              seconds, bytes_max) {}
 
     bool add(std::int64_t at, const std::string& name, bool is_whole = false) {
         LoggedRequest request;
@@ -78,6 +79,29 @@ TEST_CASE("log order: what comes more than a minute late is refused") {
     CHECK_FALSE(world.add(40 * kSecond, "e"));
     world.order.finish();
     CHECK(world.out.size() == 3);
+}
+
+TEST_CASE("log order: a longer window sorts what comes later") {
+    World world(LogOrder::kBytesMax, 600);
+    CHECK(world.order.newest() == Micros{0});
+    CHECK(world.add(1'000 * kSecond, "a"));
+    CHECK(world.add(400 * kSecond, "b"));
+    CHECK_FALSE(world.add(399 * kSecond, "c"));
+    CHECK(world.add(1'001 * kSecond + 5, "d"));
+    CHECK(world.order.newest() == Micros{kBegin + 1'001 * kSecond});
+    world.order.finish();
+    REQUIRE(world.out.size() == 3);
+    CHECK(world.out[0].second == "b");
+    CHECK(world.out[2].second == "d");
+}
+
+TEST_CASE("log order: a bounded window hands out early, and keeps what comes late") {
+    World world(1'000, 3'600);
+    for (int i = 0; i < 5'000; ++i) {
+        CHECK(world.add((i % 7 == 0 ? i / 2 : i) * kSecond, "client"));
+    }
+    world.order.finish();
+    CHECK(world.out.size() == 5'000);
 }
 
 TEST_CASE("log order: whole seconds are spread over their second in the order of their lines") {

@@ -142,10 +142,10 @@ TEST_CASE("recording: requests of more than a minute are left out, which the rep
                    line(5'000, "one " + digest(1) + " 1")});
     CHECK(ran.doc.json["late"] == 1);
     CHECK(ran.doc.exit_code == 1);
-    CHECK(ran.says("requests that lasted longer than a minute: left out"));
+    CHECK(ran.says("requests that lasted longer than 1min: left out"));
     CHECK(ran.says(
-        "more than 1% of the requests lasted longer than a minute and are left out, so the counts "
-        "are too low"));
+        "more than 1% of the requests lasted longer than 1min and are left out, so the counts are "
+        "too low: write a longer --late"));
     CHECK_FALSE(ran.says("oldest first"));
 }
 

@@ -247,6 +247,8 @@ TEST_CASE("simulation: a line that comes more than a minute late is counted apar
     CHECK(ran.doc.json["late"] == 1);
     CHECK(ran.doc.json["requests"] == 2);
     CHECK(ran.says("late"));
+    CHECK(ran.doc.json["first_late"]["at"] == "2026-11-29T10:00:59Z");
+    CHECK(ran.says("The first is of 2026-11-29T10:00:59Z, behind one of 2026-11-29T10:02:00Z"));
 }
 
 TEST_CASE("simulation: a request that was answered 429 was asked, and counts as asked") {

@@ -56,6 +56,8 @@ struct Options {
     std::string candidate{};
     std::optional<std::int64_t> suggest_share{};
     std::string host{};
+    std::shared_ptr<const limit::TimeZone> zone{};
+    std::int64_t order_seconds = kOrderSeconds;
 };
 
 // A simulation that has run.
@@ -69,6 +71,8 @@ struct Ran {
         if (next) add_wanted(*next, layout.wanted);
         for (const std::string& one : options.map) layout.map.push_back(*parse_mapping(one));
         layout.host = options.host;
+        layout.zone = options.zone;
+        layout.order_seconds = options.order_seconds;
         layout.needs_address = needs_address(*live) || (next && needs_address(*next));
         std::vector<std::string> paths;
         for (const std::string& log : logs) {
