@@ -20,6 +20,8 @@ using limit::Micros;
 constexpr std::int64_t kMillion = 1'000'000;
 // Clocks of two machines that follow NTP differ by less in speed: a thousandth.
 constexpr std::int64_t kSpeedApart = 1'000;
+// A batch is for so many times the units of the last one at most, if that was spent too early.
+constexpr double kGrowth = 8;
 
 // After how long a sub-bucket of one of the limits has ended, if none begins anew earlier.
 Micros interval_of(std::span<const Limit> limits) {
@@ -91,6 +93,11 @@ Lease::Met Lease::usual_at(std::int64_t interval) const {
     return faded(last, interval - interval_at_ - 1);
 }
 
+bool Lease::is_hot(std::int64_t interval) const {
+    return usual_at(interval).times >= LeaseTable::kMetMin ||
+           (interval <= interval_at_ && now_.times > LeaseTable::kSmall);
+}
+
 Lease* LeaseTable::meet(const ChargeItem& item, std::int64_t cost,
                         const std::shared_ptr<const config::Config>& config, SteadyTime now) {
     Lease* const lease = find_or_place(item, config, now);
@@ -136,8 +143,7 @@ Lease* LeaseTable::find_or_place(const ChargeItem& item,
     const auto can_go = [now](const Lease& lease) {
         if (lease.item_.policy == nullptr) return true;
         if (lease.is_asked_ || lease.is_live_) return false;
-        const std::int64_t at = now.time_since_epoch() / lease.interval_;
-        return lease.usual_at(at).times < kMetMin;
+        return !lease.is_hot(now.time_since_epoch() / lease.interval_);
     };
     const auto met_at = [](const Lease& lease) { return lease.interval_at_ * lease.interval_; };
     const bool first_can = can_go(first);
@@ -185,17 +191,20 @@ std::int64_t root_of(std::int64_t number) {
 
 std::int64_t LeaseTable::batch_for(const Lease& lease, std::int64_t most, SteadyTime now) {
     std::int64_t expected = std::max({kSmall, lease.usual_.units, lease.now_.units});
-    if (lease.brief_span_.count() == 0) return expected + expected / 2;
+    const bool is_brief = lease.brief_span_.count() > 0;
     if (now < lease.ends_) {
-        // Its batch is spent: half as many a second may follow, if that is more than usual.
+        // Its batch is spent: as many a second may follow, if that is more than usual. Brief
+        // windows do not give back what is too much, so they expect half of it.
         const auto rest = static_cast<double>((lease.ends_ - now).count());
-        const auto took = static_cast<double>((now - lease.asked_at_).count());
+        const auto took = std::max(1.0, static_cast<double>((now - lease.asked_at_).count()));
         const double usual =
             static_cast<double>(expected) * rest / static_cast<double>(lease.interval_.count());
         const double as_now =
-            static_cast<double>(lease.asked_) * std::min(1.0, rest / std::max(1.0, 2 * took));
+            static_cast<double>(lease.asked_) *
+            (is_brief ? std::min(1.0, rest / (2 * took)) : std::min(kGrowth, rest / took));
         expected = std::max(kSmall, static_cast<std::int64_t>(std::max(usual, as_now)));
     }
+    if (!is_brief) return expected + expected / 2;
     const std::int64_t in_window = std::max<std::int64_t>(1, lease.brief_span_ / lease.interval_);
     const std::int64_t unused = std::min(expected / 2, 2 * most / in_window);
     return expected + std::max(unused, root_of(2 * expected));
@@ -206,7 +215,7 @@ std::int64_t LeaseTable::wanted(Lease& lease, std::int64_t cost, std::int64_t th
     use_threads(threads, now);
     if (lease.is_live_ && now >= lease.ends_) end_by_time(lease, now);
     if (lease.is_asked_ || now < lease.quiet_until_ || threads < 1) return 0;
-    if (lease.usual_.times < kMetMin) return 0;
+    if (!lease.is_hot(lease.interval_at_)) return 0;
     const std::int64_t most =
         most_leased(lease.item_, threads_) - kept_of(lease, now) - held_by_other_tier(lease, now);
     // A batch that cannot serve such a request leaves the present one alone.

@@ -24,10 +24,12 @@
 // - a batch is for what the thread is asked for in an interval: a sub-bucket, or 1 s if that is
 //   shorter. That is a mean of the intervals before, in which each weighs a quarter less than the
 //   one after it, or more if this interval had more; and no less than kSmall. Where the last batch
-//   was spent before its end, the next one is for the time until then, at half of the speed at
-//   which the last one was spent, if that is more. A batch is larger by half as much again at most.
-//   A thread that met a key less than kMetMin times in each interval before, of which a quarter is
-//   forgotten with each later one, takes none, nor one that would get less than 2 units;
+//   was spent before its end, the next one is for the time until then, at the speed at which the
+//   last one was spent, if that is more, and for eight times its units at most; where windows are
+//   brief, at half of that speed, and for as many units at most. A batch is larger by half as much
+//   again at most. A thread that met a key less than kMetMin times in each interval before, of
+//   which a quarter is forgotten with each later one, takes none until it has met the key more than
+//   kSmall times in this one, nor one that would get less than 2 units;
 // - where windows last at most kBriefMax, units are not given back while half of each quota is
 //   free: they expire soon by themselves, and that saves Redis a command for each sub-bucket. With
 //   a batch like the last one they are at most what the thread may hold, and it asks for as many
@@ -121,6 +123,8 @@ class Lease {
     static Met faded(Met met, std::int64_t intervals);
     // What to expect of the interval of that number.
     Met usual_at(std::int64_t interval) const;
+    // Whether it is met so often then that it is worth a batch.
+    bool is_hot(std::int64_t interval) const;
 
     std::chrono::nanoseconds interval_{0};
     std::int64_t interval_at_ = 0;  // its number
@@ -161,7 +165,8 @@ class LeaseTable {
     using GiveBack = std::function<void(const limit::ChargeItem&, std::int64_t units,
                                         const limit::Receipt& receipt)>;
 
-    // A key that is met less often in its interval is not worth a batch.
+    // A key that was met less often in its intervals is not worth a batch, unless it is met more
+    // than kSmall times in this one.
     static constexpr std::int64_t kMetMin = 4;
     // No batch is for fewer units, if the thread may hold as many.
     static constexpr std::int64_t kSmall = 2 * kMetMin;

@@ -45,6 +45,20 @@ TEST_CASE("lease_table: a key takes a batch once it was met four times in its la
     CHECK(late.table.wanted(late.hot(kItem, kBegin, 4s), 1, 1, kBegin) == 0);
 }
 
+TEST_CASE("lease_table: a key takes a batch once it is met more than eight times in an interval") {
+    Rig rig;
+    const auto wanted = [&](SteadyTime now) {
+        return rig.table.wanted(*rig.table.meet(kItem, 1, nullptr, now), 1, 1, now);
+    };
+    for (int i = 0; i < 8; ++i) CHECK(wanted(kBegin) == 0);
+    CHECK(wanted(kBegin) == 13);
+    Rig slow;
+    for (int i = 0; i < 9; ++i) {
+        const SteadyTime then = kBegin + i * 400ms;
+        CHECK(slow.table.wanted(*slow.table.meet(kItem, 1, nullptr, then), 1, 1, then) == 0);
+    }
+}
+
 TEST_CASE("lease_table: of brief windows a batch exceeds what is expected by a few units only") {
     const limit::Policy policy = leased({test::window(100'000, 1s)});
     const limit::ChargeItem item{&policy, "constant:all"};
