@@ -256,9 +256,10 @@ struct LeasedKeys {
     const limit::Policy* policy;
     std::size_t states;
     std::size_t limits;
-    double each;   // requests of one thread in one sub-bucket
-    double most;   // units of a batch
-    double share;  // commands a request
+    double each;      // requests of one thread in one sub-bucket
+    double most;      // units of a batch
+    double commands;  // of a batch
+    double share;     // commands a request
 };
 
 Charges charges_of(const config::Route& route, std::span<const LeasedKeys> leased = {}) {
@@ -300,11 +301,15 @@ double hot_us(const Charges& charges, const SizeCosts& costs) {
 }
 
 // A batch, and as often another one in the same sub-bucket, what is given back or charged by
-// itself.
+// itself. Where windows are longer, two batches (one of them in the last thousandth of the
+// sub-bucket) and what is left of both.
 constexpr double kCommandsOfBatch = 2;
+constexpr double kCommandsOfLongBatch = 4;
 // As store/leases.hpp: a thread that meets a key less often takes no batch, nor a smaller one.
 constexpr double kLeaseMetMin = 4;
 constexpr double kLeaseMin = 2;
+// In windows of at most so many seconds, what is left expires.
+constexpr double kLeaseBriefMax = 10;
 
 // Where `threads` share `rate` requests a second evenly.
 std::vector<LeasedKeys> leased_of(const config::Route& route, double rate, double threads) {
@@ -316,15 +321,18 @@ std::vector<LeasedKeys> leased_of(const config::Route& route, double rate, doubl
         if (policy->lease_slack == 0 || own.states_of_all == 0) continue;
         double most = static_cast<double>(limit::kQuotaMax);
         double interval = 1;
+        double longest = 0;
         for (const Limit& one : limits) {
             most = std::min(most, static_cast<double>(one.quota) / kMicros *
                                       static_cast<double>(policy->lease_slack) / threads);
             interval = std::min(interval, std::chrono::duration<double>(one.precision).count());
+            longest = std::max(longest, std::chrono::duration<double>(one.duration).count());
         }
+        const double commands = longest <= kLeaseBriefMax ? kCommandsOfBatch : kCommandsOfLongBatch;
         const double each = rate / threads * interval;
         if (each < kLeaseMetMin || most < kLeaseMin) continue;
         found.push_back({policy, own.states_of_all, own.limits_of_all, each, std::floor(most),
-                         std::min(1.0, kCommandsOfBatch / std::min(each, std::floor(most)))});
+                         commands, std::min(1.0, commands / std::min(each, std::floor(most)))});
     }
     return found;
 }
@@ -584,7 +592,7 @@ void size_leases(Sizing& sizing) {
                                 "threads have {:.0f} requests each in a sub-bucket, with batches "
                                 "of up to {:.0f} units and {} commands for each. Fewer requests "
                                 "a thread, or uneven ones, cost Redis more",
-                                keys.share, threads, keys.each, keys.most, kCommandsOfBatch));
+                                keys.share, threads, keys.each, keys.most, keys.commands));
     }
 }
 

@@ -20,6 +20,8 @@ using limit::Micros;
 constexpr std::int64_t kMillion = 1'000'000;
 // Clocks of two machines that follow NTP differ by less in speed: a thousandth.
 constexpr std::int64_t kSpeedApart = 1'000;
+// A batch is for so many times the units of the last one at most, if that was spent too early.
+constexpr double kGrowth = 8;
 
 // After how long a sub-bucket of one of the limits has ended, if none begins anew earlier.
 Micros interval_of(std::span<const Limit> limits) {
@@ -91,6 +93,11 @@ Lease::Met Lease::usual_at(std::int64_t interval) const {
     return faded(last, interval - interval_at_ - 1);
 }
 
+bool Lease::is_hot(std::int64_t interval) const {
+    return usual_at(interval).times >= LeaseTable::kMetMin ||
+           (interval <= interval_at_ && now_.times > LeaseTable::kSmall);
+}
+
 Lease* LeaseTable::meet(const ChargeItem& item, std::int64_t cost,
                         const std::shared_ptr<const config::Config>& config, SteadyTime now) {
     Lease* const lease = find_or_place(item, config, now);
@@ -136,8 +143,7 @@ Lease* LeaseTable::find_or_place(const ChargeItem& item,
     const auto can_go = [now](const Lease& lease) {
         if (lease.item_.policy == nullptr) return true;
         if (lease.is_asked_ || lease.is_live_) return false;
-        const std::int64_t at = now.time_since_epoch() / lease.interval_;
-        return lease.usual_at(at).times < kMetMin;
+        return !lease.is_hot(now.time_since_epoch() / lease.interval_);
     };
     const auto met_at = [](const Lease& lease) { return lease.interval_at_ * lease.interval_; };
     const bool first_can = can_go(first);
@@ -148,9 +154,12 @@ Lease* LeaseTable::find_or_place(const ChargeItem& item,
     return &goes;
 }
 
-// The number of the last batch stays: what was spent of it never goes back to a later one.
+// The number of the last batch stays: what was spent of it never goes back to a later one. Units
+// that the former key keeps go back, as nothing would count them as held any more.
 void LeaseTable::begin(Lease& lease, const ChargeItem& item,
                        const std::shared_ptr<const config::Config>& config) {
+    give_back_kept(lease, limit::kQuotaMax);
+    forget_owner(lease, false);
     lease.config_ = config;
     lease.identifier_ = item.identifier;
     lease.item_ = {item.policy, lease.identifier_, item.tier, item.of_client};
@@ -159,9 +168,7 @@ void LeaseTable::begin(Lease& lease, const ChargeItem& item,
     lease.now_ = lease.usual_ = {};
     lease.quiet_until_ = {};
     lease.vain_ = 0;
-    lease.quarter_ = std::chrono::nanoseconds{brief_span_of(item.limits())} / 4;
-    lease.quarter_at_ = 0;
-    lease.kept_ = {};
+    lease.brief_span_ = brief_span_of(item.limits());
 }
 
 void LeaseTable::unspend(Lease& lease, Lease::Number batch, std::int64_t cost,
@@ -184,29 +191,33 @@ std::int64_t root_of(std::int64_t number) {
 
 std::int64_t LeaseTable::batch_for(const Lease& lease, std::int64_t most, SteadyTime now) {
     std::int64_t expected = std::max({kSmall, lease.usual_.units, lease.now_.units});
-    if (lease.quarter_.count() == 0) return expected + expected / 2;
+    const bool is_brief = lease.brief_span_.count() > 0;
     if (now < lease.ends_) {
-        // Its batch is spent: half as many a second may follow, if that is more than usual.
+        // Its batch is spent: as many a second may follow, if that is more than usual. Brief
+        // windows do not give back what is too much, so they expect half of it.
         const auto rest = static_cast<double>((lease.ends_ - now).count());
-        const auto took = static_cast<double>((now - lease.asked_at_).count());
+        const auto took = std::max(1.0, static_cast<double>((now - lease.asked_at_).count()));
         const double usual =
             static_cast<double>(expected) * rest / static_cast<double>(lease.interval_.count());
         const double as_now =
-            static_cast<double>(lease.asked_) * std::min(1.0, rest / std::max(1.0, 2 * took));
+            static_cast<double>(lease.asked_) *
+            (is_brief ? std::min(1.0, rest / (2 * took)) : std::min(kGrowth, rest / took));
         expected = std::max(kSmall, static_cast<std::int64_t>(std::max(usual, as_now)));
     }
-    const std::int64_t in_window = std::max<std::int64_t>(1, 4 * lease.quarter_ / lease.interval_);
+    if (!is_brief) return expected + expected / 2;
+    const std::int64_t in_window = std::max<std::int64_t>(1, lease.brief_span_ / lease.interval_);
     const std::int64_t unused = std::min(expected / 2, 2 * most / in_window);
     return expected + std::max(unused, root_of(2 * expected));
 }
 
 std::int64_t LeaseTable::wanted(Lease& lease, std::int64_t cost, std::int64_t threads,
                                 SteadyTime now) {
+    use_threads(threads, now);
     if (lease.is_live_ && now >= lease.ends_) end_by_time(lease, now);
     if (lease.is_asked_ || now < lease.quiet_until_ || threads < 1) return 0;
-    if (lease.usual_.times < kMetMin) return 0;
-    lease.most_ = most_leased(lease.item_, threads);
-    const std::int64_t most = lease.most_ - kept_of(lease, now) - held_by_other_tier(lease, now);
+    if (!lease.is_hot(lease.interval_at_)) return 0;
+    const std::int64_t most =
+        most_leased(lease.item_, threads_) - kept_of(lease, now) - held_by_other_tier(lease, now);
     // A batch that cannot serve such a request leaves the present one alone.
     if (cost > most) return 0;
     const std::int64_t units = std::min(most, std::max(cost, batch_for(lease, most, now)));
@@ -248,7 +259,7 @@ bool LeaseTable::answered(Lease& lease, const limit::Verdict& verdict, SteadyTim
         // Without units the window may have no sub-bucket at all: a pause it is, in any case.
         lease.quiet_until_ = std::max(ends, lease.asked_at_ + interval_of(limits));
     } else if (is_dropped || now >= ends) {
-        if (is_dropped || !keep(lease, lease.asked_, verdict.limits, now)) {
+        if (is_dropped || !keep(lease, lease.asked_, verdict.limits, verdict.receipt, now)) {
             give_back_(lease.item_, lease.asked_, verdict.receipt);
         }
         const bool is_slow = 2 * (now - lease.asked_at_) >= lease.interval_;
@@ -283,7 +294,7 @@ void LeaseTable::failed(Lease& lease, SteadyTime now) {
 
 // Without an owner the policy may go with its configuration.
 void LeaseTable::forget_owner(Lease& lease, bool is_dropped) {
-    if (lease.is_live_ || lease.is_asked_) return;
+    if (lease.is_live_ || lease.is_asked_ || !lease.kept_.empty()) return;
     if (is_dropped) forget_key(lease);
     lease.owner_.reset();
 }
@@ -291,6 +302,23 @@ void LeaseTable::forget_owner(Lease& lease, bool is_dropped) {
 void LeaseTable::end_batches(SteadyTime now) {
     for (std::size_t i = live_.size(); i-- > 0;) {
         if (now >= live_[i]->ends_) end_by_time(*live_[i], now);
+    }
+    for (std::size_t i = keeping_.size(); i-- > 0;) {
+        Lease& lease = *keeping_[i];
+        if (kept_of(lease, now) > 0) continue;
+        lease.is_keeping_ = false;
+        keeping_.erase(keeping_.begin() + static_cast<std::ptrdiff_t>(i));
+        forget_owner(lease, false);
+    }
+}
+
+void LeaseTable::use_threads(std::int64_t threads, SteadyTime now) {
+    if (threads < 1 || std::exchange(threads_, threads) == threads) return;
+    for (Lease* const lease : keeping_) {
+        const std::int64_t kept = kept_of(*lease, now);
+        if (kept == 0) continue;
+        const std::int64_t others = held(*lease) + held_by_other_tier(*lease, now);
+        give_back_kept(*lease, kept + others - most_leased(lease->item_, threads_));
     }
 }
 
@@ -304,40 +332,59 @@ Lease* LeaseTable::of_other_tier(const Lease& lease) {
     return is_same ? &other : nullptr;
 }
 
+std::int64_t LeaseTable::held(const Lease& lease) {
+    return lease.left_ + (lease.is_asked_ ? lease.asked_ : 0);
+}
+
 std::int64_t LeaseTable::held_by_other_tier(const Lease& lease, SteadyTime now) {
     Lease* const other = of_other_tier(lease);
     if (other == nullptr) return 0;
-    return other->left_ + (other->is_asked_ ? other->asked_ : 0) + kept_of(*other, now);
+    return held(*other) + kept_of(*other, now);
 }
 
 std::int64_t LeaseTable::kept_of(Lease& lease, SteadyTime now) {
-    if (lease.quarter_.count() == 0) return 0;
-    const std::int64_t at = std::max(lease.quarter_at_, now.time_since_epoch() / lease.quarter_);
-    const auto passed = at - lease.quarter_at_;
-    for (std::int64_t i = 0; i < std::min<std::int64_t>(passed, Lease::kQuarters); ++i) {
-        lease.kept_[static_cast<std::size_t>(at - i) % Lease::kQuarters] = 0;
+    std::vector<Lease::Kept>& kept = lease.kept_;
+    const auto counts = [now](const Lease::Kept& one) { return one.until > now; };
+    const auto add = [](std::int64_t sum, const Lease::Kept& one) { return sum + one.units; };
+    const auto oldest = std::find_if(kept.begin(), kept.end(), counts);
+    expired_ += std::accumulate(kept.begin(), oldest, std::int64_t{0}, add);
+    kept.erase(kept.begin(), oldest);
+    return std::accumulate(kept.begin(), kept.end(), std::int64_t{0}, add);
+}
+
+// Gives back so many kept units, or all, the newest first: they would count for longest.
+void LeaseTable::give_back_kept(Lease& lease, std::int64_t units) {
+    while (units > 0 && !lease.kept_.empty()) {
+        Lease::Kept& newest = lease.kept_.back();
+        const std::int64_t some = std::min(units, newest.units);
+        give_back_(lease.item_, some, {newest.at, {newest.generation}});
+        units -= some;
+        newest.units -= some;
+        if (newest.units == 0) lease.kept_.pop_back();
     }
-    lease.quarter_at_ = at;
-    return std::accumulate(lease.kept_.begin(), lease.kept_.end(), std::int64_t{0});
 }
 
 // Whether so many units, that Redis has counted, are not given back. Units that others need are.
 bool LeaseTable::keep(Lease& lease, std::int64_t units,
-                      const std::vector<limit::LimitVerdict>& told, SteadyTime now) {
-    if (lease.quarter_.count() == 0 || units == 0) return false;
+                      const std::vector<limit::LimitVerdict>& told, const limit::Receipt& receipt,
+                      SteadyTime now) {
+    if (lease.brief_span_.count() == 0 || units == 0) return false;
     const auto limits = lease.item_.limits();
     for (std::size_t i = 0; i < limits.size(); ++i) {
         if (told[i].remaining < limits[i].quota / 2) return false;
     }
     const std::int64_t others = kept_of(lease, now) + held_by_other_tier(lease, now);
-    if (others + units + lease.asked_ > lease.most_) return false;
-    lease.kept_[static_cast<std::size_t>(lease.quarter_at_) % Lease::kQuarters] += units;
-    kept_ += units;
+    if (others + units + lease.asked_ > most_leased(lease.item_, threads_)) return false;
+    if (lease.kept_.size() >= kKeptMax) return false;
+    // Its sub-bucket has ended.
+    lease.kept_.push_back(
+        {now + lease.brief_span_, units, receipt.at, receipt.generations.front()});
+    if (!std::exchange(lease.is_keeping_, true)) keeping_.push_back(&lease);
     return true;
 }
 
 void LeaseTable::end_by_time(Lease& lease, SteadyTime now) {
-    if (keep(lease, lease.left_, lease.told_, now)) lease.left_ = 0;
+    if (keep(lease, lease.left_, lease.told_, lease.receipt_, now)) lease.left_ = 0;
     end(lease);
 }
 
@@ -353,7 +400,9 @@ void LeaseTable::end(Lease& lease) {
 
 // A key that waits for an answer keeps its place until that has come.
 void LeaseTable::drop(Lease& lease) {
+    give_back_kept(lease, limit::kQuotaMax);
     end(lease);
+    forget_owner(lease, false);
     lease.is_dropped_ = lease.is_asked_;
     lease.now_ = lease.usual_ = {};
     if (!lease.is_asked_) forget_key(lease);

@@ -330,9 +330,10 @@ void Leases::join_verdicts(LimitDecision& decision) {
 
 void Leases::tend(SteadyTime now) {
     if (!is_used_) return;
+    table_.use_threads(threads(), now);
     table_.end_batches(now);
     parts_.metrics.lease_units[LeaseUnits::kept].add(
-        static_cast<std::uint64_t>(table_.take_kept()));
+        static_cast<std::uint64_t>(table_.take_expired()));
     parts_.metrics.lease_held.set(table_.units());
 }
 

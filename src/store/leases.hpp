@@ -24,15 +24,21 @@
 // - a batch is for what the thread is asked for in an interval: a sub-bucket, or 1 s if that is
 //   shorter. That is a mean of the intervals before, in which each weighs a quarter less than the
 //   one after it, or more if this interval had more; and no less than kSmall. Where the last batch
-//   was spent before its end, the next one is for the time until then, at half of the speed at
-//   which the last one was spent, if that is more. A batch is larger by half as much again at most.
-//   A thread that met a key less than kMetMin times in each interval before, of which a quarter is
-//   forgotten with each later one, takes none, nor one that would get less than 2 units;
+//   was spent before its end, the next one is for the time until then, at the speed at which the
+//   last one was spent, if that is more, and for eight times its units at most; where windows are
+//   brief, at half of that speed, and for as many units at most. A batch is larger by half as much
+//   again at most. A thread that met a key less than kMetMin times in each interval before, of
+//   which a quarter is forgotten with each later one, takes none until it has met the key more than
+//   kSmall times in this one, nor one that would get less than 2 units;
 // - where windows last at most kBriefMax, units are not given back while half of each quota is
 //   free: they expire soon by themselves, and that saves Redis a command for each sub-bucket. With
 //   a batch like the last one they are at most what the thread may hold, and it asks for as many
-//   less, as long as the key keeps its place in the table. So batches exceed there what is expected
-//   by the spread of a chance number, or by twice what may stay unused of each sub-bucket;
+//   less. So batches exceed there what is expected by the
+//   spread of a chance number, or by twice what may stay unused of each sub-bucket. They are given
+//   back after all at a reload, a reset and a stop, and where another key takes the key's place in
+//   the table;
+// - where the number of threads rises, a thread gives back what it keeps beyond its smaller part as
+//   soon as it knows the number. A batch that it has goes on to its end;
 // - where a batch does not fit any more, the thread asks for no other until the sub-bucket ends,
 //   or for 1 s if that is shorter, and each request is charged by itself: the last units are exact;
 // - a batch that comes after its end was in vain. Where the trip took half of a sub-bucket or more,
@@ -45,7 +51,6 @@
 // for the batch.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -118,6 +123,8 @@ class Lease {
     static Met faded(Met met, std::int64_t intervals);
     // What to expect of the interval of that number.
     Met usual_at(std::int64_t interval) const;
+    // Whether it is met so often then that it is worth a batch.
+    bool is_hot(std::int64_t interval) const;
 
     std::chrono::nanoseconds interval_{0};
     std::int64_t interval_at_ = 0;  // its number
@@ -129,17 +136,20 @@ class Lease {
     bool is_live_ = false;     // in LeaseTable::live_
     SteadyTime asked_at_{};
     std::int64_t asked_ = 0;
-    std::int64_t most_ = 0;      // that the thread might hold then
     std::int64_t promised_ = 0;  // of these, to requests that wait
     SteadyTime quiet_until_{};   // asks for no batch before
     int vain_ = 0;               // batches in a row that came too late
 
-    // Units that were not given back and may still count: of the longest window's last quarters,
-    // of which one has just begun.
-    static constexpr std::size_t kQuarters = 5;
-    std::chrono::nanoseconds quarter_{0};         // 0: all are given back
-    std::int64_t quarter_at_ = 0;                 // the number of the present one
-    std::array<std::int64_t, kQuarters> kept_{};  // by that number
+    // Units that are not given back and may still count.
+    struct Kept {
+        SteadyTime until;  // they have expired
+        std::int64_t units;
+        limit::Micros at;  // with the generation: the receipt of their batch
+        std::uint64_t generation;
+    };
+    std::chrono::nanoseconds brief_span_{0};  // of the longest window; 0: all are given back
+    std::vector<Kept> kept_;                  // at most kKeptMax; the oldest first
+    bool is_keeping_ = false;                 // in LeaseTable::keeping_
 
     Number batch_ = 0;
     std::int64_t left_ = 0;
@@ -155,12 +165,16 @@ class LeaseTable {
     using GiveBack = std::function<void(const limit::ChargeItem&, std::int64_t units,
                                         const limit::Receipt& receipt)>;
 
-    // A key that is met less often in its interval is not worth a batch.
+    // A key that was met less often in its intervals is not worth a batch, unless it is met more
+    // than kSmall times in this one.
     static constexpr std::int64_t kMetMin = 4;
     // No batch is for fewer units, if the thread may hold as many.
     static constexpr std::int64_t kSmall = 2 * kMetMin;
     static constexpr std::chrono::seconds kLongest{1};
     static constexpr std::chrono::seconds kBriefMax{10};
+    // The units of so many batches of a key are kept. A window has 50 sub-buckets unless its
+    // `precision` says more.
+    static constexpr std::size_t kKeptMax = 64;
 
     // `places`, a power of 2: so many keys are known at once. Memory for them is taken when the
     // first key is met.
@@ -195,17 +209,20 @@ class LeaseTable {
     // There is none: the units may be counted, and are not used.
     void failed(Lease& lease, SteadyTime now);
 
+    // From now on so many threads share the slack: units that are kept beyond the part of one are
+    // given back. Below 1: the number is not known, and the former one holds.
+    void use_threads(std::int64_t threads, SteadyTime now);
     // Ends batches by time, of whose rest some is given back. Call about every 50 ms.
     void end_batches(SteadyTime now);
-    // Ends all batches, and those under way, and forgets all keys.
+    // Ends all batches, and those under way, and forgets all keys. Kept units are given back, too.
     void drop_all();
     // The same of this identifier, under all policies.
     void drop(std::string_view identifier);
 
     // Units in batches.
     std::int64_t units() const;
-    // How many were not given back since this was called last.
-    std::int64_t take_kept() { return std::exchange(kept_, 0); }
+    // How many that were kept have expired since this was called last.
+    std::int64_t take_expired() { return std::exchange(expired_, 0); }
     // Units of batches of this identifier under this policy.
     std::int64_t units_of(const limit::ChargeItem& item) const;
 
@@ -218,8 +235,10 @@ class LeaseTable {
     void end(Lease& lease);
     void end_by_time(Lease& lease, SteadyTime now);
     bool keep(Lease& lease, std::int64_t units, const std::vector<limit::LimitVerdict>& told,
-              SteadyTime now);
-    static std::int64_t kept_of(Lease& lease, SteadyTime now);
+              const limit::Receipt& receipt, SteadyTime now);
+    std::int64_t kept_of(Lease& lease, SteadyTime now);
+    void give_back_kept(Lease& lease, std::int64_t units);
+    static std::int64_t held(const Lease& lease);
     static std::int64_t batch_for(const Lease& lease, std::int64_t most, SteadyTime now);
     Lease* of_other_tier(const Lease& lease);
     std::int64_t held_by_other_tier(const Lease& lease, SteadyTime now);
@@ -229,10 +248,12 @@ class LeaseTable {
 
     GiveBack give_back_;
     std::size_t places_;
-    std::vector<Lease> leases_;  // empty until one is met
-    std::vector<Lease*> live_;   // with a batch
+    std::vector<Lease> leases_;    // empty until one is met
+    std::vector<Lease*> live_;     // with a batch
+    std::vector<Lease*> keeping_;  // with units that are kept, or were lately
+    std::int64_t threads_ = 1;     // that share the slack
     Lease::Number last_batch_ = 0;
-    std::int64_t kept_ = 0;  // see take_kept()
+    std::int64_t expired_ = 0;  // see take_expired()
 };
 
 // A decision of which batches have admitted some items or all. Reused with its decision; allocates

@@ -309,6 +309,29 @@ TEST_CASE("lease: a reload, a reset and a drain give back what is left, and coun
     }
 }
 
+TEST_CASE("lease: a reload and a drain give back what of a brief window was left to expire") {
+    const CountedIn counted = counted_in_redis();
+    const Upstream upstream(ok());
+    const auto yaml = [&](const std::string& quota) {
+        return proxy(counted, upstream, "{quota: " + quota + ", per: 10s}");
+    };
+    const Tidegate other(yaml("100000"));
+    Tidegate tidegate(yaml("100000"));
+    const int admitted = flood({tidegate.port()}, milliseconds{1'500});
+    CHECK(leased_decisions(tidegate) > 0);
+    // Its batches have ended, and Redis counts what is left of them.
+    CHECK_SOON(tidegate.metric("tidegate_lease_held_units") == 0);
+    CHECK(counted_by_redis(other) > admitted);
+    SUBCASE("reload") {
+        tidegate.write_configuration(yaml("90000"));
+        CHECK(tidegate.reload().status() == 200);
+    }
+    SUBCASE("drain") {
+        CHECK(tidegate.stop() == 0);
+    }
+    CHECK_SOON(counted_by_redis(other) == admitted);
+}
+
 TEST_CASE("lease: Redis killed, paused and flushed under load: every request has its answer") {
     CountedIn counted = counted_in_redis();
     const Upstream upstream(ok());

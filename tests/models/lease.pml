@@ -9,8 +9,8 @@
  * one whose command had left. A give-back may be late or lost. Redis may lose all counts (FLUSHALL), or
  * those of one command and no more (a failover). A unit may be spent before another limit of the request
  * decides: if that denies, the unit goes back to its batch, or, if that has ended, to its sub-bucket. What
- * is left of a batch may be kept: no request uses it, and it expires with its window. So may a whole batch that
- * came after its end.
+ * is left of a batch may be kept: no request uses it, and it expires with its window, unless the proxy gives it
+ * back later (a reload, a stop, more proxies). So may a whole batch that came after its end.
  *
  * Checked in every order of events: a unit is used in the sub-bucket that it was charged to; of what was
  * counted in one state no window ever admits more than the quota, and what a failover has lost; no
@@ -25,6 +25,7 @@
  * runs: -DQUOTA=3 -DBATCH=2 -DLOSSES=0 -DFLUSHES=0 -DFAILOVERS=0 -DENDS=1 -DASKS=1
  * runs: -DQUOTA=3 -DBATCH=2 -DLOSSES=0 -DFLUSHES=1 -DFAILOVERS=0 -DENDS=0 -DASKS=1
  * runs: -DQUOTA=3 -DBATCH=2 -DLOSSES=1 -DFLUSHES=0 -DFAILOVERS=0 -DENDS=0 -DASKS=1 -DKEEPS=2
+ * runs: -DQUOTA=3 -DBATCH=2 -DLOSSES=0 -DFLUSHES=1 -DFAILOVERS=0 -DENDS=0 -DKEEPS=2
  */
 #ifndef ASKS
 #define ASKS 0                  /* requests about other limits, too, which answer later */
@@ -70,6 +71,11 @@ bool asks[PROXIES];
 bool of_batch[PROXIES];         /* of the batch that is there; else that has ended */
 byte asks_bucket[PROXIES];
 byte asks_in[PROXIES];
+
+/* What is kept of batches, and may be given back later. */
+byte kept[PROXIES];
+byte kept_to[PROXIES];
+byte kept_in[PROXIES];
 
 /* What is on its way back. */
 byte back[GIVEN];
@@ -126,6 +132,21 @@ inline end_batch(p) {
     left[p] = 0; ends[p] = 0; bucket[p] = 0; taken_in[p] = 0; of_batch[p] = false
 }
 
+/* What the model has no room to remember expires. */
+inline keep(p) {
+    keeps_left--;
+    if
+    :: kept[p] == 0 ->
+        kept[p] = left[p]; kept_to[p] = bucket[p]; kept_in[p] = taken_in[p]
+    :: else -> lost++
+    fi;
+    end_batch(p)
+}
+
+inline forget_kept(p) {
+    kept[p] = 0; kept_to[p] = 0; kept_in[p] = 0
+}
+
 inline give_back(p) {
     if
     :: left[p] > 0 -> send_back(p, left[p], bucket[p], taken_in[p])
@@ -165,8 +186,7 @@ inline carry_out(p) {
         bucket[p] = charged_to[p]; taken_in[p] = charged_in[p]; \
         if \
         :: is_dropped[p] || clock >= ends[p] -> give_back(p) \
-        :: !is_dropped[p] && clock >= ends[p] && keeps_left > 0 -> \
-            keeps_left--; lost++; end_batch(p) \
+        :: !is_dropped[p] && clock >= ends[p] && keeps_left > 0 -> keep(p) \
         :: else \
         fi; \
         forget_charge(p) } \
@@ -212,8 +232,9 @@ inline carry_out(p) {
         fi; \
         forget_asks(p) } \
     :: atomic { (left[p] > 0 || of_batch[p]) && clock >= ends[p] -> give_back(p) } \
-    :: atomic { keeps_left > 0 && left[p] > 0 && clock >= ends[p] -> \
-        keeps_left--; lost++; end_batch(p) } \
+    :: atomic { keeps_left > 0 && left[p] > 0 && clock >= ends[p] -> keep(p) } \
+    :: atomic { kept[p] > 0 -> send_back(p, kept[p], kept_to[p], kept_in[p]); forget_kept(p) } \
+    :: atomic { kept[p] > 0 -> lost++; forget_kept(p) } \
     /* One request by itself. */ \
     :: atomic { left[p] == 0 -> \
         take(1); \
@@ -272,7 +293,8 @@ inline flush() {
 
 #define IN_BATCH(p, b) ((left[p] > 0 && bucket[p] == (b) && taken_in[p] == generation) -> left[p] : 0)
 #define ASKED_OF(p, b) ((asks[p] && asks_bucket[p] == (b) && asks_in[p] == generation) -> 1 : 0)
-#define IS_SETTLED(p) (charge[p] == idle && !is_late[p] && left[p] == 0 && !asks[p])
+#define KEPT_OF(p, b) ((kept[p] > 0 && kept_to[p] == (b) && kept_in[p] == generation) -> kept[p] : 0)
+#define IS_SETTLED(p) (charge[p] == idle && !is_late[p] && left[p] == 0 && !asks[p] && kept[p] == 0)
 
 active proctype world() {
     byte b, s;
@@ -293,7 +315,7 @@ end:
         for (b : 0 .. BUCKETS - 1) {
             assert(!COUNTS(b) || lost_units > 0 ||
                    held[b] >= admitted[b] + IN_BATCH(0, b) + IN_BATCH(1, b) +
-                       ASKED_OF(0, b) + ASKED_OF(1, b));
+                       ASKED_OF(0, b) + ASKED_OF(1, b) + KEPT_OF(0, b) + KEPT_OF(1, b));
             assert(!COUNTS(b) || lost > 0 ||
                    !(IS_SETTLED(0) && IS_SETTLED(1) && back[0] + back[1] + back[2] + back[3] == 0) ||
                    held[b] == admitted[b])

@@ -254,6 +254,11 @@ TEST_CASE("size: a key of all requests costs Redis a batch for many requests whe
     // Batches of five units.
     const Estimate few = sized(proxy(kRedis, policies("1000/s", ", lease: auto")), at(80'000));
     CHECK(few.redis->us == near(2.0 / 5 * 11.5));
+    // In longer windows what is left of batches is given back.
+    const Estimate minute =
+        sized(proxy(kRedis, policies("60000000/min", ", lease: auto")), at(80'000));
+    CHECK(minute.redis->us == near(4.0 / 40'000 * 11.5));
+    CHECK(notes(minute, "and 4 commands for each"));
     // Where a thread has few requests, or its batch would be one unit, there are no leases.
     const Estimate cold = sized(proxy(kRedis, policies("1000000/s", ", lease: auto")), at(199));
     CHECK(cold.redis->us == near(3.5));

@@ -14,50 +14,16 @@
 #include "store/leases.hpp"
 #include "store/memory_store.hpp"
 #include "unit/store_asking.hpp"
+#include "unit/store_lease_rig.hpp"
 
 namespace tidegate::store::lease_table_test {
 namespace {
 
 using namespace std::chrono_literals;
 using limit::Micros;
-
-const SteadyTime kBegin{1'000h};
-
-limit::Policy leased(std::vector<limit::Limit> limits, std::int64_t slack = 10'000) {
-    limit::Policy policy = test::policy("everybody", std::move(limits));
-    policy.lease_slack = slack;
-    return policy;
-}
-
-// A table whose give-backs are listed.
-struct Rig {
-    struct Given {
-        std::string identifier;
-        std::int64_t units;
-        limit::Receipt receipt;
-    };
-
-    std::vector<Given> given;
-    LeaseTable table{
-        [this](const limit::ChargeItem& item, std::int64_t units, const limit::Receipt& receipt) {
-            given.push_back({std::string(item.identifier), units, receipt});
-        }};
-
-    // Meets the item `times` in the interval before `now`, and once at `now`.
-    Lease& hot(const limit::ChargeItem& item, SteadyTime now, Micros interval, int times = 8) {
-        for (int i = 0; i < times; ++i) table.meet(item, 1, nullptr, now - interval);
-        Lease* const lease = table.meet(item, 1, nullptr, now);
-        REQUIRE(lease != nullptr);
-        return *lease;
-    }
-    // As the store answers at `at` where `remaining` are left after the batch.
-    static limit::Verdict verdict(Micros at, std::int64_t remaining, Micros next_unit) {
-        limit::Verdict verdict;
-        verdict.limits = {{.remaining = remaining, .next_unit = next_unit}};
-        verdict.receipt = {at, {7}};
-        return verdict;
-    }
-};
+using test::kBegin;
+using test::leased;
+using Rig = test::LeaseRig;
 
 // 60 sub-buckets of 1 s.
 const limit::Policy kPolicy = leased({test::window(100'000, 1min)});
@@ -77,6 +43,20 @@ TEST_CASE("lease_table: a key takes a batch once it was met four times in its la
     CHECK(later.table.wanted(later.hot(kItem, kBegin, 3s), 1, 1, kBegin) == 12);
     Rig late;
     CHECK(late.table.wanted(late.hot(kItem, kBegin, 4s), 1, 1, kBegin) == 0);
+}
+
+TEST_CASE("lease_table: a key takes a batch once it is met more than eight times in an interval") {
+    Rig rig;
+    const auto wanted = [&](SteadyTime now) {
+        return rig.table.wanted(*rig.table.meet(kItem, 1, nullptr, now), 1, 1, now);
+    };
+    for (int i = 0; i < 8; ++i) CHECK(wanted(kBegin) == 0);
+    CHECK(wanted(kBegin) == 13);
+    Rig slow;
+    for (int i = 0; i < 9; ++i) {
+        const SteadyTime then = kBegin + i * 400ms;
+        CHECK(slow.table.wanted(*slow.table.meet(kItem, 1, nullptr, then), 1, 1, then) == 0);
+    }
 }
 
 TEST_CASE("lease_table: of brief windows a batch exceeds what is expected by a few units only") {
@@ -192,8 +172,7 @@ TEST_CASE("lease_table: of brief windows a few units expire, unless others need 
     // The slack, which is 1,000 units, less another such batch.
     CHECK(leave(350, 90'000) == 0);
     CHECK(leave(250, 50'000) == 0);
-    CHECK(rig.table.take_kept() == 600);
-    CHECK(rig.table.take_kept() == 0);
+    CHECK(rig.table.take_expired() == 0);
     CHECK(leave(1, 90'000) == 1);
     rig.given.clear();
     // The batch is smaller by as many.
@@ -203,15 +182,17 @@ TEST_CASE("lease_table: of brief windows a few units expire, unless others need 
     now += 1'250ms;
     CHECK(leave(5, 49'999) == 5);
     CHECK(leave(6, 50'000) == 5);
-    CHECK(rig.table.take_kept() == 6);
+    CHECK(rig.table.take_expired() == 600);
+    CHECK(rig.table.take_expired() == 0);
     rig.given.clear();
-    // A drop gives back all.
+    // A drop gives back all, also what was kept.
     Lease& dropped = rig.hot(item, now, width);
     rig.table.asked(dropped, 3, nullptr, now);
     REQUIRE(rig.table.answered(dropped, Rig::verdict(limit::Micros{0}, 90'000, 1s), now));
     rig.table.drop_all();
-    REQUIRE(rig.given.size() == 1);
-    CHECK(rig.given[0].units == 3);
+    REQUIRE(rig.given.size() == 2);
+    CHECK(rig.given[0].units == 6);
+    CHECK(rig.given[1].units == 3);
 }
 
 TEST_CASE("lease_table: an answer after the sub-bucket gives the whole batch back") {
@@ -236,7 +217,7 @@ TEST_CASE(
         if (is_dropped) rig.table.drop_all();
         // The store carried it out just before a sub-bucket ended.
         CHECK_FALSE(
-            rig.table.answered(lease, Rig::verdict(width - 1us, 50'000, 1s), kBegin + trip));
+            rig.table.answered(lease, Rig::verdict(width - 1us, 40'000, 1s), kBegin + trip));
         CHECK(rig.given.size() == 1);
         const SteadyTime then = kBegin + trip + pause;
         return rig.table.wanted(rig.hot(item, then, width), 1, 1, then) > 0;
@@ -285,7 +266,8 @@ TEST_CASE("lease_table: of brief windows a batch in vain expires, unless others 
         rig.table.asked(lease, rig.table.wanted(lease, 1, 1, kBegin), nullptr, kBegin);
         CHECK_FALSE(
             rig.table.answered(lease, Rig::verdict(width - 1us, remaining, 1s), kBegin + 1ms));
-        CHECK((rig.table.take_kept() > 0) == rig.given.empty());
+        rig.table.end_batches(kBegin + 2s);
+        CHECK((rig.table.take_expired() > 0) == rig.given.empty());
         return rig.given.size();
     };
     CHECK(given_of(50'000) == 0);
@@ -337,8 +319,9 @@ TEST_CASE("lease_table: units that one tier keeps are fewer for the others") {
     CHECK(rig.given.size() == 1);
     leave(pro, 350);
     CHECK(rig.given.size() == 1);
-    CHECK(rig.table.take_kept() == 650);
     CHECK(rig.table.wanted(rig.hot(pro, now, width, 10'000), 1, 1, now) == 350);
+    rig.table.end_batches(now + 1s);
+    CHECK(rig.table.take_expired() == 650);
 }
 
 TEST_CASE("lease_table: a policy of a later configuration at the same address begins anew") {
@@ -583,7 +566,9 @@ class World {
         limit::Verdict verdict;
         store_.charge({{&item_, 1}, cost}, store_now(), verdict);
         if (verdict.admitted) admit(cost, verdict.receipt.generations.at(0));
-        const auto threads = static_cast<std::int64_t>(tables_.size());
+        // Proxies come and go.
+        const auto threads =
+            static_cast<std::int64_t>(random_() % 32 == 0 ? 3 * tables_.size() : tables_.size());
         const std::int64_t units = table.wanted(*lease, cost, threads, now_);
         if (units == 0) return;
         table.asked(*lease, units, nullptr, now_);
