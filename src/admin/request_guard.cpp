@@ -7,7 +7,7 @@
 
 #include "admin/answer.hpp"
 #include "admin/api_paths.hpp"
-#include "admin/dashboard_files.hpp"
+#include "admin/server.hpp"
 #include "base/ip.hpp"
 #include "base/utf8.hpp"
 #include "http/field.hpp"

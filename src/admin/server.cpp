@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 
 #include "admin/answer.hpp"
-#include "admin/dashboard_files.hpp"
 #include "base/timestamp.hpp"
 #include "http/field.hpp"
 #include "http/framing.hpp"

@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "admin/answer.hpp"
-#include "admin/dashboard_files.hpp"
+#include "admin/server.hpp"
 
 namespace tidegate::admin::dashboard_files_test {
 
