@@ -22,7 +22,6 @@
 #include "app/handover.hpp"
 #include "app/listener.hpp"
 #include "app/reloader.hpp"
-#include "app/run.hpp"
 #include "app/service_notifier.hpp"
 #include "app/worker.hpp"
 #include "base/file_work.hpp"

@@ -18,7 +18,6 @@
 #include "app/handover.hpp"
 #include "app/listener.hpp"
 #include "app/reloader.hpp"
-#include "app/run.hpp"
 #include "app/service_notifier.hpp"
 #include "app/shared_state.hpp"
 #include "config/config.hpp"
@@ -106,5 +105,9 @@ class Life {
     // After that: systemd tells both processes, and this one again when the new one has ended.
     int stops_tolerated_ = 2;
 };
+
+// Runs the proxy until stopped, with `config`, which was read from `origin`. Returns the exit code;
+// says why on standard error.
+int run(std::shared_ptr<const config::Config> config, ConfigOrigin origin);
 
 }  // namespace tidegate::app

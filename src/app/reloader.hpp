@@ -18,14 +18,13 @@
 #include "admin/answer.hpp"
 #include "app/access_logs_trace_exporter.hpp"
 #include "app/certificate_list.hpp"
-#include "app/config_snapshot.hpp"
 #include "app/jwks_fetcher.hpp"
 #include "app/metrics.hpp"
-#include "app/run.hpp"
 #include "app/shared_state.hpp"
 #include "app/worker.hpp"
 #include "base/file_work.hpp"
 #include "config/config.hpp"
+#include "config/files.hpp"
 #include "net/asio.hpp"
 #include "telemetry/counters.hpp"
 #include "telemetry/error_log.hpp"
@@ -33,6 +32,13 @@
 #include "upstream/resolver_health_checks.hpp"
 
 namespace tidegate::app {
+
+// Where the configuration of this process comes from.
+struct ConfigOrigin {
+    std::string file;  // reloads read it again; empty: the configuration is built in
+    std::vector<config::FileRead> files_read;
+    bool is_watched = false;  // changes of these files are put in force without a signal
+};
 
 // How often the main thread looks whether work that is done apart() has ended.
 inline constexpr std::chrono::milliseconds kApartPoll{2};

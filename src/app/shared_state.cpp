@@ -1,19 +1,34 @@
 #include "app/shared_state.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
 #include <random>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "app/config_snapshot.hpp"
+#include "base/file_work.hpp"
+#include "base/process.hpp"
+#include "base/units.hpp"
+#include "base/utf8.hpp"
+#include "config/files.hpp"
 #include "config/policy_cost.hpp"
 #include "limit/charge.hpp"
+#include "net/descriptor.hpp"
 #include "store/charge_script.hpp"
 #include "store/redis_store.hpp"
+#include "store/replica_heartbeat.hpp"
 #include "store/scripts.hpp"
 #include "telemetry/error_log.hpp"
 
@@ -241,6 +256,159 @@ void SharedState::store_changed(bool up, std::string_view reason) {
     } else if (workers_without_store.fetch_add(1) == 0) {
         log(Level::error, "Redis is down, on_store_failure decides: {}", reason);
     }
+}
+
+const ListenerTls* find_listener_tls(const std::vector<ListenerTls>& all,
+                                     const config::Address& address) {
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [&](const ListenerTls& one) { return one.address == address; });
+    return found == all.end() ? nullptr : &*found;
+}
+
+Result<std::vector<ListenerTls>, std::string> make_listener_tls(
+    const config::Config& config, const std::vector<ListenerTls>& before, SteadyTime now) {
+    std::vector<ListenerTls> all;
+    for (const config::Listen& listen : config.listen) {
+        if (!listen.tls) continue;
+        const ListenerTls* const former = find_listener_tls(before, listen.address);
+        if (former != nullptr && former->settings == *listen.tls) {
+            all.push_back(*former);
+            continue;
+        }
+        auto credentials = parse_credentials(*listen.tls);
+        if (!credentials) {
+            return "the listener on " + listen.address.to_string() + ": " + credentials.error();
+        }
+        all.push_back({listen.address, *listen.tls, std::move(*credentials),
+                       former != nullptr
+                           ? former->tickets
+                           : std::make_shared<TicketKeys>(listen.tls->ticket_keys, now)});
+    }
+    return all;
+}
+
+void use_ticket_keys(const std::vector<ListenerTls>& all, SteadyTime now) {
+    for (const ListenerTls& one : all) one.tickets->use(one.settings.ticket_keys, now);
+}
+
+void rotate_ticket_keys(const std::vector<ListenerTls>& all, SteadyTime now) {
+    for (const ListenerTls& one : all) one.tickets->rotate(now);
+}
+
+void Disposer::Queue::run(const std::stop_token& stop) {
+    std::unique_lock lock(mutex);
+    for (;;) {
+        news.wait(lock, stop, [this] { return !configs.empty(); });
+        if (configs.empty()) return;  // it is to stop
+        std::vector<ConfigPtr> ended = std::exchange(configs, {});
+        lock.unlock();
+        ended.clear();
+        lock.lock();
+    }
+}
+
+// Without memory for the queue, the caller destroys it.
+void Disposer::Queue::put(ConfigPtr&& config) {
+    {
+        const std::lock_guard lock(mutex);
+        if (has_ended) return;
+        configs.push_back(std::move(config));
+    }
+    news.notify_one();
+}
+
+Disposer::Disposer()
+    : thread_([queue = queue_](const std::stop_token& stop) {
+          block_all_signals();
+          queue->run(stop);
+      }) {}
+
+Disposer::~Disposer() {
+    {
+        const std::lock_guard lock(queue_->mutex);
+        queue_->has_ended = true;
+    }
+    thread_.request_stop();
+    thread_.join();
+}
+
+Disposer::ConfigPtr Disposer::adopt(ConfigPtr config) {
+    if (!config) return config;
+    const config::Config* const address = config.get();
+    return {address, [queue = queue_, owner = std::move(config)](const config::Config*) mutable {
+                queue->put(std::move(owner));
+            }};
+}
+
+namespace {
+
+std::string system_error_text() {
+    return std::generic_category().message(errno);
+}
+
+// The number in the text of the file; 0: there is none.
+int number_in(std::string_view text) {
+    if (text.ends_with('\n')) text.remove_suffix(1);
+    const auto number = parse_decimal(text);
+    const bool is_good = number && *number >= 1 && *number <= store::kReplicasSeenMax;
+    return is_good ? static_cast<int>(*number) : 0;
+}
+
+bool write_whole(int descriptor, std::string_view text) {
+    const auto size = static_cast<ssize_t>(text.size());
+    return ::write(descriptor, text.data(), text.size()) == size && ::fdatasync(descriptor) == 0;
+}
+
+}  // namespace
+
+store::ReplicaSettings replica_settings(const config::Config& config) {
+    return {.configured = config.replicas.value_or(0),
+            .assumed = config.replicas_assumed.value_or(1)};
+}
+
+ReplicasFile ReplicasFile::of(config::Environment environment) {
+    const std::string folders = environment("STATE_DIRECTORY").value_or("");
+    const std::string first = folders.substr(0, folders.find(':'));
+    return ReplicasFile(first.starts_with('/') ? first + "/replicas" : std::string());
+}
+
+int ReplicasFile::read() const {
+    if (path_.empty()) return 0;
+    const auto read_it = [path = path_] {
+        std::error_code ec;
+        const FileWait wait(path);
+        const bool is_there = std::filesystem::symlink_status(path, ec).type() !=
+                              std::filesystem::file_type::not_found;
+        auto text = config::read_file_text(path, kBytesMax, config::FileKind::no_device);
+        return std::pair(is_there, std::move(text));
+    };
+    try {
+        const auto [is_there, file] = with_file_patience(read_it);
+        if (!is_there) return 0;
+        const int number = file && !file->is_larger ? number_in(file->text) : 0;
+        if (number == 0) {
+            log(Level::warn, "ignores {}, the last number of proxies: {}", displayable(path_),
+                !file ? file.error() : "it holds no number from 1 to 1048576");
+        }
+        return number;
+    } catch (const NoAnswerFromFile& silent) {
+        log(Level::warn, "ignores the last number of proxies: {}", silent.what());
+        return 0;
+    }
+}
+
+std::string ReplicasFile::write(int number) const {
+    const std::string next = path_ + ".new";
+    const FileWait wait(next);
+    {
+        const Descriptor file(
+            ::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+                   0644));
+        if (!file || !write_whole(file.get(), std::to_string(number) + "\n")) {
+            return system_error_text();
+        }
+    }
+    return std::rename(next.c_str(), path_.c_str()) == 0 ? std::string() : system_error_text();
 }
 
 }  // namespace tidegate::app

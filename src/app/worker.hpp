@@ -17,7 +17,6 @@
 #include <thread>
 #include <vector>
 
-#include "app/config_snapshot.hpp"
 #include "app/listener.hpp"
 #include "app/shared_state.hpp"
 #include "client/connection_limit.hpp"

@@ -15,7 +15,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "app/run.hpp"
+#include "app/life.hpp"
 #include "base/result.hpp"
 #include "base/utf8.hpp"
 #include "cli/commands.hpp"

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "app/config_snapshot.hpp"
+#include "app/shared_state.hpp"
 #include "certificates.hpp"
 
 namespace tidegate::app::config_snapshot_test {
