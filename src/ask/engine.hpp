@@ -146,7 +146,7 @@ class Engine {
     Task<> await_charge(const Question& question);
     Task<> await_turn(const Question& question);
     Task<> prove_and_charge(const Question& question);
-    // Check a credential that is not known to be valid; in credential_check.cpp.
+    // Check a credential that is not known to be valid.
     Task<> check_credential(const Question& question);
     Task<> look_at_guesses(const Question& question);
     Task<> look_at_listed(const Question& question);

@@ -15,7 +15,6 @@
 #include "ask/identifiers.hpp"
 #include "ask/identify.hpp"
 #include "ask/request_checks.hpp"
-#include "ask/route.hpp"
 #include "ask/ruleset.hpp"
 #include "ask/verdict.hpp"
 #include "base/text.hpp"

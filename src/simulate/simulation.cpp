@@ -10,7 +10,6 @@
 #include "ask/identify.hpp"
 #include "ask/policy_cost.hpp"
 #include "ask/request_checks.hpp"
-#include "ask/route.hpp"
 #include "ask/verdict.hpp"
 #include "base/secrets.hpp"
 #include "base/text.hpp"

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "ask/route.hpp"
+#include "ask/request_checks.hpp"
 #include "unit/ask_world.hpp"
 
 namespace tidegate::ask::route_test {

@@ -11,7 +11,6 @@
 #include "ask/identify.hpp"
 #include "ask/metrics.hpp"
 #include "ask/request_checks.hpp"
-#include "ask/route.hpp"
 #include "ask/verdict.hpp"
 #include "config/config.hpp"
 #include "unit/metrics_text.hpp"

@@ -10,7 +10,7 @@
 
 #include "ask/charge_list.hpp"
 #include "ask/identify.hpp"
-#include "ask/route.hpp"
+#include "ask/request_checks.hpp"
 #include "faces/check_call.hpp"
 #include "faces/check_question.hpp"
 #include "faces/faces.hpp"
