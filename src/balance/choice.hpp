@@ -4,7 +4,7 @@
 // share; so it takes no lock. The caller supplies the time, and counts the request
 // (ServerState::begin_request). Common to round robin, least connections and the hash:
 //
-// - Servers of the lowest rank there is are chosen from (balance/server_state.hpp): those that are
+// - Servers of the lowest rank there is are chosen from (balance/health.hpp): those that are
 //   usable, else those whose connections failed lately, else those that are ejected.
 // - A server that the request has `tried` is chosen only if no other server may be.
 // - None is returned if no server may be chosen: all are unhealthy or drain.
@@ -22,7 +22,7 @@
 
 #include <boost/container/static_vector.hpp>
 
-#include "balance/server_state.hpp"
+#include "balance/health.hpp"
 
 namespace tidegate::balance {
 

@@ -15,7 +15,6 @@
 #include "balance/health.hpp"
 #include "balance/max_connections.hpp"
 #include "balance/retry_budget.hpp"
-#include "balance/server_state.hpp"
 #include "base/ip.hpp"
 #include "config/config.hpp"
 #include "net/asio.hpp"
