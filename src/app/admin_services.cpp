@@ -360,7 +360,7 @@ Task<admin::AdminAnswer> RecordService::answer(admin::RecordRequest request) {
 }
 
 admin::AdminAnswer RecordService::begin(std::int64_t share) {
-    // What an answer may have at most, with room for the rest of it (cli/admin_client.cpp).
+    // What an answer may have at most, with room for the rest of it (cli/admin_commands.cpp).
     constexpr std::size_t kAnswerBytes = std::size_t{12} << 20;
     const auto now = std::chrono::steady_clock::now();
     if (!id_.empty() && now < ends_) {

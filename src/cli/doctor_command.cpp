@@ -10,7 +10,7 @@
 
 #include "base/doc.hpp"
 #include "base/units.hpp"
-#include "cli/admin_client.hpp"
+#include "cli/admin_commands.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_file.hpp"
 #include "config/config.hpp"

@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <doctest/doctest.h>
 
-#include "cli/admin_client.hpp"
+#include "cli/admin_commands.hpp"
 #include "cli/commands.hpp"
 
 namespace tidegate::cli::admin_client_test {
