@@ -1,5 +1,5 @@
 // `policies` and `default_policies`: lists of clients, and what a policy says of them. Its key is
-// read in read_policy_key.cpp, its limits in read_limits.cpp, its cost in read_policy_costs.cpp.
+// read in read_policy_key.cpp, its limits in read_limits.cpp, its cost in read_costs.cpp.
 #include <algorithm>
 #include <array>
 #include <charconv>

@@ -1,5 +1,5 @@
 // `routes`: what each matches, where it goes, how it forwards and which policies it meets. What a
-// request costs is read in read_route_cost.cpp, the tunnels in read_tunnels.cpp.
+// request costs is read in read_costs.cpp, the tunnels in read_response_cors_tunnels.cpp.
 #include <algorithm>
 #include <span>
 #include <unordered_map>
