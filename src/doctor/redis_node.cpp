@@ -13,7 +13,6 @@
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "doctor/examinations.hpp"
-#include "doctor/redis.hpp"
 #include "limit/limit.hpp"
 #include "redis/cluster_map.hpp"
 #include "redis/resp.hpp"

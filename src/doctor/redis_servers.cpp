@@ -18,7 +18,6 @@
 #include "config/config.hpp"
 #include "doctor/doctor.hpp"
 #include "doctor/examinations.hpp"
-#include "doctor/redis.hpp"
 #include "doctor/trial.hpp"
 #include "redis/cluster_map.hpp"
 #include "redis/resp.hpp"

@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "doctor/redis.hpp"
+#include "doctor/examinations.hpp"
 #include "fake_redis.hpp"
 #include "redis/cluster_map.hpp"
 #include "redis/resp.hpp"

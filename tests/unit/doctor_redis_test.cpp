@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "doctor/redis.hpp"
+#include "doctor/examinations.hpp"
 
 namespace tidegate::doctor::redis_test {
 
