@@ -1,5 +1,6 @@
 // The ways in which a request may say who its user is, as configured (`identity.user`): a class
-// each, whose functions are in the file of its name. Immutable once read; any thread.
+// each, whose functions are in the file of its name, or in user_methods.cpp. Immutable once read;
+// any thread.
 #pragma once
 
 #include <chrono>
