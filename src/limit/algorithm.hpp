@@ -42,7 +42,7 @@ enum class StateKind : std::uint8_t {
     log,           // as windows, with a sub-bucket for each microsecond
     moments,       // a set of accepted moments (schedule.hpp)
     slots,         // a set of requests in flight (concurrency.hpp)
-    period,        // of a day, week or month (calendar_window.hpp); no algorithm has it alone
+    period,        // of a day, week or month (window.hpp); no algorithm has it alone
     wide_windows,  // as windows, of money; likewise
 };
 inline constexpr std::size_t kStateKinds = 7;

@@ -11,7 +11,6 @@
 #include <boost/mp11/list.hpp>
 
 #include "limit/algorithm.hpp"
-#include "limit/calendar_window.hpp"
 #include "limit/concurrency.hpp"
 #include "limit/gcra.hpp"
 #include "limit/schedule.hpp"

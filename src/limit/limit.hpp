@@ -157,7 +157,7 @@ struct Limit {
     std::int64_t most_counted() const { return is_wide() ? kMoneyCountedMax : kQuotaMax; }
     bool has_set() const { return traits().has_set; }
     bool opens_itself() const { return anchor == Anchor::first_request; }
-    // Windows are the periods of calendar_window.hpp.
+    // Windows are the periods of window.hpp.
     bool follows_calendar() const { return has_period(anchor); }
     // Windows begin at multiples of their duration since 1970: so does a day of UTC.
     bool is_on_grid() const { return anchor == Anchor::clock || anchor == Anchor::utc_day; }

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "fuzz_check.hpp"
-#include "limit/calendar_window.hpp"
 #include "limit/time_zone.hpp"
+#include "limit/window.hpp"
 
 namespace {
 

@@ -10,8 +10,8 @@
 
 #include <doctest/doctest.h>
 
-#include "limit/calendar_window.hpp"
 #include "limit/time_zone.hpp"
+#include "limit/window.hpp"
 #include "store/calendar.hpp"
 #include "store/charge_script.hpp"
 #include "store/local_report.hpp"

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "limit/calendar_window.hpp"
+#include "limit/window.hpp"
 
 namespace tidegate::limit::calendar_window_test {
 namespace {

@@ -9,8 +9,8 @@
 
 #include <doctest/doctest.h>
 
-#include "limit/calendar_window.hpp"
 #include "limit/time_zone.hpp"
+#include "limit/window.hpp"
 #include "tzif.hpp"
 
 namespace tidegate::limit::time_zone_test {
