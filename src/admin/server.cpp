@@ -21,7 +21,6 @@
 #include "http/problem.hpp"
 #include "net/byte_stream.hpp"
 #include "net/descriptor.hpp"
-#include "net/message_reader.hpp"
 #include "telemetry/error_log.hpp"
 
 namespace tidegate::admin {

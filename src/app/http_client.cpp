@@ -15,7 +15,7 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "http/head.hpp"
-#include "net/message_reader.hpp"
+#include "net/byte_stream.hpp"
 #include "net/name_lookup.hpp"
 #include "net/tls_fault.hpp"
 #include "tls/certificate.hpp"

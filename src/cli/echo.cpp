@@ -32,7 +32,6 @@
 #include "http/problem.hpp"
 #include "net/asio.hpp"
 #include "net/byte_stream.hpp"
-#include "net/message_reader.hpp"
 #include "telemetry/error_log.hpp"
 
 namespace tidegate::cli {

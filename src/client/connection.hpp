@@ -14,10 +14,10 @@
 #include "client/stream.hpp"
 #include "client/stream_base.hpp"
 #include "config/config.hpp"
-#include "net/buffer.hpp"
 #include "net/connection.hpp"
 #include "net/deadline.hpp"
 #include "net/task.hpp"
+#include "net/transfer.hpp"
 #include "net/wakeup.hpp"
 
 namespace tidegate::client {

@@ -15,7 +15,6 @@
 #include "client/stream_base.hpp"
 #include "http/framing.hpp"
 #include "http/head.hpp"
-#include "net/buffer.hpp"
 #include "net/connection.hpp"
 #include "net/transfer.hpp"
 #include "net/wakeup.hpp"

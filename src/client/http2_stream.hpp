@@ -25,7 +25,6 @@
 #include "h2/server.hpp"
 #include "h2/settings_and_abuse.hpp"
 #include "http/framing.hpp"
-#include "net/buffer.hpp"
 #include "net/connection.hpp"
 #include "net/transfer.hpp"
 #include "net/wakeup.hpp"

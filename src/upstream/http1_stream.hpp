@@ -16,7 +16,6 @@
 
 #include "http/framing.hpp"
 #include "http/head.hpp"
-#include "net/buffer.hpp"
 #include "net/connection.hpp"
 #include "net/transfer.hpp"
 #include "net/wakeup.hpp"

@@ -18,9 +18,9 @@
 #include <boost/smart_ptr/intrusive_ref_counter.hpp>
 
 #include "h2/client.hpp"
-#include "net/buffer.hpp"
 #include "net/connection.hpp"
 #include "net/task.hpp"
+#include "net/transfer.hpp"
 #include "net/wakeup.hpp"
 #include "upstream/metrics.hpp"
 

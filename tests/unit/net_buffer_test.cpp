@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "net/buffer.hpp"
+#include "net/transfer.hpp"
 
 namespace tidegate::net_buffer_test {
 

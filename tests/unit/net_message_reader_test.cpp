@@ -6,7 +6,7 @@
 #include <boost/asio/write.hpp>
 #include <doctest/doctest.h>
 
-#include "net/message_reader.hpp"
+#include "net/byte_stream.hpp"
 
 namespace tidegate::net_message_reader_test {
 namespace {
