@@ -14,10 +14,10 @@
 #include "http/field.hpp"
 #include "http/grpc.hpp"
 #include "http/query_and_method_override.hpp"
+#include "proxy/exchange.hpp"
 #include "proxy/fault_answer.hpp"
 #include "proxy/heads.hpp"
 #include "proxy/request.hpp"
-#include "proxy/request_id.hpp"
 
 namespace tidegate::faces {
 

@@ -10,9 +10,9 @@
 #include "faces/metrics.hpp"
 #include "faces/original_request.hpp"
 #include "http/field.hpp"
+#include "proxy/exchange.hpp"
 #include "proxy/fault_answer.hpp"
 #include "proxy/request.hpp"
-#include "proxy/request_id.hpp"
 #include "telemetry/error_log.hpp"
 #include "telemetry/metric_members.hpp"
 

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -17,12 +19,13 @@
 
 #include "ask/decision.hpp"
 #include "ask/ruleset.hpp"
+#include "base/ip.hpp"
+#include "client/connection_limit.hpp"
 #include "client/stream.hpp"
 #include "net/deadline.hpp"
 #include "net/transfer.hpp"
 #include "net/wakeup.hpp"
 #include "proxy/answer_cost.hpp"
-#include "proxy/held_bodies.hpp"
 #include "proxy/identity_and_trailer_fields.hpp"
 #include "proxy/metrics.hpp"
 #include "proxy/request_trace.hpp"
@@ -34,6 +37,89 @@
 #include "upstream/stream.hpp"
 
 namespace tidegate::proxy {
+
+// Room for bodies that are read before their requests are decided, shared among addresses.
+//
+// One a thread. An address may hold as much as it likes while less than half of the room is taken;
+// beyond that, a sixteenth, so that one client cannot keep the bodies of others out.
+class HeldBodies {
+  public:
+    // What one request holds; gives it back when it is destroyed.
+    class Share {
+      public:
+        Share() = default;
+        Share(const Share&) = delete;
+        Share& operator=(const Share&) = delete;
+        ~Share() { give_back(); }
+
+        // Takes `bytes` more of the room of `bodies`, which outlives this, for `client`, always the
+        // same. False: there is no room, and nothing is taken.
+        bool take(HeldBodies& bodies, const IpAddress& client, std::uint64_t bytes) {
+            // Nothing is held for a client that has sent nothing, and so nothing has to be given
+            // back.
+            if (bytes == 0) return true;
+            if (!bodies.take(client, bytes)) return false;
+            bodies_ = &bodies;
+            client_ = client;
+            bytes_ += bytes;
+            return true;
+        }
+        void give_back() {
+            if (bodies_ != nullptr) {
+                std::exchange(bodies_, nullptr)->give(client_, std::exchange(bytes_, 0));
+            }
+        }
+
+      private:
+        HeldBodies* bodies_ = nullptr;
+        IpAddress client_;
+        std::uint64_t bytes_ = 0;
+    };
+
+    // In bytes; what is held already stays.
+    void set_room(std::uint64_t bytes) { room_ = bytes; }
+    std::uint64_t held() const { return held_; }
+    std::size_t clients() const { return by_client_.size(); }
+
+  private:
+    static constexpr std::uint64_t kShares = 16;
+
+    bool take(const IpAddress& client, std::uint64_t bytes) {
+        if (held_ + bytes > room_) return false;
+        std::uint64_t& own = held_by(client);
+        if (held_ + bytes > room_ / 2 && own + bytes > room_ / kShares) {
+            if (own == 0) forget(by_client_.find(client));
+            return false;
+        }
+        own += bytes;
+        held_ += bytes;
+        return true;
+    }
+    void give(const IpAddress& client, std::uint64_t bytes) {
+        held_ -= bytes;
+        const auto own = by_client_.find(client);
+        own->second -= bytes;
+        if (own->second == 0) forget(own);
+    }
+
+    using Clients = std::unordered_map<IpAddress, std::uint64_t, client::AddressHash>;
+
+    std::uint64_t& held_by(const IpAddress& client) {
+        if (spare_.empty()) return by_client_[client];
+        spare_.key() = client;
+        spare_.mapped() = 0;
+        auto placed = by_client_.insert(std::move(spare_));
+        spare_ = std::move(placed.node);
+        return placed.position->second;
+    }
+    // Most clients hold one body at a time, so each of these would be allocated and freed.
+    void forget(Clients::iterator client) { spare_ = by_client_.extract(client); }
+
+    std::uint64_t room_ = 0;
+    std::uint64_t held_ = 0;
+    Clients by_client_{0, client::AddressHash::with_secret()};
+    Clients::node_type spare_;  // may be empty
+};
 
 // One configuration as one worker serves it: the rules that the engine decides by, and what
 // forwarding and the log need.
@@ -177,5 +263,22 @@ class ExchangePool {
     BufferPool& buffers_;
     std::vector<std::unique_ptr<Exchange>> free_;
 };
+
+// Makes ids for requests that have no X-Request-Id of a trusted peer. One thread.
+class RequestIds {
+  public:
+    RequestIds();
+
+    // Writes a new one over `out`: 32 hexadecimal digits, half random for this worker, half a
+    // scrambled count.
+    void next(std::string& out);
+
+  private:
+    std::string prefix_;
+    std::uint64_t state_;
+};
+
+// Sets facts.request_id to the X-Request-Id of a trusted peer's request, if that is one token.
+void adopt_request_id(ask::Facts& facts);
 
 }  // namespace tidegate::proxy

@@ -38,7 +38,7 @@ Task<> send_answer(const WorkerContext& worker, Exchange& x, FaultAnswer answer)
 // Settles the charge, records the request, and keeps the exchange for the next one.
 void finish(WorkerContext& worker, std::unique_ptr<Exchange> exchange);
 
-// Takes a request whose decision awaits its body to the verdict (inspect_body.cpp): reads the body,
+// Takes a request whose decision awaits its body to the verdict: reads the body,
 // up to the route's `inspect_body`, and has the engine go on. The upload sends what was read.
 // Refuses a body that is compressed, longer than the route or a key of a policy takes, malformed or
 // late, and one for which there is no room.

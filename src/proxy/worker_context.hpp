@@ -13,9 +13,7 @@
 #include "net/deadline.hpp"
 #include "net/transfer.hpp"
 #include "proxy/exchange.hpp"
-#include "proxy/held_bodies.hpp"
 #include "proxy/metrics.hpp"
-#include "proxy/request_id.hpp"
 #include "proxy/simulate_recording.hpp"
 #include "telemetry/top_and_denials.hpp"
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "proxy/held_bodies.hpp"
+#include "proxy/exchange.hpp"
 
 namespace tidegate::proxy::held_bodies_test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proxy/request_id.hpp"
+#include "proxy/exchange.hpp"
 
 namespace tidegate::proxy::request_id_test {
 
