@@ -36,7 +36,6 @@
 #include "cli/commands.hpp"
 #include "cli/config_file.hpp"
 #include "config/files.hpp"
-#include "simulate/compare.hpp"
 #include "simulate/log.hpp"
 #include "simulate/replay.hpp"
 #include "simulate/report.hpp"

@@ -1,5 +1,3 @@
-#include "simulate/log_fields.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -8,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "base/utf8.hpp"
+#include "simulate/log.hpp"
 #include "usage/json_reader.hpp"
 
 namespace tidegate::simulate {

@@ -10,7 +10,7 @@
 
 #include "base/ip.hpp"
 #include "base/text.hpp"
-#include "simulate/log_fields.hpp"
+#include "simulate/log.hpp"
 #include "usage/json_reader.hpp"
 
 namespace tidegate::simulate {
