@@ -8,7 +8,6 @@
 #include <benchmark/benchmark.h>
 
 #include "telemetry/access_log.hpp"
-#include "telemetry/access_log_line.hpp"
 
 namespace tidegate::telemetry {
 namespace {

@@ -23,8 +23,7 @@
 #include "telemetry/access_log.hpp"
 #include "telemetry/counters.hpp"
 #include "telemetry/error_log.hpp"
-#include "telemetry/otlp_json.hpp"
-#include "telemetry/trace_queue.hpp"
+#include "telemetry/trace_export.hpp"
 
 namespace tidegate::app {
 

@@ -34,7 +34,7 @@
 #include "store/replica_heartbeat.hpp"
 #include "telemetry/access_log.hpp"
 #include "telemetry/metric.hpp"
-#include "telemetry/trace_queue.hpp"
+#include "telemetry/trace_export.hpp"
 #include "tls/ticket_keys.hpp"
 #include "tls/tls_client.hpp"
 #include "tls/tls_server.hpp"

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "http/head.hpp"
-#include "telemetry/outcome.hpp"
+#include "telemetry/access_log_fields.hpp"
 
 namespace tidegate::ask {
 

@@ -30,7 +30,7 @@
 #include "proxy/metrics.hpp"
 #include "proxy/request_trace.hpp"
 #include "telemetry/access_log.hpp"
-#include "telemetry/trace_queue.hpp"
+#include "telemetry/trace_export.hpp"
 #include "upstream/http1_stream.hpp"
 #include "upstream/pool.hpp"
 #include "upstream/server.hpp"

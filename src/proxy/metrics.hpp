@@ -15,10 +15,10 @@
 #include "base/described_enum.hpp"
 #include "base/shared_enums.hpp"
 #include "store/metrics.hpp"
+#include "telemetry/access_log_fields.hpp"
 #include "telemetry/counters.hpp"
 #include "telemetry/live.hpp"
 #include "telemetry/metric.hpp"
-#include "telemetry/outcome.hpp"
 #include "usage/answer.hpp"
 #include "usage/cost.hpp"
 

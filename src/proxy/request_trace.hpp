@@ -15,9 +15,8 @@
 #include "ask/fault.hpp"
 #include "net/deadline.hpp"
 #include "telemetry/access_log_fields.hpp"
-#include "telemetry/outcome.hpp"
 #include "telemetry/trace_context.hpp"
-#include "telemetry/trace_queue.hpp"
+#include "telemetry/trace_export.hpp"
 #include "upstream/server.hpp"
 
 namespace tidegate::proxy {

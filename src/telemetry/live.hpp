@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "base/timestamp.hpp"
+#include "telemetry/access_log_fields.hpp"
 #include "telemetry/counters.hpp"
 #include "telemetry/metric.hpp"
-#include "telemetry/outcome.hpp"
 
 namespace tidegate::telemetry {
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
-#include "telemetry/access_log_line.hpp"
+#include "telemetry/access_log.hpp"
 #include "telemetry/metric.hpp"
 #include "telemetry/top_and_denials.hpp"
 

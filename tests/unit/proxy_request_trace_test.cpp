@@ -5,7 +5,7 @@
 
 #include "ask/password_pool.hpp"
 #include "proxy/request.hpp"
-#include "telemetry/trace_queue.hpp"
+#include "telemetry/trace_export.hpp"
 #include "unit/proxy_world.hpp"
 
 namespace tidegate::proxy::request_trace_test {

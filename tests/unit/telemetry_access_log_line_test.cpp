@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "telemetry/access_log_line.hpp"
+#include "telemetry/access_log.hpp"
 #include "unit/log_line_readers.hpp"
 
 namespace tidegate::telemetry::access_log_line_test {

@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "telemetry/otlp_json.hpp"
+#include "telemetry/trace_export.hpp"
 
 namespace tidegate::telemetry::otlp_json_test {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "telemetry/trace_queue.hpp"
+#include "telemetry/trace_export.hpp"
 
 namespace tidegate::telemetry::trace_queue_test {
 namespace {
