@@ -25,7 +25,7 @@
 #include "limit/limit.hpp"
 #include "net/asio.hpp"
 #include "net/descriptor.hpp"
-#include "tls/ticket_keys.hpp"
+#include "tls/tls_server.hpp"
 
 namespace tidegate::app {
 

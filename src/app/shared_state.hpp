@@ -35,7 +35,6 @@
 #include "telemetry/access_log.hpp"
 #include "telemetry/metric.hpp"
 #include "telemetry/trace_export.hpp"
-#include "tls/ticket_keys.hpp"
 #include "tls/tls_client.hpp"
 #include "tls/tls_server.hpp"
 #include "upstream/group.hpp"

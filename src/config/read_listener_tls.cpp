@@ -12,7 +12,6 @@
 #include "config/read_sections.hpp"
 #include "tls/certificate.hpp"
 #include "tls/client_auth.hpp"
-#include "tls/ticket_keys.hpp"
 #include "tls/tls_server.hpp"
 
 namespace tidegate::config {

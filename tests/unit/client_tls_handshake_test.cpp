@@ -14,7 +14,7 @@
 #include "certificates.hpp"
 #include "client/tls_handshake.hpp"
 #include "net/asio.hpp"
-#include "tls/ticket_keys.hpp"
+#include "tls/tls_server.hpp"
 #include "tls_peer.hpp"
 #include "unit/client_waiting_world.hpp"
 

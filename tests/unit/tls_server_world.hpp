@@ -19,7 +19,6 @@
 #include "certificates.hpp"
 #include "tls/channel.hpp"
 #include "tls/openssl.hpp"
-#include "tls/ticket_keys.hpp"
 #include "tls/tls_server.hpp"
 #include "tls_peer.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tls/ticket_keys.hpp"
+#include "tls/tls_server.hpp"
 #include "unit/tls_server_world.hpp"
 
 namespace tidegate::tls_ticket_keys_test {
