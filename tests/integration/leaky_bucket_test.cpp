@@ -61,6 +61,8 @@ TEST_CASE("leaky_bucket: requests are held, and forwarded in the order and at th
         CHECK(askings.back().admitted);
         if (i == 0) first_decided = Clock::now();
     }
+    // A busy machine may have sent the last one when its turn had come.
+    const bool is_held = Clock::now() < begun + milliseconds{400};
     for (auto& asking : askings) CHECK(asking.client.response().status() == 200);
     REQUIRE(arrived.size() == 6);
     for (int i = 0; i < 6; ++i) {
@@ -72,7 +74,7 @@ TEST_CASE("leaky_bucket: requests are held, and forwarded in the order and at th
     const auto line = logged(tidegate, "/5");
     CHECK(line.at("verdict") == "admitted");
     CHECK(line.at("store") == counted.name());
-    CHECK(line.at("duration_us").get<long>() >= 100'000);
+    if (is_held) CHECK(line.at("duration_us").get<long>() >= 100'000);
     CHECK(line.at("decision_us").get<long>() < 400'000);
 }
 
