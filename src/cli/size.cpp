@@ -254,12 +254,10 @@ void add_policy(Charges& charges, const limit::Policy& policy, bool asks_of_all 
 // Keys of all requests that a policy has in leases.
 struct LeasedKeys {
     const limit::Policy* policy;
-    std::size_t states;
-    std::size_t limits;
-    double each;      // requests of one thread in one sub-bucket
-    double most;      // units of a batch
-    double commands;  // of a batch
-    double share;     // commands a request
+    std::size_t states, limits;
+    double each;             // requests of one thread in one sub-bucket
+    double most;             // units of a batch
+    double commands, share;  // commands of a batch; commands a request
 };
 
 Charges charges_of(const config::Route& route, std::span<const LeasedKeys> leased = {}) {
@@ -301,15 +299,13 @@ double hot_us(const Charges& charges, const SizeCosts& costs) {
 }
 
 // A batch, and as often another one in the same sub-bucket, what is given back or charged by
-// itself. Where windows are longer, two batches (one of them in the last thousandth of the
-// sub-bucket) and what is left of both.
+// itself. In long windows two batches, one of them in its last thousandth, and the rest of both.
 constexpr double kCommandsOfBatch = 2;
 constexpr double kCommandsOfLongBatch = 4;
 // As store/leases.hpp: a thread that meets a key less often takes no batch, nor a smaller one.
 constexpr double kLeaseMetMin = 4;
 constexpr double kLeaseMin = 2;
-// In windows of at most so many seconds, what is left expires.
-constexpr double kLeaseBriefMax = 10;
+constexpr double kLeaseBriefMax = 10;  // seconds of a window in which what is left expires
 
 // Where `threads` share `rate` requests a second evenly.
 std::vector<LeasedKeys> leased_of(const config::Route& route, double rate, double threads) {
@@ -320,16 +316,17 @@ std::vector<LeasedKeys> leased_of(const config::Route& route, double rate, doubl
         add_policy(own, *policy);
         if (policy->lease_slack == 0 || own.states_of_all == 0) continue;
         double most = static_cast<double>(limit::kQuotaMax);
-        double interval = 1;
-        double longest = 0;
+        double interval = 1, longest = 0;
         for (const Limit& one : limits) {
             most = std::min(most, static_cast<double>(one.quota) / kMicros *
                                       static_cast<double>(policy->lease_slack) / threads);
             interval = std::min(interval, std::chrono::duration<double>(one.precision).count());
             longest = std::max(longest, std::chrono::duration<double>(one.duration).count());
         }
-        const double commands = longest <= kLeaseBriefMax ? kCommandsOfBatch : kCommandsOfLongBatch;
         const double each = rate / threads * interval;
+        // Of several small batches in a sub-bucket, most are spent and leave nothing.
+        const bool leaves_none = longest <= kLeaseBriefMax || 2 * std::floor(most) <= each;
+        const double commands = leaves_none ? kCommandsOfBatch : kCommandsOfLongBatch;
         if (each < kLeaseMetMin || most < kLeaseMin) continue;
         found.push_back({policy, own.states_of_all, own.limits_of_all, each, std::floor(most),
                          commands, std::min(1.0, commands / std::min(each, std::floor(most)))});
@@ -371,8 +368,7 @@ struct Sizing {
     const config::Route* route = nullptr;
     Charges charges{};
     std::vector<LeasedKeys> leased{};
-    Charges
-        asked{};  // of requests that batches do not admit by themselves: without the leased keys
+    Charges asked{};  // of what batches do not admit by themselves: without the leased keys
     Estimate made{};
 
     void note(bool is_fault, std::string what, std::string where, std::string text) {

@@ -374,7 +374,9 @@ bool LeaseTable::keep(Lease& lease, std::int64_t units,
         if (told[i].remaining < limits[i].quota / 2) return false;
     }
     const std::int64_t others = kept_of(lease, now) + held_by_other_tier(lease, now);
-    if (others + units + lease.asked_ > most_leased(lease.item_, threads_)) return false;
+    // Units that are kept must not cut the batches that follow: more of these would be needed.
+    const std::int64_t next = std::max(lease.asked_, lease.usual_.units);
+    if (others + units + next > most_leased(lease.item_, threads_)) return false;
     if (lease.kept_.size() >= kKeptMax) return false;
     // Its sub-bucket has ended.
     lease.kept_.push_back(

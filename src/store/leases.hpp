@@ -32,8 +32,8 @@
 //   kSmall times in this one, nor one that would get less than 2 units;
 // - where windows last at most kBriefMax, units are not given back while half of each quota is
 //   free: they expire soon by themselves, and that saves Redis a command for each sub-bucket. With
-//   a batch like the last one they are at most what the thread may hold, and it asks for as many
-//   less. So batches exceed there what is expected by the
+//   a batch like the last one, or of what an interval usually needs, they are at most what the
+//   thread may hold, and it asks for as many less. So batches exceed there what is expected by the
 //   spread of a chance number, or by twice what may stay unused of each sub-bucket. They are given
 //   back after all at a reload, a reset and a stop, and where another key takes the key's place in
 //   the table;

@@ -259,6 +259,8 @@ TEST_CASE("size: a key of all requests costs Redis a batch for many requests whe
         sized(proxy(kRedis, policies("60000000/min", ", lease: auto")), at(80'000));
     CHECK(minute.redis->us == near(4.0 / 40'000 * 11.5));
     CHECK(notes(minute, "and 4 commands for each"));
+    const Estimate small = sized(proxy(kRedis, policies("1000/min", ", lease: auto")), at(80'000));
+    CHECK(small.redis->us == near(2.0 / 5 * 11.5));
     // Where a thread has few requests, or its batch would be one unit, there are no leases.
     const Estimate cold = sized(proxy(kRedis, policies("1000000/s", ", lease: auto")), at(199));
     CHECK(cold.redis->us == near(3.5));

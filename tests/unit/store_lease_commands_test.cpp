@@ -197,4 +197,14 @@ TEST_CASE("lease_table: a sub-bucket of a brief window costs a thread two comman
     CHECK(commands.of_all() <= 4 * 50 * 2);
 }
 
+TEST_CASE("lease_table: units that are kept do not cut batches where threads may hold few") {
+    // 50 units a thread, which has 40 requests in a sub-bucket.
+    Traffic traffic(leased({test::window(20'000, 1s)}), 4, 200us);
+    traffic.run(500ms, 500us);
+    const Commands commands = traffic.run(1s, 500us);
+    MESSAGE(commands.batches, " batches, ", commands.given, " give-backs");
+    CHECK(commands.batches <= 4 * 50 * 2);
+    CHECK(commands.of_all() <= 4 * 50 * 3);
+}
+
 }  // namespace tidegate::store::lease_commands_test
