@@ -386,7 +386,7 @@ std::optional<Tokens> tokens_beside_message(const Members& members) {
     std::optional<Tokens> beside;
     for (int i = 0; i < kIterations; ++i) {
         const int first = first_iteration + i * iteration_places;
-        const JsonMember& type = members[static_cast<std::size_t>(first + iteration_type)];
+        const JsonMember& type = members[static_cast<std::size_t>(first) + iteration_type];
         if (type.kind != JsonMember::Kind::text) break;
         if (!beside) beside.emplace();
         if (type.text != "compaction" && type.text != "advisor_message") continue;
