@@ -344,7 +344,7 @@ def some(report, beside=None):
     step(report, "install", "python3", "tests/package/install.py", "build/sanitize",
          counted="^ok  ")
     step(report, "plots", "scripts/plots", "--check", "build/sanitize/arrivals")
-    for figures in ("measured", "transport"):
+    for figures in ("measured", "transport", "debian13"):
         step(report, f"performance-{figures}", "scripts/bench", "--document",
              f"docs/performance/{figures}.json", "--check")
 

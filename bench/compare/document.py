@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes a page of measured figures, and its drawings: document.py [--check] FILE
 
-docs/performance.md; or docs/performance-transport.md, where FILE has rounds of `--tls`, `--http2`,
-`--grpc` and `--tunnels` only.
+docs/performance.md; docs/performance-debian13.md, where FILE has rows of Debian 13; or
+docs/performance-transport.md, where it has rounds of `--tls`, `--http2`, `--grpc` and `--tunnels` only.
 """
 
 import argparse
@@ -17,8 +17,9 @@ from figures import (COLUMNS, HEADINGS, IDLE_EACH, ONCE, TITLES, goals_reached, 
                      idle_grown_mib, median, rounds_of, rows_in, shown)
 from load import IDLE_CLIENTS
 from machine import ROOT
-from words import (COMMANDS_WORDS, GROWTH_WORDS, HEAD, HEAD_OF_TRANSPORT, METHOD, METHOD_OF_TRANSPORT,
-                   SUMMARY_NOTES, SUMMARY_NOTES_OF_TRANSPORT, WORDS)
+from words import (COMMANDS_WORDS, COMPARISON, GROWTH_WORDS, HEAD, HEAD_OF_NEWER_PEERS, HEAD_OF_TRANSPORT,
+                   METHOD, METHOD_OF_TRANSPORT, SUMMARY_NOTES, SUMMARY_NOTES_OF_NEWER_PEERS,
+                   SUMMARY_NOTES_OF_TRANSPORT, WORDS)
 
 DOCS = ROOT / "docs"
 DRAWINGS = DOCS / "performance"
@@ -93,7 +94,23 @@ def summary_cell(report, what):
 
 def summary(report):
     rows = [(words, *(summary_cell(report, what) for what in line)) for words, *line in SUMMARY]
-    return table(("", "Tidegate", "nginx", "HAProxy", "Express"), rows) + SUMMARY_NOTES
+    return table(("", "Tidegate", "nginx", "HAProxy", "Express"), rows)
+
+
+# Where Redis decides: rows with one I/O thread and with two.
+IO_THREADS = (("tidegate-redis", None),
+              ("tidegate-redis-debian13", "tidegate-redis-io-threads-debian13"),
+              ("tidegate-valkey-debian13", "tidegate-valkey-io-threads-debian13"))
+
+
+def io_threads_table(report):
+    def cells(row):
+        found = [median(report, "saturated", row, column) if row else None for column in ("redis_us", "rps")]
+        return ["-" if value is None else f"{value:,.{digits}f}{unit}"
+                for value, digits, unit in zip(found, (1, 0), (" us", ""))]
+    rows = [(report["labels"][plain].split(", ")[1], *cells(plain), *cells(threaded))
+            for plain, threaded in IO_THREADS]
+    return table(("", "one I/O thread", "req/s", "`io-threads 2`", "req/s"), rows)
 
 
 def summary_of_transport(report):
@@ -325,7 +342,8 @@ def page(report, drawings, head, method):
              f"| Rounds | {rounds(report, measured)}, of {report['seconds']} s for each row |\n"]
     for part in measured:
         made = TABLES[part](report) if part in TABLES else figures_table(report, part)
-        parts += [f"\n## {TITLES[part]}\n", WORDS[part], "\n", made]
+        picture = COMPARISON if drawings and part == "saturated" else ""
+        parts += [f"\n## {TITLES[part]}\n", WORDS[part], picture, "\n", made]
     parts += [growth_section(report, drawings),
               "\n## Where peers are better\n\nEvery figure in which a peer is ahead of Tidegate's "
               "row that does the same, or more, by\nmore than 3 in 100:\n\n", peers_better(report),
@@ -351,9 +369,14 @@ def files(figures):
                 DOCS / "performance-transport.md": page(
                     report, {}, HEAD_OF_TRANSPORT + summary_of_transport(report),
                     METHOD_OF_TRANSPORT)}
+    if any(row.endswith(debian13.SUFFIX) for row in report["labels"]):
+        head = HEAD_OF_NEWER_PEERS + summary(report) + SUMMARY_NOTES_OF_NEWER_PEERS
+        return {DRAWINGS / "debian13.json": figures,
+                DOCS / "performance-debian13.md": page(
+                    report, {}, head + io_threads_table(report) + "\n", "")}
     drawings = drawn(report)
     return {DRAWINGS / "measured.json": figures,
-            DOCS / "performance.md": page(report, drawings, HEAD + summary(report), METHOD),
+            DOCS / "performance.md": page(report, drawings, HEAD + summary(report) + SUMMARY_NOTES, METHOD),
             **{DRAWINGS / name: svg for name, svg in drawings.items()}}
 
 

@@ -24,6 +24,25 @@ are at the end. TLS, HTTP/2, gRPC and WebSockets have [a page of their own](perf
 
 """
 
+HEAD_OF_NEWER_PEERS = f"""# Performance beside newer peers
+
+The rows of [Performance](performance.md) with the nginx, HAProxy, Redis and Valkey of Debian 12 and of
+Debian 13. Another machine measured them: compare figures of this page with each other alone. Requests a
+second, and CPU of the proxy a request, with {CONNECTIONS} connections and the peers of Debian 12:
+
+"""
+
+SUMMARY_NOTES_OF_NEWER_PEERS = """
+"2 x 3" are two names with three windows each; peers that have one rate or window a name do less.
+[What was not met](#what-was-not-met) and [where peers are better](#where-peers-are-better) are at the
+end. `scripts/bench --debian13` measures all of it, `scripts/bench --document` writes this page of its
+figures ([every round](performance/debian13.json)), and the words on [how it was
+measured](performance.md#how-it-was-measured) hold here, too.
+
+CPU of Redis or Valkey for one decision about two names with three windows, and what `io-threads` change:
+
+"""
+
 HEAD_OF_TRANSPORT = """# Performance of TLS, HTTP/2, gRPC and WebSockets
 
 Microseconds of CPU of the proxy, and its private memory for an idle connection:
@@ -42,9 +61,8 @@ SATURATED = f"""
 turns. All programs share one machine, so **CPU a request says more than requests a second**. A proxy
 that decides in Redis sleeps between the answers of Redis and pays for being woken; a [table
 below](#proxy-and-upstream-on-one-cpu-all-else-on-another) has the proxy as the bottleneck.
-
-![Bars: CPU a request and requests a second](performance/comparison.svg)
 """
+COMPARISON = "\n![Bars: CPU a request and requests a second](performance/comparison.svg)\n"
 
 STEADY = f"""
 {STEADY_RATE:,} requests a second, less than each row here can do, over {CONNECTIONS} connections. A

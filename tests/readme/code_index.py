@@ -36,6 +36,7 @@ WITHOUT_CODE = {
     "docs/README.md": "the index of pages",
     "docs/code-index.md": "this index",
     "docs/performance.md": "figures, which scripts/bench measures",
+    "docs/performance-debian13.md": "figures, which scripts/bench measures",
     "docs/performance-transport.md": "figures, which scripts/bench measures",
     "docs/testing.md": "tests and scripts",
     "docs/moving.md": "settings of other products, which tests/moving compares",
