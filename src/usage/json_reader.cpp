@@ -233,12 +233,10 @@ class JsonReader::Handler {
         pointers_ = &pointers;
         options_ = options;
         on_document_ = std::move(on_document);
-        members_.resize(pointers.size());
-        touched_.resize(pointers.size());
-        last_touched_.resize(pointers.size());
-        last_seen_.resize(pointers.nodes_.size());
+        pointer_count_ = pointers.size();
     }
-    std::size_t members() const { return members_.size(); }
+    // Of the last reader.
+    std::size_t pointer_count() const { return pointer_count_; }
 
     // Lets go of what another reader has no use for.
     void leave() {
@@ -247,6 +245,7 @@ class JsonReader::Handler {
     }
 
     void begin() {
+        make_room();
         open_.clear();
         ignored_ = 0;
         next_ = 0;
@@ -367,6 +366,16 @@ class JsonReader::Handler {
         bool is_exact = true;  // no name on the way to it is in another case
         std::uint32_t elements = 0;
     };
+
+    // A stream may last for minutes before its first document, and needs no room until then.
+    void make_room() {
+        const std::size_t nodes = pointers_->nodes_.size();
+        if (members_.size() == pointer_count_ && last_seen_.size() == nodes) return;
+        members_.resize(pointer_count_);
+        touched_.resize(pointer_count_);
+        last_touched_.resize(pointer_count_);
+        last_seen_.resize(nodes);
+    }
 
     void begin_document() {
         ++document_;
@@ -563,6 +572,7 @@ class JsonReader::Handler {
     }
 
     const JsonPointers* pointers_ = nullptr;
+    std::size_t pointer_count_ = 0;
     Options options_;
     OnDocument on_document_;
     Members members_;
@@ -600,9 +610,9 @@ struct JsonReader::Parser {
         return parsers;
     }
     // One that has room for so many members: readers of other pointers come between.
-    static std::unique_ptr<Parser> take(std::size_t members) {
-        const auto found = std::find_if(kept().begin(), kept().end(), [members](const auto& one) {
-            return one->parser.handler().members() == members;
+    static std::unique_ptr<Parser> take(std::size_t pointers) {
+        const auto found = std::find_if(kept().begin(), kept().end(), [pointers](const auto& one) {
+            return one->parser.handler().pointer_count() == pointers;
         });
         if (found == kept().end()) return std::make_unique<Parser>();
         std::unique_ptr<Parser> parser = std::move(*found);
