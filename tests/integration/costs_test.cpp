@@ -277,45 +277,39 @@ TEST_CASE("costs: a stream that is cut costs the larger of its reserve and what 
 }
 
 TEST_CASE("costs: a client that leaves behind the last event costs what the answer has said") {
-    const Upstream upstream([](Conversation& connection) {
-        Message request;
-        if (!connection.read(request)) return;
-        connection.send(
-            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
-            "Transfer-Encoding: chunked\r\n\r\n" +
-            chunk("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,"
-                  "\"completion_tokens\":6}}\n\ndata: [DONE]\n\n"));
-        connection.wait_for_end();
-    });
-    Tidegate tidegate(counting(upstream.url(), "reserve: {plus_body: 0}, settle: auto"));
-    {
-        auto client = tidegate.client();
-        client.send(chat(",\"max_tokens\":500"));
-        std::string got;
-        while (got.find("[DONE]") == std::string::npos) got += client.some();
-        client.reset();
+    std::string events;
+    std::string request;
+    std::string last;  // bytes of the last event
+    SUBCASE("`[DONE]`") {
+        events =
+            "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":6}}\n\n"
+            "data: [DONE]\n\n";
+        request = chat(",\"max_tokens\":500");
+        last = "[DONE]";
     }
-    CHECK_SOON(counted(tidegate) == 11);
-}
-
-TEST_CASE("costs: a client that leaves behind `response.completed` costs what that has said") {
-    const Upstream upstream([](Conversation& connection) {
-        Message request;
-        if (!connection.read(request)) return;
+    SUBCASE("`response.completed`") {
+        events =
+            "event: response.completed\ndata: {\"type\":\"response.completed\","
+            "\"response\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":6,"
+            "\"total_tokens\":11}}}\n\n";
+        request = post_request("/v1/responses", R"({"input":"x","max_output_tokens":500})");
+        last = "\"total_tokens\":11";
+    }
+    const Upstream upstream([&](Conversation& connection) {
+        Message asked;
+        if (!connection.read(asked)) return;
         connection.send(
             "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
             "Transfer-Encoding: chunked\r\n\r\n" +
-            chunk("event: response.completed\ndata: {\"type\":\"response.completed\","
-                  "\"response\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":6,"
-                  "\"total_tokens\":11}}}\n\n"));
+            chunk(events));
         connection.wait_for_end();
     });
     Tidegate tidegate(counting(upstream.url(), "reserve: {plus_body: 0}, settle: auto"));
     {
         auto client = tidegate.client();
-        client.send(post_request("/v1/responses", R"({"input":"x","max_output_tokens":500})"));
+        client.send(request);
         std::string got;
-        while (got.find("\"total_tokens\":11") == std::string::npos) got += client.some();
+        while (got.find(last) == std::string::npos) got += client.some();
         client.reset();
     }
     CHECK_SOON(counted(tidegate) == 11);
