@@ -38,7 +38,7 @@ constexpr EnumTable<Fault, FaultTraits, kFaults> kTraits(
      {Fault::body_too_large,
       {413, Outcome::rejected, true, "client: body too large", "The body is larger than allowed."}},
      {Fault::bad_body,
-      {400, Outcome::rejected, true, "client: bad body", "The chunked body is malformed."}},
+      {400, Outcome::rejected, true, "client: bad body", "The body is malformed."}},
      {Fault::head_timeout,
       {408, Outcome::rejected, true, "client: slow head",
        "The request head did not arrive in time."}},
