@@ -220,6 +220,7 @@ class Forwarder {
     bool may_retry();
     Task<Fault> connect();
     Task<Fault> wait_for_seat(upstream::Seat& seat);
+    upstream::Pool::Reuse reuse() const;
     void note_outcome(Fault fault);
     Task<Fault> converse();
     bool may_read_on(Fault fault) const;
