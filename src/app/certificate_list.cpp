@@ -12,7 +12,6 @@
 
 #include "base/timestamp.hpp"
 #include "config/files.hpp"
-#include "tls/certificate.hpp"
 
 namespace tidegate::app {
 
@@ -27,7 +26,7 @@ std::optional<ListedCertificate> listed(std::string place, const std::string& pe
                           .file = {},
                           .names = std::move(facts.names),
                           .key = std::move(facts.key.text),
-                          .until = facts.until};
+                          .validity = facts.validity};
     if (one.names.empty() && !facts.subject.empty()) one.names.push_back(std::move(facts.subject));
     return one;
 }
@@ -73,14 +72,14 @@ std::string ListedCertificate::names_text() const {
 }
 
 std::string ListedCertificate::time_left_text(system_clock::time_point now) const {
-    const std::string day = format_day(until);
-    if (until < now) return "expired on " + day;
+    const std::string day = format_day(validity.until);
+    if (validity.until < now) return "expired on " + day;
     const long days = days_left(now);
     return fmt::format("{} day{} left (until {})", days, days == 1 ? "" : "s", day);
 }
 
 long ListedCertificate::days_left(system_clock::time_point now) const {
-    return tidegate::days_left(until, now);
+    return tidegate::days_left(validity.until, now);
 }
 
 std::vector<ListedCertificate> listed_certificates(const config::Config& config) {
@@ -98,10 +97,12 @@ std::vector<ListedCertificate> listed_certificates(const config::Config& config)
     return all;
 }
 
-std::optional<ListedCertificate> first_to_expire(const config::Config& config) {
+std::optional<ListedCertificate> first_to_renew(const config::Config& config,
+                                                system_clock::time_point now) {
     std::vector<ListedCertificate> all = listed_certificates(config);
     const auto first = std::min_element(
-        all.begin(), all.end(), [](const auto& a, const auto& b) { return a.until < b.until; });
+        all.begin(), all.end(),
+        [now](const auto& a, const auto& b) { return a.validity.is_more_urgent(b.validity, now); });
     return first == all.end() ? std::nullopt : std::optional(std::move(*first));
 }
 
@@ -257,8 +258,8 @@ void CertificateExpiries::fill_in(const std::shared_ptr<const config::Config>& c
     if (of_.lock() != config) {
         std::map<std::string, system_clock::time_point> by_name;
         for (const ListedCertificate& one : listed_certificates(*config)) {
-            const auto [at, is_new] = by_name.emplace(one.name(), one.until);
-            if (!is_new) at->second = std::min(at->second, one.until);
+            const auto [at, is_new] = by_name.emplace(one.name(), one.validity.until);
+            if (!is_new) at->second = std::min(at->second, one.validity.until);
         }
         expiry_.clear();
         for (const auto& [name, until] : by_name) expiry_.push_back({name, until});

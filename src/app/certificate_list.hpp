@@ -11,6 +11,7 @@
 
 #include "app/metrics.hpp"
 #include "config/config.hpp"
+#include "tls/certificate.hpp"
 
 namespace tidegate::app {
 
@@ -22,7 +23,7 @@ struct ListedCertificate {
     // Its own first; then those that a listener has beside.
     std::vector<std::string> names;
     std::string key;  // `ECDSA P-256`, `RSA 2048`
-    system_clock::time_point until;
+    Validity validity;
     bool is_of_listener = true;  // else of Tidegate as a client
 
     // The first name, or the file, or the place.
@@ -39,8 +40,9 @@ struct ListedCertificate {
 // The same certificate in two places is listed for each.
 std::vector<ListedCertificate> listed_certificates(const config::Config& config);
 
-// The one that expires first.
-std::optional<ListedCertificate> first_to_expire(const config::Config& config);
+// The one to renew first: of those that end soon, if there are any, the one that expires first.
+std::optional<ListedCertificate> first_to_renew(const config::Config& config,
+                                                system_clock::time_point now);
 
 // A configuration, and the files that its certificates, keys and authorities were read from.
 struct CertifiedConfig {

@@ -223,8 +223,8 @@ Task<HttpAnswer> HttpClient::exchange(TimedSocket& socket, HttpCall call, bool& 
     co_return answer;
 }
 
-std::optional<std::chrono::system_clock::time_point> HttpClient::certificate_until() const {
-    return socket_ ? peer_valid_until(socket_->tls()) : std::nullopt;
+std::optional<Validity> HttpClient::certificate_validity() const {
+    return socket_ ? peer_validity(socket_->tls()) : std::nullopt;
 }
 
 void HttpClient::close() {
@@ -260,14 +260,14 @@ Task<Result<HttpsBody, std::string>> https_get(Executor executor, config::HttpsU
                                               .until = steady_now() + bounds.patience,
                                               .body_bytes_max = bounds.body_bytes_max,
                                               .body_of = kOk});
-    const auto certificate_until = client.certificate_until();
+    const auto certificate = client.certificate_validity();
     client.close();
     // The error of the step that the deadline has interrupted would only mislead.
     if (answer.is_late) {
         co_return ErrorMessage{"it did not finish within " + format_duration(bounds.patience)};
     }
     if (answer.fault != Fault::none) co_return ErrorMessage{answer.fault_text()};
-    if (answer.status == kOk) co_return HttpsBody{std::move(answer.body), certificate_until};
+    if (answer.status == kOk) co_return HttpsBody{std::move(answer.body), certificate};
     const bool is_redirect =
         answer.status >= 300 && answer.status <= 399 && answer.status != kNotModified;
     co_return ErrorMessage{

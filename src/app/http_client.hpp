@@ -19,6 +19,7 @@
 #include "net/asio.hpp"
 #include "net/byte_stream.hpp"
 #include "net/deadline.hpp"
+#include "tls/certificate.hpp"
 #include "tls/tls_settings.hpp"
 
 namespace tidegate::app {
@@ -69,8 +70,8 @@ class HttpClient {
     // Never blocks the loop on a socket or a name. What `call` refers to, and this, outlive the
     // call. Throws std::exception only when the machine has no memory or OpenSSL cannot be set up.
     Task<HttpAnswer> call(HttpCall call);
-    // When the certificate expires that the server has shown; nothing: it was asked in the clear.
-    std::optional<std::chrono::system_clock::time_point> certificate_until() const;
+    // When the certificate is valid that the server has shown; nothing: it was asked in the clear.
+    std::optional<Validity> certificate_validity() const;
     void close();
 
   private:
@@ -91,8 +92,8 @@ struct HttpsBounds {
 
 struct HttpsBody {
     std::string text;
-    // Says when the server's own certificate ends; nothing: there was no TLS.
-    std::optional<std::chrono::system_clock::time_point> certificate_until;
+    // Says when the server's own certificate is valid; nothing: there was no TLS.
+    std::optional<Validity> certificate;
 };
 
 // The body of a 200; or why there is none. Redirects are not followed.

@@ -57,12 +57,12 @@ std::string describe_shutdown_delay(const config::Timeouts& timeouts) {
 
 // Logs which certificate is to be renewed first.
 void log_expiry(const config::Config& config) {
-    constexpr long kSoonDays = 14;
-    const auto first = first_to_expire(config);
-    if (!first) return;
     const auto now = std::chrono::system_clock::now();
-    log(first->days_left(now) < kSoonDays ? Level::warn : Level::info,
-        "certificates: that of {} expires first: {}{}", displayable(first->name()),
+    const auto first = first_to_renew(config, now);
+    if (!first) return;
+    const bool is_soon = first->validity.ends_soon(now);
+    log(is_soon ? Level::warn : Level::info, "certificates: that of {} {}: {}{}",
+        displayable(first->name()), is_soon ? "is to be renewed" : "expires first",
         first->time_left_text(now), first->file.empty() ? "" : ", " + displayable(first->file));
 }
 

@@ -127,7 +127,7 @@ Doc::Json json_of(const app::ListedCertificate& one, std::chrono::system_clock::
     entry["names"] = one.names;
     entry["key"] = one.key;
     entry["days_left"] = one.days_left(now);
-    const auto until = std::chrono::floor<seconds>(one.until.time_since_epoch());
+    const auto until = std::chrono::floor<seconds>(one.validity.until.time_since_epoch());
     entry["until"] = format_timestamp(std::max(until, seconds{0}));
     return entry;
 }

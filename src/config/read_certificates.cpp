@@ -31,11 +31,12 @@ std::string shown_moment(system_clock::time_point moment) {
 
 void warn_about_time(const Value& value, const std::string& path, const X509& certificate) {
     const auto now = system_clock::now();
+    const Validity validity = validity_of(certificate);
     const std::string which = "a certificate in " + quote(path);
-    if (valid_until(certificate) < now) {
-        value.warn(which + " has expired, on " + shown_moment(valid_until(certificate)));
-    } else if (valid_from(certificate) > now) {
-        value.warn(which + " is not valid before " + shown_moment(valid_from(certificate)));
+    if (validity.until < now) {
+        value.warn(which + " has expired, on " + shown_moment(validity.until));
+    } else if (validity.from > now) {
+        value.warn(which + " is not valid before " + shown_moment(validity.from));
     }
 }
 
@@ -88,7 +89,6 @@ using std::chrono::days;
 
 constexpr std::size_t kCertificatesMax = 10'000;
 constexpr std::size_t kNamesMax = TlsServerSettings::kNamesMax;
-constexpr days kEndIsNear{14};
 
 struct Pair {
     Value certificate;  // where the file is named
@@ -143,9 +143,8 @@ std::string time_left(system_clock::duration left) {
 }
 
 void judge_time(const Value& value, const CertificateFile& file, system_clock::time_point now) {
-    const X509& leaf = *file.certificates.front();
-    const auto from = valid_from(leaf);
-    const auto until = valid_until(leaf);
+    const Validity validity = validity_of(*file.certificates.front());
+    const auto [from, until] = validity;
     const std::string which = "the certificate in " + quote(file.path);
     if (from > now) {
         value.fault(which + " is not valid before " + shown_moment(from) +
@@ -159,8 +158,7 @@ void judge_time(const Value& value, const CertificateFile& file, system_clock::t
         } else {
             value.fault(expired);
         }
-    } else if (until - now < kEndIsNear && until - now < (until - from) / 3) {
-        // A certificate that lives for days is near its end all its life.
+    } else if (validity.ends_soon(now)) {
         value.warn(which + " expires " + time_left(until - now) + ", on " + shown_moment(until) +
                    ": renew it");
     }

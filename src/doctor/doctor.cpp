@@ -34,7 +34,6 @@ namespace tidegate::doctor {
 
 namespace {
 
-constexpr std::chrono::hours kExpiresSoon{14 * 24};
 constexpr std::string_view kCollectorCheck = "tracing.collector";
 const std::string kNoSpans = R"({"resourceSpans":[]})";
 
@@ -183,13 +182,13 @@ Findings examine(const config::Loaded& loaded, const std::string& summary,
     return all;
 }
 
-void check_certificate(std::string_view check, const std::string& whose,
-                       std::chrono::system_clock::time_point until,
+void check_certificate(std::string_view check, const std::string& whose, const Validity& validity,
                        std::chrono::system_clock::time_point now, Findings& findings) {
+    const auto until = validity.until;
     if (until < now) {
         findings.fault(check, fmt::format("{} expired on {}", whose, format_day(until)),
                        "renew it; a reload (HUP) takes files anew");
-    } else if (until - now < kExpiresSoon) {
+    } else if (validity.ends_soon(now)) {
         const auto hours = std::chrono::duration_cast<std::chrono::hours>(until - now).count();
         findings.warning(check,
                          fmt::format("{} expires on {}, in {}", whose, format_day(until),
@@ -245,26 +244,30 @@ Findings examine_location(const identity::KeyLocation& location, const TimeLimit
         return findings;
     }
     findings.ok("jwks.keys", keys_text(**keys));
-    if (answer->certificate_until) {
-        check_certificate("jwks.certificate", "its certificate", *answer->certificate_until,
+    if (answer->certificate) {
+        check_certificate("jwks.certificate", "its certificate", *answer->certificate,
                           system_clock::now(), findings);
     }
     return findings;
 }
 
-// The certificate of `pem` that expires first counts. `key` is where it is configured.
+// The certificate of `pem` that is to be renewed first counts. `key` is where it is configured.
 void examine_file(const std::string& key, const std::string& pem, Findings& all) {
     if (pem.empty()) return;
     const auto certificates = parse_certificates(pem);
     if (!certificates) return;  // the configuration has an error about it
-    auto first = system_clock::time_point::max();
-    for (const CertificatePtr& one : *certificates) first = std::min(first, valid_until(*one));
+    const auto now = system_clock::now();
+    Validity first = validity_of(*certificates->front());
+    for (const CertificatePtr& one : *certificates) {
+        const Validity its = validity_of(*one);
+        if (its.is_more_urgent(first, now)) first = its;
+    }
     Findings findings(key);
     check_certificate("certificate.file",
                       certificates->size() == 1
                           ? "the certificate"
                           : fmt::format("the first of {} certificates", certificates->size()),
-                      first, system_clock::now(), findings);
+                      first, now, findings);
     // A file with several may have one that has expired and is not needed.
     all.append(certificates->size() == 1 ? std::move(findings)
                                          : std::move(findings).at_most(Severity::warning));

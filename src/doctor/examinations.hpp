@@ -57,8 +57,7 @@ Findings examine_listeners(const config::Config& config, const TimeLimit& time_l
 Findings examine_faces(const config::Config& config);
 
 // `whose` begins the sentence: `its certificate`.
-void check_certificate(std::string_view check, const std::string& whose,
-                       std::chrono::system_clock::time_point until,
+void check_certificate(std::string_view check, const std::string& whose, const Validity& validity,
                        std::chrono::system_clock::time_point now, Findings& findings);
 
 // `7.0.15` and the like.

@@ -162,7 +162,7 @@ void judge_shown(const Shown& shown, const std::set<std::string>& expected,
         "listen.tls",
         fmt::format("{}: {}{} of {}, issued by {}, {} days left", who, speaks, facts.key.text,
                     facts.subject.empty() ? facts.first_name() : facts.subject, facts.issuer,
-                    days_left(facts.until, now)));
+                    days_left(facts.validity.until, now)));
     if (!expected.contains(facts.sha256)) {
         findings.warning("listen.stale",
                          fmt::format("{}: clients get another certificate than the file has now, "
@@ -170,7 +170,7 @@ void judge_shown(const Shown& shown, const std::set<std::string>& expected,
                                      who, list_of(facts.names)),
                          kOtherConfiguration);
     }
-    check_certificate("listen.certificate", "the certificate for " + who, facts.until, now,
+    check_certificate("listen.certificate", "the certificate for " + who, facts.validity, now,
                       findings);
     judge_trust(shown, authorities, findings);
 }

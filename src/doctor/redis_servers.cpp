@@ -112,8 +112,8 @@ bool RedisConnection::open(const RedisTarget& target, Findings& findings) {
     if (reached.empty()) return false;
     findings.ok("redis.reachable",
                 target.address.is_unix() ? "reached" : "reached at " + addresses_text(reached));
-    if (const auto until = connection_->certificate_until()) {
-        check_certificate("redis.certificate", "its certificate", *until,
+    if (const auto validity = connection_->certificate_validity()) {
+        check_certificate("redis.certificate", "its certificate", *validity,
                           std::chrono::system_clock::now(), findings);
     }
     return authenticate(target, findings) && ping(target, findings);

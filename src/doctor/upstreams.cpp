@@ -290,7 +290,7 @@ void report_tls(const Server& server, bool others_serve, Findings& findings) {
         findings.ok(kCheck, where + " and Tidegate accept each other");
         if (at.tls->chain.empty()) continue;
         check_certificate("upstream.certificate", "the certificate of " + where,
-                          valid_until(*at.tls->chain.front()), std::chrono::system_clock::now(),
+                          validity_of(*at.tls->chain.front()), std::chrono::system_clock::now(),
                           findings);
     }
 }

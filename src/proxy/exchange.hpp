@@ -190,9 +190,10 @@ struct UpstreamSide {
     void forget_held_body();
 
     upstream::Stream stream;
-    std::string held_body;      // what was read of the body before a server was chosen
-    bool is_inspected = false;  // the body, or its beginning, was read before the decision
-    bool is_rewritten = false;  // and changed
+    std::string held_body;             // what was read of the body before a server was chosen
+    upstream::TransferRate body_rate;  // how fast that came from the client
+    bool is_inspected = false;         // the body, or its beginning, was read before the decision
+    bool is_rewritten = false;         // and changed
     HeldBodies::Share inspected_share;
     std::string held_trailers;  // the bytes that the trailers of such a body view
     std::string hash_key;       // the text by which `balance: hash` chooses the server

@@ -352,13 +352,20 @@ Task<Fault> Forwarder::wait_for_seat(upstream::Seat& seat) {
         pool_.leave_queue(wait);
         co_return fault;
     }
-    const bool is_bound = pool_.settings().balance == config::Balance::hash || x_.relay.is_grpc;
-    pool_.end_wait(wait, *server_, is_bound, stream_, seat);
+    pool_.end_wait(wait, *server_, reuse(), stream_, seat);
     if (stream_) {
         turn_to(stream_.server());
         begin_attempt(ended);
     }
     co_return fault;
+}
+
+// Which connection it takes that has served another request and comes with the seat.
+upstream::Pool::Reuse Forwarder::reuse() const {
+    using Reuse = upstream::Pool::Reuse;
+    if (x_.relay.is_upgrade || needs_fresh_) return Reuse::none;
+    const bool is_bound = pool_.settings().balance == config::Balance::hash || x_.relay.is_grpc;
+    return is_bound ? Reuse::own_server : Reuse::any_server;
 }
 
 Task<> forward(WorkerContext& worker, Exchange& exchange) {

@@ -33,6 +33,28 @@ inline constexpr std::size_t kBytesATurn = 1'048'576;
 // How many bytes of bodies each thread holds at a time. The proxy sends other bodies as they come.
 inline constexpr std::uint64_t kHeldBytesMax = std::uint64_t{128} * 1024 * 1024;
 
+// How long a request waits for its client to send more of the body, by `request_body`, `body_rate`
+// and `request_body_total`. One rule for bodies that are sent on as they come and for those that
+// are read first.
+class BodyWait {
+  public:
+    // `rate` waits while the request waits for the client, which may have no room to send. Both
+    // outlive this.
+    BodyWait(const Exchange& exchange, upstream::TransferRate& rate) : x_(exchange), rate_(rate) {}
+
+    // Nothing more has come: `sleeper` wakes when the time may be over. False: it is over.
+    bool go_on(Sleeper& sleeper);
+    // More has come, or the request waits for the client no longer.
+    void end();
+
+  private:
+    bool wait_for_room(Sleeper& sleeper);
+    bool wait_for_client(Sleeper& sleeper);
+
+    const Exchange& x_;
+    upstream::TransferRate& rate_;
+};
+
 // Sends a request to the upstream: its head and what has come of its body in one write, the rest
 // beside the answer, in a coroutine of its own. A held body goes with the head, whole.
 //
@@ -109,9 +131,6 @@ class Upload {
     Task<IoStatus> send_rest();
     // Into `pipe` if there is one, else into the stream's buffer.
     Task<ask::Fault> more_of_body(Sleeper& sleeper, SplicePipe* pipe = nullptr);
-    bool wait_for_room(Sleeper& sleeper);
-    bool wait_for_client(Sleeper& sleeper);
-    bool is_conversation() const;
     ask::Fault why_unsent();
 
     WorkerContext& worker_;
@@ -120,6 +139,7 @@ class Upload {
     Sleeper& answer_sleeper_;  // the coroutine that holds the body and waits for the answer
     const std::chrono::milliseconds response_timeout_;
     upstream::TransferRate& rate_;
+    BodyWait wait_;
     std::unique_ptr<http::BodyBatch> batch_;  // what begin() could not send whole
     State state_ = State::idle;
     ask::Fault fault_ = ask::Fault::none;
@@ -148,7 +168,9 @@ class Forwarder {
                   &Forwarder::on_evicted, this, &Forwarder::answer_bytes),
           upload_(worker, exchange, active_.body),
           retries_left_(pool_.settings().retries),
-          connect_left_(pool_.settings().connect_timeout) {}
+          connect_left_(pool_.settings().connect_timeout) {
+        active_.body = exchange.upstream->body_rate;
+    }
     Forwarder(const Forwarder&) = delete;
     Forwarder& operator=(const Forwarder&) = delete;
     ~Forwarder() {
@@ -198,6 +220,7 @@ class Forwarder {
     bool may_retry();
     Task<Fault> connect();
     Task<Fault> wait_for_seat(upstream::Seat& seat);
+    upstream::Pool::Reuse reuse() const;
     void note_outcome(Fault fault);
     Task<Fault> converse();
     bool may_read_on(Fault fault) const;

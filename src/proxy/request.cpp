@@ -236,9 +236,8 @@ Task<Fault> grant_continue(Exchange& x) {
     co_return status == IoStatus::ok ? Fault::none : Fault::client_left;
 }
 
-// Sleeps until more of the body has come. The time of the sleeper, `request_body`, begins again for
-// a client that has no room to send, until `last`.
-Task<Fault> more_of_body(Stream& client, std::chrono::milliseconds patience, SteadyTime last) {
+// Sleeps until more of the body has come.
+Task<Fault> more_of_body(Stream& client, BodyWait& wait) {
     Sleeper& sleeper = client.sleeper();
     for (;;) {
         switch (client.read_body(sleeper.wakeup())) {
@@ -251,11 +250,7 @@ Task<Fault> more_of_body(Stream& client, std::chrono::milliseconds patience, Ste
             case client::BodyInput::nothing:
                 break;
         }
-        if (sleeper.expired()) {
-            const auto left = std::chrono::ceil<std::chrono::milliseconds>(last - steady_now());
-            if (!client.lacks_room() || left.count() <= 0) co_return Fault::body_timeout;
-            sleeper.allow(std::min(patience, left));
-        }
+        if (!wait.go_on(sleeper)) co_return Fault::body_timeout;
         co_await sleeper.sleep();
     }
 }
@@ -293,14 +288,11 @@ Task<Fault> receive_body(Exchange& x, Take& take) {
         const Fault refused = co_await grant_continue(x);
         if (refused != Fault::none) co_return refused;
     }
-    const config::Timeouts& timeouts = x.config().timeouts;
-    const bool is_bounded = timeouts.request_body_total.count() > 0;
-    const SteadyTime last =
-        is_bounded ? steady_now() + timeouts.request_body_total : SteadyTime::max();
-    client.sleeper().allow(timeouts.request_body);
+    BodyWait wait(x, x.upstream->body_rate);
     Taken taken;
     while (!take_what_has_come(x, take, taken)) {
-        taken.fault = co_await more_of_body(client, timeouts.request_body, last);
+        taken.fault = co_await more_of_body(client, wait);
+        wait.end();
     }
     client.sleeper().allow_forever();
     client.forget_wakeup();

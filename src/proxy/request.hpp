@@ -23,9 +23,8 @@ void begin(WorkerContext& worker, Exchange& x);
 // Refuses a malformed message. Requires a complete head.
 void check_framing(Exchange& x);
 // Takes the body of `x.client` to its end, into `out` unless that is null, and grants 100
-// Continue to a client that waits for it. A fault: the body is longer than `bytes_max`, malformed,
-// not there within timeouts.request_body, or the client has left. Where that time ends while the
-// client has no room to send, it begins again, until timeouts.request_body_total is over.
+// Continue to a client that waits for it. A fault: the body is longer than `bytes_max`, malformed
+// or too slow to come, as BodyWait says, or the client has left.
 Task<ask::Fault> read_body(Exchange& x, std::uint64_t bytes_max, std::string* out);
 // The question to the engine. `x` outlives the answer.
 ask::Question question_of(Exchange& x);

@@ -26,7 +26,53 @@ std::chrono::milliseconds response_timeout_of(const Exchange& x) {
     return std::clamp(std::chrono::ceil<milliseconds>(*asked), milliseconds{1}, longest);
 }
 
+// Both sides of a call of gRPC are sending: only silence is bounded, as that of an answer is.
+bool is_conversation(const Relay& relay) {
+    return relay.is_grpc && relay.reached >= Reached::answer;
+}
+
 }  // namespace
+
+bool BodyWait::go_on(Sleeper& sleeper) {
+    if (x_.client->lacks_room()) return wait_for_room(sleeper);
+    if (!rate_.is_waiting() || rate_.is_held_back()) return wait_for_client(sleeper);
+    return !sleeper.expired();
+}
+
+void BodyWait::end() {
+    if (rate_.is_waiting()) rate_.end_wait(steady_now());
+}
+
+// The client cannot send, so its silence is not bounded, only the whole time that the body takes;
+// of a conversation, the time without room. An upload makes room for requests of others like any
+// that waits for its client. False when the time is over.
+bool BodyWait::wait_for_room(Sleeper& sleeper) {
+    const SteadyTime time = steady_now();
+    if (!rate_.is_waiting()) rate_.begin_wait(time, x_.relay.bytes_received);
+    rate_.hold_back();
+    const std::chrono::milliseconds total = x_.config().timeouts.request_body_total;
+    std::chrono::nanoseconds left = kRoomLook;
+    if (total.count() > 0) {
+        const auto spent = is_conversation(x_.relay) ? rate_.held_back(time) : rate_.waited(time);
+        left = std::min(left, total - spent);
+    }
+    sleeper.allow(std::chrono::ceil<std::chrono::milliseconds>(left));
+    return left.count() > 0;
+}
+
+// False when the client is too slow.
+bool BodyWait::wait_for_client(Sleeper& sleeper) {
+    const config::Timeouts& timeouts = x_.config().timeouts;
+    const SteadyTime time = steady_now();
+    if (!rate_.is_waiting()) rate_.begin_wait(time, x_.relay.bytes_received);
+    rate_.let_go(time);
+    const auto left =
+        rate_.time_left({timeouts.request_body, x_.config().limits_on_requests.body_rate,
+                         timeouts.request_body_total},
+                        time);
+    sleeper.allow(left);
+    return left.count() > 0;
+}
 
 Upload::Upload(WorkerContext& worker, Exchange& exchange, upstream::TransferRate& rate)
     : worker_(worker),
@@ -35,6 +81,7 @@ Upload::Upload(WorkerContext& worker, Exchange& exchange, upstream::TransferRate
       answer_sleeper_(client_.sleeper()),
       response_timeout_(response_timeout_of(exchange)),
       rate_(rate),
+      wait_(exchange, rate),
       is_held_(exchange.upstream->is_inspected) {}
 
 // The proxy itself has let a client send a body that it had to read.
@@ -81,7 +128,7 @@ Task<Fault> Upload::hold() {
         if (fault == Fault::none && needs_more) {
             // Its own coroutine's sleeper, which is woken when the client is cut off.
             fault = co_await more_of_body(answer_sleeper_);
-            if (rate_.is_waiting()) rate_.end_wait(steady_now());
+            wait_.end();
         }
     }
     answer_sleeper_.allow_forever();
@@ -229,7 +276,7 @@ Task<Fault> Upload::send_body() {
             if (batch.count > 0 || batch.done) break;
             client_.drop_body(batch);
             fault = co_await more_of_body(x_.upstream->upload_sleeper);
-            if (rate_.is_waiting()) rate_.end_wait(steady_now());
+            wait_.end();
             if (fault != Fault::none) co_return fault;
         }
         status = x_.upstream->stream.send(batch, client_.trailers());
@@ -244,7 +291,7 @@ Task<Fault> Upload::splice_body() {
     std::size_t bytes_of_turn = 0;
     while (pipe.is_open() && client_.spliceable() > 0) {
         const Fault fault = co_await more_of_body(sleeper, &pipe);
-        if (rate_.is_waiting()) rate_.end_wait(steady_now());
+        wait_.end();
         if (fault != Fault::none) co_return fault;
         const std::size_t bytes = pipe.size();
         if (pipe.empty()) break;
@@ -298,18 +345,19 @@ Task<Fault> Upload::more_of_body(Sleeper& sleeper, SplicePipe* pipe) {
             case client::BodyInput::nothing:
                 break;
         }
-        if (may_send_ && client_.lacks_room()) {
+        const bool lacks_room = may_send_ && client_.lacks_room();
+        if (is_conversing && lacks_room) {
             // The silence of a conversation before this does not count.
-            if (is_conversing && rate_.is_waiting()) rate_.end_wait(steady_now());
+            wait_.end();
             is_conversing = false;
-            if (!wait_for_room(sleeper)) co_return Fault::body_timeout;
-        } else if (is_conversation() && !is_conversing) {
+        }
+        if (is_conversation(x_.relay) && !is_conversing && !lacks_room) {
             // The call may have become a conversation while this coroutine slept.
             is_conversing = true;
-            if (rate_.is_held_back()) rate_.end_wait(steady_now());
+            if (rate_.is_held_back()) wait_.end();
             sleeper.allow(x_.decision.route->stream_idle);
-        } else if (may_send_ && !is_conversing && (!rate_.is_waiting() || rate_.is_held_back())) {
-            if (!wait_for_client(sleeper)) co_return Fault::body_timeout;
+        } else if (may_send_ && !is_conversing) {
+            if (!wait_.go_on(sleeper)) co_return Fault::body_timeout;
         } else if (sleeper.expired()) {
             co_return may_send_ ? Fault::body_timeout : Fault::upstream_timeout;
         }
@@ -319,42 +367,6 @@ Task<Fault> Upload::more_of_body(Sleeper& sleeper, SplicePipe* pipe) {
 
 bool Upload::has_callers_deadline() const {
     return response_timeout_ < x_.decision.route->response_timeout;
-}
-
-// Both sides of a call of gRPC are sending: only silence is bounded, as that of an answer is.
-bool Upload::is_conversation() const {
-    return x_.relay.is_grpc && x_.relay.reached >= Reached::answer;
-}
-
-// The client cannot send, so its silence is not bounded, only the whole time that the body takes;
-// of a conversation, the time without room. The upload makes room for requests of others like any
-// that waits for its client. False when the time is over.
-bool Upload::wait_for_room(Sleeper& sleeper) {
-    const SteadyTime time = steady_now();
-    if (!rate_.is_waiting()) rate_.begin_wait(time, x_.relay.bytes_received);
-    rate_.hold_back();
-    const std::chrono::milliseconds total = x_.config().timeouts.request_body_total;
-    std::chrono::nanoseconds left = kRoomLook;
-    if (total.count() > 0) {
-        const auto spent = is_conversation() ? rate_.held_back(time) : rate_.waited(time);
-        left = std::min(left, total - spent);
-    }
-    sleeper.allow(std::chrono::ceil<std::chrono::milliseconds>(left));
-    return left.count() > 0;
-}
-
-// False when the client is too slow.
-bool Upload::wait_for_client(Sleeper& sleeper) {
-    const config::Timeouts& timeouts = x_.config().timeouts;
-    const SteadyTime time = steady_now();
-    if (!rate_.is_waiting()) rate_.begin_wait(time, x_.relay.bytes_received);
-    rate_.let_go(time);
-    const auto left =
-        rate_.time_left({timeouts.request_body, x_.config().limits_on_requests.body_rate,
-                         timeouts.request_body_total},
-                        time);
-    sleeper.allow(left);
-    return left.count() > 0;
 }
 
 }  // namespace tidegate::proxy

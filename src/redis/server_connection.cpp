@@ -114,8 +114,8 @@ Task<ServerConnection::Reply> ServerConnection::next() {
     }
 }
 
-std::optional<std::chrono::system_clock::time_point> ServerConnection::certificate_until() const {
-    return peer_valid_until(stream_.tls());
+std::optional<Validity> ServerConnection::certificate_validity() const {
+    return peer_validity(stream_.tls());
 }
 
 }  // namespace tidegate::redis

@@ -17,6 +17,7 @@
 #include "net/tls_fault.hpp"
 #include "redis/cluster_map.hpp"
 #include "redis/resp.hpp"
+#include "tls/certificate.hpp"
 #include "tls/tls_client.hpp"
 
 namespace tidegate::redis {
@@ -49,8 +50,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
     // Sends without waiting for a reply; not while something else is being sent.
     Task<error_code> send(std::string command);
 
-    // Returns until when the server's certificate is valid, if the connection is encrypted.
-    std::optional<std::chrono::system_clock::time_point> certificate_until() const;
+    // Returns when the server's certificate is valid, if the connection is encrypted.
+    std::optional<Validity> certificate_validity() const;
 
   private:
     // Why the connection has ended.

@@ -337,12 +337,24 @@ std::string sha256_of(const X509& certificate) {
     return hex;
 }
 
-system_clock::time_point valid_from(const X509& certificate) {
-    return time_of(X509_get0_notBefore(&certificate));
+// In whole seconds: the span between two times may be too long for the clock's unit.
+bool Validity::ends_soon(system_clock::time_point now) const {
+    using std::chrono::seconds;
+    constexpr std::chrono::days kSoon{14};
+    constexpr int kLastPart = 3;
+    const auto end = std::chrono::floor<seconds>(until);
+    const seconds left = end - std::chrono::floor<seconds>(now);
+    const seconds life = end - std::chrono::floor<seconds>(from);
+    return left < kSoon && left < life / kLastPart;
 }
 
-system_clock::time_point valid_until(const X509& certificate) {
-    return time_of(X509_get0_notAfter(&certificate));
+bool Validity::is_more_urgent(const Validity& other, system_clock::time_point now) const {
+    const bool is_soon = ends_soon(now);
+    return is_soon == other.ends_soon(now) ? until < other.until : is_soon;
+}
+
+Validity validity_of(const X509& certificate) {
+    return {time_of(X509_get0_notBefore(&certificate)), time_of(X509_get0_notAfter(&certificate))};
 }
 
 std::vector<SharedCertificate> shown_chain(const SSL* tls) {
@@ -356,11 +368,11 @@ std::vector<SharedCertificate> shown_chain(const SSL* tls) {
     return chain;
 }
 
-std::optional<system_clock::time_point> peer_valid_until(const SSL* tls) {
+std::optional<Validity> peer_validity(const SSL* tls) {
     if (tls == nullptr) return std::nullopt;
     const CertificatePtr certificate(SSL_get1_peer_certificate(tls));
     if (certificate == nullptr) return std::nullopt;
-    return valid_until(*certificate);
+    return validity_of(*certificate);
 }
 
 std::string_view name_of(KeyType type) {
@@ -437,8 +449,7 @@ CertificateFacts facts_of(const X509& certificate) {
                            .names = sorted_names_of(certificate),
                            .key = key_of(certificate),
                            .sha256 = sha256_of(certificate),
-                           .from = valid_from(certificate),
-                           .until = valid_until(certificate),
+                           .validity = validity_of(certificate),
                            .is_self_signed = X509_self_signed(noted, 0) == 1,
                            .is_authority = X509_check_ca(noted) != 0,
                            .issuer_location = issuer_location_of(certificate)};

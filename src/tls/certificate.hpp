@@ -48,16 +48,29 @@ bool has_issued(const X509& issuer, const X509& certificate);
 // The hash of its DER form, in lower-case hex.
 std::string sha256_of(const X509& certificate);
 
-std::chrono::system_clock::time_point valid_from(const X509& certificate);
-std::chrono::system_clock::time_point valid_until(const X509& certificate);
+// When a certificate is valid.
+struct Validity {
+    std::chrono::system_clock::time_point from;
+    std::chrono::system_clock::time_point until;
+
+    // Whether it ought to be renewed: fewer than 14 days are left, and less than the last third of
+    // its life, as one that lives for days would else be near its end all its life. Also once it
+    // has expired.
+    bool ends_soon(std::chrono::system_clock::time_point now) const;
+    // Whether it ought to be renewed before the certificate of `other`: the one that ends soon,
+    // else the one that ends first.
+    bool is_more_urgent(const Validity& other, std::chrono::system_clock::time_point now) const;
+};
+
+Validity validity_of(const X509& certificate);
 
 using SharedCertificate = std::shared_ptr<X509>;
 
 // The certificates that the server at the other end of `tls` has shown, its own first; none when it
 // has shown none, or `tls` is null.
 std::vector<SharedCertificate> shown_chain(const SSL* tls);
-// When the peer's certificate expires; nothing when it has shown none, or `tls` is null.
-std::optional<std::chrono::system_clock::time_point> peer_valid_until(const SSL* tls);
+// When the peer's certificate is valid; nothing when it has shown none, or `tls` is null.
+std::optional<Validity> peer_validity(const SSL* tls);
 
 // The kinds of keys that the certificates of a listener may be about.
 BOOST_DEFINE_FIXED_ENUM_CLASS(KeyType, std::uint8_t, ecdsa, ed25519, rsa)
@@ -130,8 +143,7 @@ struct CertificateFacts {
     std::vector<std::string> names;
     CertificateKey key;
     std::string sha256;  // of its DER form, in lower-case hex
-    std::chrono::system_clock::time_point from;
-    std::chrono::system_clock::time_point until;
+    Validity validity;
     bool is_self_signed = false;
     bool is_authority = false;    // other certificates can be verified with it
     std::string issuer_location;  // of the issuer's certificate (RFC 5280 4.2.2.1); empty: not said

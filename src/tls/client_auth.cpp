@@ -347,7 +347,7 @@ int write_ticket_expiry(SSL* tls, void* of_context) {
     if (SSL_session_reused(tls) == 1 || chain == nullptr) return 1;
     auto until = auth.lists_hold_until;
     for (int i = 0; i < sk_X509_num(chain); ++i) {
-        until = std::min(until, valid_until(*sk_X509_value(chain, i)));
+        until = std::min(until, validity_of(*sk_X509_value(chain, i)).until);
     }
     const TicketExpiry expiry = ticket_expiry_of(until);
     // If this fails for lack of memory, the ticket does not resume.

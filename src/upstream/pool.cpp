@@ -168,13 +168,13 @@ bool Pool::begin_wait(SeatWait& wait) {
     return true;
 }
 
-void Pool::end_wait(SeatWait& wait, const Server& server, bool must_be_it, Stream& stream,
-                    Seat& seat) {
+void Pool::end_wait(SeatWait& wait, const Server& server, Reuse reuse, Stream& stream, Seat& seat) {
     wait.unlink();
     requests_.add(wait.request());
     Spare spare = wait.take_spare();
     if (!spare.connection) return;
-    const bool fits = !must_be_it || spare.server.get() == &server;
+    const bool fits =
+        reuse == Reuse::any_server || (reuse == Reuse::own_server && spare.server.get() == &server);
     if (!fits || is_out(*spare.server) || spare.connection->has_spoken()) {
         close(spare.connection);
         return;

@@ -114,11 +114,12 @@ class Pool {
     // Begins to wait for a seat. False: the queue is full, and no other address has more than a
     // quarter of its places, so none made room.
     bool begin_wait(SeatWait& wait);
+    // Which used connection a request takes that comes with its seat.
+    enum class Reuse : std::uint8_t { any_server, own_server, none };
     // accept() has said that `wait` has its seat, which is `seat`. If a usable connection came with
-    // it, to `server` if `must_be_it`, opens `stream` with that connection, which takes over the
-    // seat.
-    void end_wait(SeatWait& wait, const Server& server, bool must_be_it, Stream& stream,
-                  Seat& seat);
+    // it, to a server that `reuse` allows, opens `stream` with that connection, which takes over
+    // the seat. Closes any other. `server` is the request's own.
+    void end_wait(SeatWait& wait, const Server& server, Reuse reuse, Stream& stream, Seat& seat);
     // Ends a wait that gives no seat: the request leaves the queue, or has left it already.
     void leave_queue(SeatWait& wait);
 

@@ -277,7 +277,7 @@ TEST_CASE("doctor: TLS that is not accepted is a fault, and a certificate that e
     const TemporaryFolder folder;
     const Authority authority({-7'200, 100 * 86'400});
     const Authority stranger({-7'200, 100 * 86'400});
-    const Certificate own = authority.issue("IP:127.0.0.1", {-3'600, 3 * 86'400});
+    const Certificate own = authority.issue("IP:127.0.0.1", {-60 * 86'400, 3 * 86'400});
     const std::string port = std::to_string(free_port());
     const RedisServer redis({"--tls-port", port, "--tls-auth-clients", "no", "--tls-ca-cert-file",
                              folder.write("ca.pem", authority.pem()), "--tls-cert-file",

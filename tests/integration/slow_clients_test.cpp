@@ -15,6 +15,7 @@
 #include <doctest/doctest.h>
 
 #include "integration/client.hpp"
+#include "integration/limiter_world.hpp"
 #include "integration/soon.hpp"
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
@@ -33,22 +34,30 @@ double faults(const Tidegate& tidegate, const std::string& fault) {
     return tidegate.metric("tidegate_request_faults_total{fault=\"" + fault + "\"}");
 }
 
-// Sends `head`, then `portion` every 20 ms until an answer is there; how long that took.
+// Sends `head` and `begin`, then `portion` every 20 ms until an answer is there; how long that
+// took.
 milliseconds drip(const Tidegate& tidegate, const std::string& head, const std::string& portion,
-                  int status) {
+                  int status, const std::string& begin = "") {
     auto client = tidegate.client();
-    const auto begin = Clock::now();
-    client.send(head + "\r\n");
+    const auto sent = Clock::now();
+    client.send(head + "\r\n" + begin);
     std::atomic<bool> done{false};
     std::thread sender([&] {
         while (!done && client.send(portion)) std::this_thread::sleep_for(milliseconds{20});
     });
     const auto answer = client.response();
-    const auto took = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
+    const auto took = std::chrono::duration_cast<milliseconds>(Clock::now() - sent);
     done = true;
     sender.join();
     CHECK(answer.status() == status);
     return took;
+}
+
+// A JSON body that a policy has to read, and the head before it; spaces may follow.
+const std::string kJson = R"({"model": "m"})";
+std::string json_head(std::size_t spaces) {
+    return "POST /up HTTP/1.1\r\nHost: a\r\nContent-Length: " +
+           std::to_string(kJson.size() + spaces) + "\r\n";
 }
 
 // Requests of 127.0.0.1 that bring a byte every 100 ms, within every bound on one request.
@@ -140,6 +149,40 @@ TEST_CASE(
                    std::string(100, 'x'), 200) >= milliseconds{700});
     });
     slow.join();
+}
+
+TEST_CASE("slow clients: a body that is read before the decision has the time of any other") {
+    const Upstream upstream(ok());
+    const std::string settings = "limits_on_requests: {body_rate: 1KiB}\n" +
+                                 one_policy(upstream, "{key: \"body:/model\", limits: [100/h]}");
+    const Tidegate tidegate("timeouts: {request_body: 300ms}\n" + settings);
+    CHECK(drip(tidegate, json_head(4'000), std::string(100, ' '), 200, kJson) >= milliseconds{700});
+    CHECK(upstream.last().body.size() == kJson.size() + 4'000);
+    // Below the rate, without ever stopping.
+    CHECK(drip(tidegate, json_head(4'000), " ", 408, kJson) < milliseconds{3'000});
+    auto silent = tidegate.client();
+    silent.send(json_head(4'000) + "\r\n" + kJson);
+    CHECK(silent.response().status() == 408);
+    const Tidegate hasty("timeouts: {request_body: 300ms, request_body_total: 500ms}\n" + settings);
+    CHECK(drip(hasty, json_head(1'000'000), std::string(100, ' '), 408, kJson) >=
+          milliseconds{450});
+    CHECK(upstream.requests() == 1);
+    CHECK_SOON(faults(tidegate, "client: slow body") == 2);
+    CHECK_SOON(faults(hasty, "client: slow body") == 1);
+}
+
+TEST_CASE("slow clients: the time before the decision counts for the rest of a body, too") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(
+        "limits_on_requests: {body_rate: off}\n"
+        "timeouts: {request_body: 3s, request_body_total: 1500ms}\n"
+        "upstreams: {api: {servers: [" +
+        upstream.url() +
+        "]}}\npolicies: {p: {key: \"body:/model\", limits: [100/h], mode: shadow}}\n"
+        "routes: [{upstream: api, policies: [p], inspect_body: 1KiB}]\n");
+    // About a second passes before the proxy has read 1 KiB and sends the request on.
+    CHECK(drip(tidegate, kChunked, chunk(std::string(20, 'x')), 408) < milliseconds{2'200});
+    CHECK_SOON(faults(tidegate, "client: slow body") == 1);
 }
 
 TEST_CASE(

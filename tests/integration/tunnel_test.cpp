@@ -184,6 +184,33 @@ TEST_CASE("tunnel: a tunnel takes no connection of the pool, and gives none back
     CHECK(upstream.connections() == 2);
 }
 
+TEST_CASE("tunnel: a handshake that waits in the queue gets a connection that served no other") {
+    std::atomic<bool> may_answer{false};
+    // The body of each answer is the number of its request on the connection.
+    const Upstream upstream([&](Conversation& conversation) {
+        Message request;
+        for (int number = 1; conversation.read(request); ++number) {
+            if (request.target() == "/held") await_quietly([&] { return may_answer.load(); });
+            if (!conversation.send(ok(std::to_string(number)))) return;
+        }
+    });
+    const Tidegate tidegate("threads: 1\nupstreams: {api: {servers: [" + upstream.url() +
+                            "], max_connections: 1, queue: {wait: 20s}}}\n"
+                            "routes: [{upgrade: [websocket], policies: []}]\n");
+    auto first = tidegate.client();
+    first.send(get_request("/held"));
+    CHECK_SOON(upstream.requests() == 1);
+    auto second = tidegate.client();
+    second.send(get_request("/", handshake_fields()));
+    CHECK_SOON(tidegate.metric_sum("tidegate_upstream_queue_length") == 1);
+    may_answer = true;
+    CHECK(first.response().body == "1");
+    CHECK(second.response().body == "1");
+    // It opened no tunnel, so others may have its connection.
+    CHECK(tidegate.get().body == "2");
+    CHECK(upstream.connections() == 2);
+}
+
 TEST_CASE("tunnel: the handshake is charged once, and `count` sees 101") {
     const Upstream upstream(echo_frames);
     const CountedIn counted = either_store();

@@ -53,11 +53,29 @@ TEST_CASE("certificate_list: listeners come first, with the names that they add"
     CHECK_FALSE(list[1].is_of_listener);
     CHECK(list[1].name() == "CN=localhost");
 
-    const auto first = first_to_expire(config);
+    const auto now = system_clock::now();
+    const auto first = first_to_renew(config, now);
     REQUIRE(first.has_value());
     CHECK(first->place == "upstreams.api.tls");
-    CHECK(first->days_left(system_clock::now()) == 9);
-    CHECK_FALSE(first_to_expire(config::Config()).has_value());
+    CHECK(first->days_left(now) == 9);
+    CHECK_FALSE(first_to_renew(config::Config(), now).has_value());
+}
+
+TEST_CASE("certificate_list: one that ends soon is to be renewed before a new one for days") {
+    const Authority authority;
+    const Certificate short_lived = authority.issue("DNS:a.example", {-60, 6 * kDay});
+    const Certificate near = authority.issue("", {-80 * kDay, 10 * kDay});
+    config::Config config;
+    config.listen.push_back(listener(443, short_lived));
+    const auto now = system_clock::now();
+    const auto only = first_to_renew(config, now);
+    REQUIRE(only.has_value());
+    CHECK_FALSE(only->validity.ends_soon(now));
+    config.upstreams.push_back(upstream(near));
+    const auto first = first_to_renew(config, now);
+    REQUIRE(first.has_value());
+    CHECK(first->place == "upstreams.api.tls");
+    CHECK(first->validity.ends_soon(now));
 }
 
 TEST_CASE("certificate_list: the metric has each name once, with what expires first") {
@@ -72,14 +90,14 @@ TEST_CASE("certificate_list: the metric has each name once, with what expires fi
     expiry.fill_in(config, gauges);
     REQUIRE(gauges.certificate_expiry.size() == 1);
     CHECK(gauges.certificate_expiry[0].name == "a.example");
-    CHECK(gauges.certificate_expiry[0].until == first_to_expire(*config)->until);
+    const auto earlier = listed_certificates(*config).back().validity.until;
+    CHECK(gauges.certificate_expiry[0].until == earlier);
 
     auto next = std::make_shared<config::Config>();
     next->listen.push_back(listener(443, late));
     expiry.fill_in(next, gauges);
     REQUIRE(gauges.certificate_expiry.size() == 1);
-    CHECK(gauges.certificate_expiry[0].until == first_to_expire(*next)->until);
-    CHECK(first_to_expire(*next)->until > first_to_expire(*config)->until);
+    CHECK(gauges.certificate_expiry[0].until > earlier);
 }
 
 }  // namespace tidegate::app::certificate_list_test

@@ -342,7 +342,7 @@ TEST_CASE("http client: the next call goes over the same connection where the an
             CHECK(answer.body == "ok");
         }
         CHECK(server.connections() == (is_kept ? 1 : 2));
-        CHECK(client.certificate_until());
+        CHECK(client.certificate_validity());
     }
 }
 

@@ -47,7 +47,7 @@ app::ListedCertificate certificate(std::string place, std::string key) {
             .file = "a.pem",
             .names = {"a.example", "b.example"},
             .key = std::move(key),
-            .until = std::chrono::system_clock::from_time_t(1'795'255'200)};
+            .validity = {{}, std::chrono::system_clock::from_time_t(1'795'255'200)}};
 }
 
 TEST_CASE("check: each certificate has a line with its key, its days and its names") {
@@ -59,7 +59,7 @@ TEST_CASE("check: each certificate has a line with its key, its days and its nam
     list.back().file.clear();
     list.back().names.clear();
     list.back().is_of_listener = false;
-    const auto now = list.front().until - 41 * 24h;
+    const auto now = list.front().validity.until - 41 * 24h;
     CHECK(lines_of(list, now) ==
           "listen 0.0.0.0:443: a.pem: ECDSA P-256, 41 days left (until 2026-11-21), for a.example, "
           "b.example\n"

@@ -53,10 +53,11 @@ bool has(const Findings& findings, std::string_view check, Severity severity) {
 
 TEST_CASE("credentials: keys that can be fetched are counted, with the server's certificate") {
     const TrustedAuthority trusted;
-    const TlsServer soon(trusted.authority.issue(), tls_answer(kKeys));
+    const TlsServer soon(
+        trusted.authority.issue("DNS:localhost,IP:127.0.0.1", {-60 * 86'400, 3 * 86'400}),
+        tls_answer(kKeys));
     const Findings found = keys_from(soon.url("/keys?token=secret"));
     CHECK(has(found, "jwks.keys", Severity::ok));
-    // Certificates of tests are valid for an hour.
     CHECK(has(found, "jwks.certificate", Severity::warning));
     for (const Finding& finding : found.list()) {
         CHECK(finding.about.find("secret") == std::string::npos);
@@ -126,7 +127,7 @@ TEST_CASE("credentials: certificates of files are reported before they expire") 
     std::string made = folder;
     REQUIRE(::mkdtemp(made.data()) != nullptr);
     const auto examined = [&](long days) {
-        const test::Authority authority({-7'200, days * 86'400});
+        const test::Authority authority({-60 * 86'400, days * 86'400});
         std::ofstream(made + "/ca.pem") << authority.pem();
         const auto loaded = config::load_text(
             "upstream: http://127.0.0.1:1\nstore: {redis: {url: \"rediss://localhost\", tls: {ca: "

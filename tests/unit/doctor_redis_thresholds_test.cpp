@@ -22,9 +22,10 @@ Finding judged(Judge judge) {
     return findings.list().front();
 }
 
-Finding certificate(system_clock::duration left) {
+// `age` is its time from its begin until now.
+Finding certificate(system_clock::duration left, system_clock::duration age = 60 * 24h) {
     return judged([&](Findings& findings) {
-        check_certificate("c", "its certificate", kNow + left, kNow, findings);
+        check_certificate("c", "its certificate", {kNow - age, kNow + left}, kNow, findings);
     });
 }
 
@@ -51,6 +52,9 @@ TEST_CASE("thresholds: a certificate warns two weeks before it expires, and is a
     CHECK(certificate(14 * 24h - 1s).severity == Severity::warning);
     CHECK(certificate(5 * 24h).what == "its certificate expires on 2026-11-26, in 5 days");
     CHECK(certificate(47h).what == "its certificate expires on 2026-11-23, in 47 hours");
+    // One for six days is new with five left.
+    CHECK(certificate(5 * 24h, 24h).severity == Severity::ok);
+    CHECK(certificate(24h, 5 * 24h).severity == Severity::warning);
     CHECK(certificate(0s).severity == Severity::warning);
     CHECK(certificate(-1s).severity == Severity::fault);
     CHECK(certificate(system_clock::time_point::max() - kNow).severity == Severity::ok);

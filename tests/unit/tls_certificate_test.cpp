@@ -105,13 +105,13 @@ TEST_CASE("certificate: it says from when until when it is valid") {
     const Authority authority;
     const Certificate made = authority.issue("DNS:a", {-3600, 7200});
     const auto now = std::chrono::system_clock::now();
-    CHECK(valid_from(*made.certificate) < now - 59min);
-    CHECK(valid_from(*made.certificate) > now - 61min);
-    CHECK(valid_until(*made.certificate) > now + 119min);
-    CHECK(valid_until(*made.certificate) < now + 121min);
+    CHECK(validity_of(*made.certificate).from < now - 59min);
+    CHECK(validity_of(*made.certificate).from > now - 61min);
+    CHECK(validity_of(*made.certificate).until > now + 119min);
+    CHECK(validity_of(*made.certificate).until < now + 121min);
     // Beyond what the clock can count.
     const Certificate long_lived = authority.issue("DNS:a", {0, 400L * 366 * 86'400});
-    CHECK(valid_until(*long_lived.certificate) == std::chrono::system_clock::time_point::max());
+    CHECK(validity_of(*long_lived.certificate).until == system_clock::time_point::max());
 }
 
 TEST_CASE("certificate_facts: names are those of the extension, DNS names first, in lower case") {
@@ -182,6 +182,41 @@ TEST_CASE("certificate_facts: days that are left are whole ones, and negative wh
     CHECK(days_left(now + 48h - 1s, now) == 1);
     CHECK(days_left(now + 1s, now) == 0);
     CHECK(days_left(now - 1s, now) == -1);
+}
+
+TEST_CASE("certificate_validity: the end is near in the last 14 days and third of its life") {
+    const system_clock::time_point now{};
+    const auto ends_soon = [now](system_clock::duration life, system_clock::duration left) {
+        return Validity{now + left - life, now + left}.ends_soon(now);
+    };
+    CHECK_FALSE(ends_soon(90 * 24h, 14 * 24h));
+    CHECK(ends_soon(90 * 24h, 14 * 24h - 1s));
+    CHECK_FALSE(ends_soon(30 * 24h, 10 * 24h));
+    CHECK(ends_soon(30 * 24h, 10 * 24h - 1s));
+    CHECK_FALSE(ends_soon(6 * 24h, 6 * 24h));
+    CHECK_FALSE(ends_soon(6 * 24h, 48h));
+    CHECK(ends_soon(6 * 24h, 48h - 1s));
+    CHECK(ends_soon(6 * 24h, -1s));
+    constexpr auto kFirst = system_clock::time_point::min();
+    constexpr auto kLast = system_clock::time_point::max();
+    CHECK(Validity{kFirst, now + 1h}.ends_soon(now));
+    CHECK(Validity{kFirst, kFirst}.ends_soon(now));
+    CHECK_FALSE(Validity{now, kLast}.ends_soon(now));
+}
+
+TEST_CASE("certificate_validity: what ends soon is more urgent, then what ends first") {
+    const system_clock::time_point now{};
+    const Validity late{now - 24h, now + 89 * 24h};
+    const Validity near{now - 80 * 24h, now + 10 * 24h};
+    const Validity nearer{now - 80 * 24h, now + 9 * 24h};
+    const Validity short_lived{now - 24h, now + 5 * 24h};
+    CHECK(near.is_more_urgent(late, now));
+    CHECK_FALSE(late.is_more_urgent(near, now));
+    CHECK(nearer.is_more_urgent(near, now));
+    CHECK(near.is_more_urgent(short_lived, now));
+    CHECK_FALSE(short_lived.is_more_urgent(near, now));
+    CHECK(short_lived.is_more_urgent(late, now));
+    CHECK_FALSE(late.is_more_urgent(late, now));
 }
 
 CertificateKey key_of_kind(const std::string& kind) {
@@ -446,9 +481,9 @@ TEST_CASE("throwaway_certificate: a client that trusts it accepts it for this ma
 
 TEST_CASE("throwaway_certificate: it is valid at once, and for 90 days") {
     const Throwaway made;
-    CHECK(valid_from(*made.certificate) <= kNow);
-    CHECK(valid_from(*made.certificate) >= kNow - hours{1});
-    CHECK(valid_until(*made.certificate) == kNow + kThrowawayValidity);
+    CHECK(validity_of(*made.certificate).from <= kNow);
+    CHECK(validity_of(*made.certificate).from >= kNow - hours{1});
+    CHECK(validity_of(*made.certificate).until == kNow + kThrowawayValidity);
     const X509* const self = made.certificate.get();
     CHECK(made.verdict(self, kNow + kThrowawayValidity + hours{1}, "localhost") ==
           X509_V_ERR_CERT_HAS_EXPIRED);

@@ -372,8 +372,31 @@ TEST_CASE("pool: a search for a request to evict does not look at the queue") {
     REQUIRE(first.wait.accept());
     Seat seat(pooled.group->seats());
     Stream stream{pooled.world.buffers};
-    pooled.pool->end_wait(first.wait, pooled.next(), false, stream, seat);
+    pooled.pool->end_wait(first.wait, pooled.next(), Pool::Reuse::any_server, stream, seat);
     CHECK(first.request.is_linked());
+}
+
+TEST_CASE("pool: the connection that comes with a seat is closed for a request that takes none") {
+    using Reuse = Pool::Reuse;
+    for (const Reuse reuse : {Reuse::any_server, Reuse::own_server, Reuse::none}) {
+        Pooled pooled({1}, bounds(1, 1));
+        Server& server = pooled.next();
+        Stream lease{pooled.world.buffers};
+        REQUIRE(pooled.connects(server, lease));
+        InLine next(pooled, "192.0.2.1");
+        REQUIRE(next.is_waiting);
+        // A connection goes along with its seat inside one thread.
+        asio::post(pooled.world.io, [&] { pooled.pool->give_back(lease); });
+        pooled.settle();
+        REQUIRE(next.wait.accept());
+        Seat seat(pooled.group->seats());
+        Stream stream{pooled.world.buffers};
+        pooled.pool->end_wait(next.wait, server, reuse, stream, seat);
+        CHECK(static_cast<bool>(stream) == (reuse != Reuse::none));
+        CHECK(static_cast<bool>(seat) == (reuse == Reuse::none));
+        CHECK(pooled.seats_taken() == 1);
+        if (stream) pooled.pool->throw_away(stream);
+    }
 }
 
 TEST_CASE("pool: as many requests wait as `queue` allows, and a seat goes to the first of them") {
