@@ -79,6 +79,8 @@ class HeldBodies {
     // In bytes; what is held already stays.
     void set_room(std::uint64_t bytes) { room_ = bytes; }
     std::uint64_t held() const { return held_; }
+    // Whether more than half of the room is taken.
+    bool is_crowded() const { return held_ > room_ / 2; }
     std::size_t clients() const { return by_client_.size(); }
 
   private:

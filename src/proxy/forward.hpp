@@ -35,12 +35,15 @@ inline constexpr std::uint64_t kHeldBytesMax = std::uint64_t{128} * 1024 * 1024;
 
 // How long a request waits for its client to send more of the body, by `request_body`, `body_rate`
 // and `request_body_total`. One rule for bodies that are sent on as they come and for those that
-// are read first.
+// are read first. While the room for held bodies is crowded, one that is held there has
+// `request_body` in all: slow clients would keep the bodies of others out.
 class BodyWait {
   public:
-    // `rate` waits while the request waits for the client, which may have no room to send. Both
-    // outlive this.
-    BodyWait(const Exchange& exchange, upstream::TransferRate& rate) : x_(exchange), rate_(rate) {}
+    // `rate` waits while the request waits for the client, which may have no room to send. `room`:
+    // where the body is held before the decision; null: it is not. All outlive this.
+    BodyWait(const Exchange& exchange, upstream::TransferRate& rate,
+             const HeldBodies* room = nullptr)
+        : x_(exchange), rate_(rate), room_(room) {}
 
     // Nothing more has come: `sleeper` wakes when the time may be over. False: it is over.
     bool go_on(Sleeper& sleeper);
@@ -48,11 +51,13 @@ class BodyWait {
     void end();
 
   private:
+    bool keeps_others_out() const;
     bool wait_for_room(Sleeper& sleeper);
     bool wait_for_client(Sleeper& sleeper);
 
     const Exchange& x_;
     upstream::TransferRate& rate_;
+    const HeldBodies* room_;
 };
 
 // Sends a request to the upstream: its head and what has come of its body in one write, the rest

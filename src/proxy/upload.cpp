@@ -34,6 +34,7 @@ bool is_conversation(const Relay& relay) {
 }  // namespace
 
 bool BodyWait::go_on(Sleeper& sleeper) {
+    if (keeps_others_out()) return false;
     if (x_.client->lacks_room()) return wait_for_room(sleeper);
     if (!rate_.is_waiting() || rate_.is_held_back()) return wait_for_client(sleeper);
     return !sleeper.expired();
@@ -41,6 +42,15 @@ bool BodyWait::go_on(Sleeper& sleeper) {
 
 void BodyWait::end() {
     if (rate_.is_waiting()) rate_.end_wait(steady_now());
+}
+
+// Whether the body takes room that others need, and its client has had `request_body` for it. Asked
+// when a part has come or the client was silent for that long, so a slow one gets twice that at
+// most.
+bool BodyWait::keeps_others_out() const {
+    if (room_ == nullptr || !room_->is_crowded()) return false;
+    const SteadyTime time = steady_now();
+    return rate_.waited(time) - rate_.held_back(time) >= x_.config().timeouts.request_body;
 }
 
 // The client cannot send, so its silence is not bounded, only the whole time that the body takes;

@@ -171,6 +171,28 @@ TEST_CASE("slow clients: a body that is read before the decision has the time of
     CHECK_SOON(faults(hasty, "client: slow body") == 1);
 }
 
+TEST_CASE(
+    "slow clients: bodies that take more than half of their room have `request_body` in all") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(
+        "threads: 1\ntimeouts: {request_body: 400ms}\n"
+        "limits_on_requests: {body_rate: 1KiB, held_bodies: 1MiB}\n"
+        "identity: {client_ip: {trusted_proxies: [127.0.0.1]}}\n" +
+        one_policy(upstream, "{key: \"body:/model\", limits: [100/h]}"));
+    const auto begin_of = [](std::size_t bytes) { return kJson + std::string(bytes, ' '); };
+    const auto head_of = [](const std::string& client) {
+        return json_head(1'000'000) + "X-Forwarded-For: " + client + "\r\n";
+    };
+    std::thread first([&] {
+        drip(tidegate, head_of("192.0.2.1"), std::string(100, ' '), 408, begin_of(500'000));
+    });
+    // Together they hold more than half.
+    drip(tidegate, head_of("192.0.2.2"), std::string(100, ' '), 408, begin_of(60'000));
+    first.join();
+    CHECK_SOON(faults(tidegate, "client: slow body") == 2);
+    CHECK(upstream.requests() == 0);
+}
+
 TEST_CASE("slow clients: the time before the decision counts for the rest of a body, too") {
     const Upstream upstream(ok());
     const Tidegate tidegate(
