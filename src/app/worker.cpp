@@ -488,8 +488,8 @@ store::Limiter Worker::make_limiter(const config::Config& config) {
     if (!redis_) return {shared_.memory_store, metrics_.store};
     return {
         shared_.memory_store,
-        {redis_store(config), &shared_.replicas.number, denials_of(config, shared_.workers),
-         reports_of(shared_.workers), &shared_.freed,
+        {redis_store(config), &shared_.replicas.number, &shared_.replicas.known,
+         denials_of(config, shared_.workers), reports_of(shared_.workers), &shared_.freed,
          store::BatchQueue::Sharing{&shared_.charges, io_.get_executor(), shared_.redis->timeout}},
         metrics_.store};
 }

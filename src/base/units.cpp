@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstdint>
 
 #include "base/text.hpp"
 #include "base/utf8.hpp"
@@ -77,6 +78,26 @@ const Unit* find_unit(const std::array<Unit, N>& units, std::string_view name) {
 const Unit* find_rate_unit(std::string_view name) {
     const Unit* const unit = find_unit(kDurationUnits, name);
     return unit != nullptr ? unit : find_unit(kRateUnits, name);
+}
+
+// Why a number of units is no time.
+enum class TimeFault : std::uint8_t { number, too_long, too_fine };
+
+// The time of so many units, exact to the microsecond. Requires a unit of time.
+Result<std::chrono::microseconds, TimeFault> time_of(std::string_view number, const Unit& unit) {
+    const std::optional<std::int64_t> billionths = parse_fixed(number, kFractionDigits);
+    if (!billionths) return TimeFault::number;
+    std::int64_t whole_us = 0;
+    const std::int64_t rest = *billionths % kFractionScale;
+    if (__builtin_mul_overflow(*billionths / kFractionScale, unit.factor, &whole_us)) {
+        return TimeFault::too_long;
+    }
+    // rest < 10^9 and a week has 6.05 * 10^11 us: their product needs 128 bits.
+    const Int128 fraction = static_cast<Int128>(rest) * unit.factor;
+    if (fraction % kFractionScale != 0) return TimeFault::too_fine;
+    const auto fraction_us = static_cast<std::int64_t>(fraction / kFractionScale);
+    if (__builtin_add_overflow(whole_us, fraction_us, &whole_us)) return TimeFault::too_long;
+    return std::chrono::microseconds{whole_us};
 }
 
 // What to write for a rate as nginx writes it, `10r/s` or `10r/m`. Empty for other texts.
@@ -155,27 +176,19 @@ Result<std::chrono::microseconds, std::string> parse_duration(std::string_view t
     if (number.empty() || unit == nullptr) {
         return quote(text) + " is not a duration such as `100ms`, `1.5s`, `15min`, `1h` or `1day`";
     }
-    const std::optional<std::int64_t> billionths = parse_fixed(number, kFractionDigits);
-    if (!billionths) {
-        return quote(text) +
-               " is not a duration: its number is decimal, without leading zeros or "
-               "exponent, and at most 9223372036";
+    const auto duration = time_of(number, *unit);
+    if (duration) return *duration;
+    switch (duration.error()) {
+        case TimeFault::too_long:
+            return quote(text) + " is too long a duration";
+        case TimeFault::too_fine:
+            return quote(text) + " is finer than a microsecond";
+        case TimeFault::number:
+            break;
     }
-    std::int64_t whole_us = 0;
-    const std::int64_t rest = *billionths % kFractionScale;
-    if (__builtin_mul_overflow(*billionths / kFractionScale, unit->factor, &whole_us)) {
-        return quote(text) + " is too long a duration";
-    }
-    // rest < 10^9 and a day has 8.64 * 10^10 us: their product needs 128 bits.
-    const Int128 fraction = static_cast<Int128>(rest) * unit->factor;
-    if (fraction % kFractionScale != 0) {
-        return quote(text) + " is finer than a microsecond";
-    }
-    const auto fraction_us = static_cast<std::int64_t>(fraction / kFractionScale);
-    if (__builtin_add_overflow(whole_us, fraction_us, &whole_us)) {
-        return quote(text) + " is too long a duration";
-    }
-    return std::chrono::microseconds{whole_us};
+    return quote(text) +
+           " is not a duration: its number is decimal, without leading zeros or "
+           "exponent, and at most 9223372036";
 }
 
 Result<std::uint64_t, std::string> parse_size(std::string_view text) {
@@ -204,14 +217,20 @@ Result<Rate, std::string> parse_rate(std::string_view text) {
     if (!quota) return fault_of_rate(text);
 
     const std::string_view per = text.substr(slash + 1);
-    if (const Unit* unit = find_rate_unit(per)) {
-        return Rate{*quota, std::chrono::microseconds{unit->factor}};
+    const std::size_t length = number_length(per);
+    const Unit* const unit = find_rate_unit(per.substr(length));
+    if (unit == nullptr) return fault_of_rate(text);
+    if (length == 0) return Rate{*quota, std::chrono::microseconds{unit->factor}};
+    const auto time = time_of(per.substr(0, length), *unit);
+    if (time && time->count() == 0) {
+        return quote(text) + " covers no time: write a duration above 0";
     }
-    if (per.empty() || !is_digit(per.front())) return fault_of_rate(text);
-    const auto duration = parse_duration(per);
-    if (!duration) return fault_of_rate(text);
-    if (duration->count() == 0) return quote(text) + " covers no time: write a duration above 0";
-    return Rate{*quota, *duration};
+    if (time) return Rate{*quota, *time};
+    if (time.error() == TimeFault::too_long) return quote(text) + " covers too long a time";
+    if (time.error() == TimeFault::too_fine) {
+        return quote(text) + " covers a time that is finer than a microsecond";
+    }
+    return fault_of_rate(text);
 }
 
 std::string format_duration(std::chrono::microseconds duration) {

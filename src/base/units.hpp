@@ -62,7 +62,8 @@ Result<std::uint64_t, std::string> parse_size(std::string_view text);
 bool is_month(std::string_view unit);
 
 // `10/s` (`/sec`, `/second`), `120/min` (`/m`, `/minute`), `240/h` (`/hour`), `5000/day` (`/d`),
-// `20000/week`, `5/15min`. An error says what to write for `10r/s` and `/month`.
+// `20000/week`; each unit may have a number: `5/15min`, `10/2week`. An error says what to write for
+// `10r/s` and `/month`.
 Result<Rate, std::string> parse_rate(std::string_view text);
 
 // The shortest exact spelling parse_duration() reads back: `1.5s` as `1500ms`, 3600 s as `1h`.

@@ -29,10 +29,11 @@ constexpr std::pair<std::string_view, Unit> kUnitNames[] = {
     {"second", Unit::second}, {"minute", Unit::minute}, {"hour", Unit::hour}, {"day", Unit::day},
     {"week", Unit::week},     {"month", Unit::month},   {"year", Unit::year}};
 
-// Policies have names that are printed and put into fields.
+// Policies have names that are printed, and put into fields and into lists with `;` between them.
 void append_printable(std::string_view text, std::string& out) {
+    constexpr std::string_view kEncoded = "\"\\%;";
     for (const char c : text) {
-        if (c > ' ' && c <= '~' && c != '"' && c != '\\' && c != '%') {
+        if (c > ' ' && c <= '~' && kEncoded.find(c) == kEncoded.npos) {
             out += c;
         } else {
             append_percent_encoded(c, out);

@@ -9,6 +9,7 @@
 
 #include "ask/verdict.hpp"
 #include "base/text.hpp"
+#include "config/config.hpp"
 
 namespace tidegate::proxy {
 
@@ -50,6 +51,12 @@ bool is_shared_by_all(std::string_view identifier) {
         if (!part || !is_shared_by_all(*part)) return false;
     }
     return true;
+}
+
+// Whether no recording has the item. Policies of Envoy's rate limit service have a key that says
+// nothing of their descriptors, so a simulation would leave them out, too.
+bool is_left_out(const limit::ChargeItem& item) {
+    return is_shared_by_all(item.identifier) || item.policy->name.starts_with(config::kRlsPolicy);
 }
 
 // Whether a line can have the name as it is.
@@ -95,7 +102,7 @@ void Recording::add(const Request& request) {
     line_.append("\",\"charges\":\"");
     for (std::size_t i = 0; i < asked.items.size(); ++i) {
         const limit::ChargeItem& item = asked.items[i];
-        if (is_shared_by_all(item.identifier)) continue;
+        if (is_left_out(item)) continue;
         const auto name = plan_->names.of({item.identifier});
         if (!is_chosen(name, plan_->share)) continue;
         assert(is_bare(item.policy->name) && (item.tier == nullptr || is_bare(item.tier->name)));

@@ -12,7 +12,7 @@
 
 namespace tidegate::store {
 
-// How many proxies share the store; 0: not known. See ReplicaFigures.
+// A number of proxies that share the store, for all threads; ReplicaFigures says when it is 0.
 using Replicas = std::atomic<int>;
 
 // How a failure of Redis is counted.
@@ -37,7 +37,7 @@ class FailurePolicy {
     // what was taken for the report to Redis.
     LimitDecision::Result charge(const limit::Charge& charge, limit::Verdict& verdict) const;
 
-    // Whether the share of this process is known.
+    // Whether there is a number of proxies, also an assumed one: then this process has a share.
     bool knows_share() const { return replicas() > 0; }
 
   private:

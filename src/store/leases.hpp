@@ -18,7 +18,9 @@
 // The price is that units in batches are denied to others: together at most `slack` of the quota,
 // and what give-backs that got lost hold until its window ends. So
 // - a batch is at most slack x quota / threads, rounded down, of the limit for which that is least;
-//   threads are the proxies that heartbeats count (`replicas`) times the threads of this process;
+//   threads are the proxies that heartbeats count (`replicas`) times the threads of this process.
+//   While their number is only assumed, a thread takes no batch: more proxies than that would hold
+//   more than the slack together;
 // - a thread has one batch of a key and a tier at a time, and asks for the next one when it cannot
 //   serve a request from it; of two tiers, the batch of one is smaller by what the other holds;
 // - a batch is for what the thread is asked for in an interval: a sub-bucket, or 1 s if that is
@@ -279,7 +281,7 @@ class Leases {
     struct Parts {
         const RedisStore& redis;
         const Refunds& refunds;
-        const Replicas* replicas;  // may be null: then there are no batches
+        const Replicas* replicas;  // 0: not known. Null, or while it is 0: no batches are taken
         const FailurePolicy& failure_policy;
         Metrics& metrics;
     };

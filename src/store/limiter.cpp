@@ -43,7 +43,7 @@ Limiter::Limiter(MemoryStore& memory, RedisParts redis, Metrics& metrics)
       corrections_(redis_, memory, refunds_, local_report_, redis.freed),
       slot_renewal_(redis_),
       batches_(redis_, denials_, slot_renewal_, failure_policy_, redis.sharing),
-      batches_of_leases_({redis_, refunds_, redis.replicas, failure_policy_, metrics},
+      batches_of_leases_({redis_, refunds_, redis.known_replicas, failure_policy_, metrics},
                          [this](LimitDecision& decision) { batches_.charge_later(decision); }),
       cross_slot_services_{redis_, failure_policy_, refunds_, slot_renewal_, denials_, metrics} {
     if (redis_.servers) inspector_.emplace(redis_);

@@ -34,7 +34,8 @@ class Limiter {
   public:
     struct RedisParts {
         RedisStore store;
-        const Replicas* replicas = nullptr;  // for the local share
+        const Replicas* replicas = nullptr;        // for the local share
+        const Replicas* known_replicas = nullptr;  // for leases
         DenyCache::Options deny_cache{};
         LocalReport::Options local_report{};
         FreedIdentifiers* freed = nullptr;  // that the workers of the process share

@@ -88,7 +88,7 @@ Heartbeat::Heartbeat(Executor executor, RedisStore redis, Options options, Repli
       figures_(figures),
       wakeup_(executor),
       timer_(executor) {
-    figures.number = count_.number();
+    publish();
 }
 
 Heartbeat::~Heartbeat() = default;
@@ -119,8 +119,8 @@ Task<> Heartbeat::beat() {
     }
     // Without ZADD the count lacks this proxy.
     if (!add.number() || !count.number()) co_return;
-    figures_.number = count_.update(*count.number(), std::chrono::steady_clock::now());
-    figures_.seen = count_.seen();
+    count_.update(*count.number(), std::chrono::steady_clock::now());
+    publish();
 }
 
 Task<std::int64_t> Heartbeat::time() {
@@ -135,7 +135,13 @@ Task<std::int64_t> Heartbeat::time() {
 
 void Heartbeat::configure(const ReplicaSettings& replicas) {
     count_.configure(replicas);
+    publish();
+}
+
+void Heartbeat::publish() {
     figures_.number = count_.number();
+    figures_.known = count_.is_known() ? count_.number() : 0;
+    figures_.seen = count_.seen();
 }
 
 void Heartbeat::stop() {

@@ -1,5 +1,5 @@
 // Heartbeat tells Redis that this proxy is alive, and reads how many proxies are: that number
-// divides the quotas of `local`.
+// divides the quotas of `local`, and the slack of leases.
 #pragma once
 
 #include <chrono>
@@ -64,7 +64,8 @@ class ReplicaCount {
 
 // The number of proxies, for all threads. The heartbeat writes it.
 struct ReplicaFigures {
-    Replicas number{0};  // that limits are divided by
+    Replicas number{0};  // what `local` divides by, also if only assumed; 0: no heartbeat began
+    Replicas known{0};   // what leases divide by: the same number; 0: it is only assumed
     Replicas seen{0};    // that Redis has counted; 0: it has not yet
 };
 
@@ -95,6 +96,7 @@ class Heartbeat : public std::enable_shared_from_this<Heartbeat> {
     Task<> beat();
     // In seconds; 0 if Redis does not tell.
     Task<std::int64_t> time();
+    void publish();
 
     RedisStore redis_;
     Options options_;

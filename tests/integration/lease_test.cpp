@@ -279,6 +279,39 @@ TEST_CASE("lease: a key that few requests share takes no batch") {
     CHECK(tidegate.metric_sum("tidegate_lease_batches_total") == 0);
 }
 
+TEST_CASE("lease: no batch while the number of proxies is not known, and batches once it is") {
+    const CountedIn counted = counted_in_redis();
+    const Upstream upstream(ok());
+    REQUIRE(counted.redis->text({"ACL", "SETUSER", "default", "-zcard"}) == "OK");
+    std::string number;
+    SUBCASE("nothing written") {
+        number = "";
+    }
+    SUBCASE("assumed") {
+        number = "replicas: {auto: {assume: 2}}\n";
+    }
+    SUBCASE("written") {
+        number = "replicas: 2\n";
+    }
+    const Tidegate tidegate(
+        "threads: 1\n" + number + counted.yaml() +
+        one_policy(upstream,
+                   "{key: [\"constant:all\"], limits: [1000000/h], lease: {slack: 20%}}"));
+    flood({tidegate.port()}, milliseconds{2'500});
+    if (number == "replicas: 2\n") {
+        CHECK(leased_decisions(tidegate) > 0);
+        return;
+    }
+    CHECK(units(tidegate, "taken") == 0);
+    CHECK(leased_decisions(tidegate) == 0);
+    REQUIRE(counted.redis->text({"ACL", "SETUSER", "default", "+zcard"}) == "OK");
+    const auto deadline = Clock::now() + kPatience;
+    while (leased_decisions(tidegate) == 0 && Clock::now() < deadline) {
+        flood({tidegate.port()}, milliseconds{500});
+    }
+    CHECK(leased_decisions(tidegate) > 0);
+}
+
 TEST_CASE("lease: a reload, a reset and a drain give back what is left, and count nothing twice") {
     const CountedIn counted = counted_in_redis();
     const Upstream upstream(ok());

@@ -126,13 +126,30 @@ TEST_CASE("units: a rate is a quota and a time") {
         const char* text;
         std::int64_t quota;
         std::int64_t per_us;
-    } const cases[] = {{"10/s", 10, 1'000'000},       {"120/min", 120, 60'000'000},
-                       {"240/h", 240, 3'600'000'000}, {"5000/day", 5'000, 86'400'000'000},
-                       {"5/15min", 5, 900'000'000},   {"1/1.5s", 1, 1'500'000},
-                       {"0/s", 0, 1'000'000},         {"7/sec", 7, 1'000'000},
-                       {"7/second", 7, 1'000'000},    {"7/minute", 7, 60'000'000},
-                       {"7/m", 7, 60'000'000},        {"7/hour", 7, 3'600'000'000},
-                       {"7/d", 7, 86'400'000'000},    {"7/week", 7, 604'800'000'000}};
+    } const cases[] = {{"10/s", 10, 1'000'000},
+                       {"120/min", 120, 60'000'000},
+                       {"240/h", 240, 3'600'000'000},
+                       {"5000/day", 5'000, 86'400'000'000},
+                       {"5/15min", 5, 900'000'000},
+                       {"1/1.5s", 1, 1'500'000},
+                       {"0/s", 0, 1'000'000},
+                       {"7/sec", 7, 1'000'000},
+                       {"7/second", 7, 1'000'000},
+                       {"7/minute", 7, 60'000'000},
+                       {"7/m", 7, 60'000'000},
+                       {"7/hour", 7, 3'600'000'000},
+                       {"7/d", 7, 86'400'000'000},
+                       {"7/week", 7, 604'800'000'000},
+                       {"1/30sec", 1, 30'000'000},
+                       {"1/2second", 1, 2'000'000},
+                       {"5/15minute", 5, 900'000'000},
+                       {"5/15m", 5, 900'000'000},
+                       {"5/6hour", 5, 21'600'000'000},
+                       {"5/2d", 5, 172'800'000'000},
+                       {"10/2week", 10, 1'209'600'000'000},
+                       {"10/0.5week", 10, 302'400'000'000},
+                       {"1/250ms", 1, 250'000},
+                       {"1/1500us", 1, 1'500}};
     for (const auto& expected : cases) {
         CAPTURE(expected.text);
         const auto rate = parse_rate(expected.text);
@@ -143,8 +160,10 @@ TEST_CASE("units: a rate is a quota and a time") {
 }
 
 TEST_CASE("units: a text that is no rate is refused") {
-    for (const char* text : {"", "/", "10", "10/", "/s", "-1/s", "1.5/s", "10/0s", "10/15",
-                             "10 / s", "10/s/s", "010/s", "10/fortnight", "1e3/s", "10/-1s"}) {
+    for (const char* text :
+         {"",       "/",        "10",        "10/",       "/s",        "-1/s",         "1.5/s",
+          "10/0s",  "10/15",    "10 / s",    "10/s/s",    "010/s",     "10/fortnight", "1e3/s",
+          "10/-1s", "10/0week", "10/02week", "10/.5week", "10/2.week", "10/1.2.3sec"}) {
         CAPTURE(text);
         CHECK_FALSE(parse_rate(text).has_value());
     }
@@ -159,18 +178,23 @@ TEST_CASE("units: a text that is no rate gets advice on what to write") {
     struct {
         const char* text;
         std::string error;
-    } const cases[] = {{"10r/s", "`10r/s` is not a rate: write `10/s`"},
-                       {"10r/m", "`10r/m` is not a rate: write `10/min`"},
-                       {"10r/hour", "`10r/hour` is not a rate: write `10/hour`"},
-                       {"500/month", "`500/month`" + month},
-                       {"500/months", "`500/months`" + month},
-                       {"500/1month", "`500/1month`" + month},
-                       {"10rr/s", "`10rr/s`" + like},
-                       {"r/s", "`r/s`" + like},
-                       {"10r/fortnight", "`10r/fortnight`" + like},
-                       {"x/month", "`x/month`" + like},
-                       {"10/seconds", "`10/seconds`" + like},
-                       {"10/2week", "`10/2week`" + like}};
+    } const cases[] = {
+        {"10r/s", "`10r/s` is not a rate: write `10/s`"},
+        {"10r/m", "`10r/m` is not a rate: write `10/min`"},
+        {"10r/hour", "`10r/hour` is not a rate: write `10/hour`"},
+        {"500/month", "`500/month`" + month},
+        {"500/months", "`500/months`" + month},
+        {"500/1month", "`500/1month`" + month},
+        {"10rr/s", "`10rr/s`" + like},
+        {"r/s", "`r/s`" + like},
+        {"10r/fortnight", "`10r/fortnight`" + like},
+        {"x/month", "`x/month`" + like},
+        {"10/seconds", "`10/seconds`" + like},
+        {"10/2weeks", "`10/2weeks`" + like},
+        {"10/02week", "`10/02week`" + like},
+        {"10/0week", "`10/0week` covers no time: write a duration above 0"},
+        {"10/9000000000week", "`10/9000000000week` covers too long a time"},
+        {"10/0.0000001sec", "`10/0.0000001sec` covers a time that is finer than a microsecond"}};
     for (const auto& expected : cases) {
         CAPTURE(expected.text);
         const auto rate = parse_rate(expected.text);

@@ -191,6 +191,20 @@ descriptors:
     CHECK(find(*loaded.config, "d", {{"a", "b"}})->policy->name == "rls:d.a_b#2");
 }
 
+TEST_CASE(
+    "rls: what would end a name in a list, a field or a line is encoded in names of policies") {
+    const std::string odd = R"(a;b c"d\e%f)";
+    const Folder folder({"domain: '" + odd + "'\ndescriptors: [{key: '" + odd + "', value: '" +
+                         odd + "', rate_limit: {unit: day, requests_per_unit: 4}}]\n"});
+    const auto loaded = folder.load();
+    for (const auto& error : loaded.errors) FAIL_CHECK(error.to_string());
+    REQUIRE(loaded.config != nullptr);
+    const auto* const rule = find(*loaded.config, odd, {{odd, odd}});
+    REQUIRE(rule != nullptr);
+    const std::string encoded = "a%3Bb%20c%22d%5Ce%25f";
+    CHECK(rule->policy->name == "rls:" + encoded + "." + encoded + "_" + encoded);
+}
+
 TEST_CASE("rls: the files are among those that `--watch` looks at, and so are new ones") {
     const Folder folder({"domain: d\n"});
     const auto loaded = folder.load();

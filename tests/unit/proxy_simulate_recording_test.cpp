@@ -160,6 +160,22 @@ TEST_CASE("recording: identifiers that many clients share are left out") {
     }
 }
 
+TEST_CASE("recording: descriptors of Envoy's rate limit service are left out") {
+    World world;
+    const limit::Policy by_rule = policy("rls:shop.remote_address");
+    const limit::Policy by_call = policy("rls:override-minute");
+    world.begin();
+    world.charge(by_rule, "descriptor:remote_address=203.0.113.7");
+    world.charge(by_call, "11:domain:shop+34:descriptor:remote_address=203.0.113.7", true);
+    world.recording->add({world.decision, kBegan});
+    CHECK(world.lines().empty());
+    world.charge(world.one, "ip:203.0.113.7");
+    world.recording->add({world.decision, kBegan});
+    const auto lines = world.lines();
+    REQUIRE(lines.size() == 1);
+    CHECK(lines[0].at("charges") == "one " + world.digest("ip:203.0.113.7") + " 1");
+}
+
 TEST_CASE("recording: a line says if an identifier that it lacks was refused") {
     World world;
     const auto last = [&] {

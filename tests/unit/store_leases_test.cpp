@@ -55,10 +55,12 @@ std::string late(std::string reply) {
 // A thread whose Redis admits everything but what `denies` denies.
 struct Rig : test::RedisFixture {
     Rig() : RedisFixture(all_scripts(), 100, 5s) {
-        limiter.emplace(
-            memory,
-            Limiter::RedisParts{.store = {client, "tg:"}, .replicas = &replicas, .freed = &freed},
-            metrics);
+        limiter.emplace(memory,
+                        Limiter::RedisParts{.store = {client, "tg:"},
+                                            .replicas = &replicas,
+                                            .known_replicas = &known_replicas,
+                                            .freed = &freed},
+                        metrics);
         limiter->use_leases(true, 1);
         server.evalsha = [this](const Words& words) -> std::string {
             if (is_give_back(words)) return ":0\r\n";
@@ -105,6 +107,7 @@ struct Rig : test::RedisFixture {
     SteadyTime begin{std::chrono::ceil<std::chrono::seconds>(
         std::chrono::steady_clock::now().time_since_epoch())};
     Replicas replicas{1};
+    Replicas known_replicas{1};
     FreedIdentifiers freed;
     MemoryStore memory{MemoryStore::Options{}};
     std::optional<Limiter> limiter;
@@ -435,12 +438,12 @@ TEST_CASE(
     for (int i = 0; i < 3; ++i) rig.decide({&hot}, 0ms);
     for (int i = 0; i < 3; ++i) rig.decide({&hot}, 1'000ms);
     CHECK(rig.server.count("EVALSHA") == 6);
-    rig.replicas = 0;
+    rig.known_replicas = 0;
     for (int i = 0; i < 9; ++i) rig.decide({&hot}, 2'000ms);
     for (int i = 0; i < 9; ++i) rig.decide({&hot}, 3'000ms);
     CHECK(rig.server.count("EVALSHA") == 24);
     // Nor does one that has its store to itself, as a reservation has.
-    rig.replicas = 1;
+    rig.known_replicas = 1;
     for (int i = 0; i < 8; ++i) rig.decide({&hot}, 10'000ms);
     rig.decision.is_alone = true;
     for (int i = 0; i < 9; ++i) rig.decide({&hot}, 11'000ms);

@@ -43,7 +43,7 @@ struct Rig : test::RedisFixture {
     }
 
     std::string zcard = ":1\r\n";
-    ReplicaFigures figures{-1, 0};
+    ReplicaFigures figures{-1, -1, -1};
     const Replicas& replicas = figures.number;
     std::shared_ptr<Heartbeat> heartbeat;
 };
@@ -79,19 +79,24 @@ TEST_CASE("heartbeat: started before there is a connection, it counts as soon as
     rig.zcard = ":3\r\n";
     rig.await_up(false);
     CHECK(rig.replicas == 1);
+    CHECK(rig.figures.known == 0);
     CHECK(rig.figures.seen == 0);
     rig.server.listen();
     CHECK(rig.wait([&] { return rig.replicas == 3; }));
+    CHECK(rig.figures.known == 3);
     CHECK(rig.figures.seen == 3);
 }
 
 TEST_CASE("heartbeat: until Redis counts, what is assumed holds, or what was seen last") {
     Rig assumed(0, 4);
     CHECK(assumed.replicas == 4);
+    CHECK(assumed.figures.known == 0);
     assumed.zcard = ":2\r\n";
     CHECK(assumed.wait([&] { return assumed.replicas == 2; }));
+    CHECK(assumed.figures.known == 2);
     Rig seen(0, 4, 7);
     CHECK(seen.replicas == 7);
+    CHECK(seen.figures.known == 7);
     CHECK(seen.figures.seen == 0);
 }
 
@@ -108,6 +113,7 @@ TEST_CASE("heartbeat: an answer that is no number leaves the replicas unknown") 
             };
             CHECK(rig.wait([&] { return beats == 2; }));
             CHECK(rig.replicas == 1);
+            CHECK(rig.figures.known == 0);
             CHECK(rig.figures.seen == 0);
         }
     }
@@ -169,10 +175,13 @@ TEST_CASE("replica_count: what a process before saw holds like a count, and ages
 
 TEST_CASE("heartbeat: a number that is no longer configured holds until Redis counts another") {
     Rig rig(4);
+    CHECK(rig.figures.known == 4);
     rig.heartbeat->configure({.configured = 6});
     CHECK(rig.replicas == 6);
+    CHECK(rig.figures.known == 6);
     rig.heartbeat->configure({});
     CHECK(rig.replicas == 6);
+    CHECK(rig.figures.known == 6);
 }
 
 }  // namespace tidegate::store::replica_heartbeat_test
