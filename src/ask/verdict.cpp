@@ -23,7 +23,7 @@ std::int64_t seconds_up(limit::Micros time) {
 // moment is not known, or windows differ in length.
 std::optional<std::int64_t> reset_seconds(const limit::Limit& limit, RateLimitItem::Kind kind,
                                           const limit::LimitVerdict& verdict) {
-    if (!verdict.tells_next_unit()) return std::nullopt;
+    if (!verdict.tells_next_unit(limit)) return std::nullopt;
     const bool is_unused = verdict.next_unit == limit::Micros{0};
     if (!is_unused || kind != RateLimitItem::Kind::window) return seconds_up(verdict.next_unit);
     if (!limit.has_one_duration()) return std::nullopt;

@@ -84,11 +84,11 @@ where the facts are: docs/simulate.md.
 configuration -c names: identifiers as digests, costs and times. The file has all
 requests of a share of the identifiers, so that each count is whole.
 
-The exit code is 1 if the configuration has a fault, if the log's format is not
-known, and if more than 1% of the lines could not be read or come too late. With
---record it is 1 if another recording is under way, the file cannot be written or
-lacks requests, and 3 if the proxy does not answer. It is 2 if the command line is
-wrong.)";
+For logs the exit code is 1 if the configuration has a fault, if a log cannot be
+read or its format is not known, and if more than 1% of the lines could not be read
+or come too late. With --record it is 1 if another recording is under way, the file
+cannot be written or lacks requests, 2 if the configuration has a fault, and 3 if
+the proxy does not answer, or refuses. It is 2 if the command line is wrong.)";
 
 std::vector<std::string> format_names() {
     std::vector<std::string> names;

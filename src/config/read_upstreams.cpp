@@ -331,7 +331,9 @@ const Rows& balance_keys() {
     static const auto keys =
         Rows("`round_robin`, `least_connections` or a map: `{hash: ip}`")
             .key("hash", kind::type("key"),
-                 {"the key: requests with the same value go to the same server", "required"})
+                 {"the key: requests with the same value go to the same server, unless it has more "
+                  "than its share",
+                  "required"})
             .required("`hash: ip`");
     return keys;
 }

@@ -428,8 +428,8 @@ void append_limit(const ask::Ruleset& rules, const limit::ChargeItem& item, std:
     to = verdict.is_current ? put_units(std::min(verdict.remaining, limit.quota), in_money, to)
                             : put("null", to);
     to = put(R"(,"reset_ms":)", to);
-    to = verdict.tells_next_unit() ? put_number(milliseconds_up(verdict.next_unit), to)
-                                   : put("null", to);
+    to = verdict.tells_next_unit(limit) ? put_number(milliseconds_up(verdict.next_unit), to)
+                                        : put("null", to);
     if (in_money) to = put(R"(,"unit":"usd")", to);
     to = verdict.denied ? put(R"(,"denied":true})", to) : put(R"(,"denied":false})", to);
     out.resize(static_cast<std::size_t>(to - out.data()));

@@ -81,10 +81,11 @@ struct LimitVerdict {
     // False: `remaining` is of an earlier moment, and may be another by now.
     bool is_current = true;
 
-    // Whether a next unit is free at a moment that is known. With nothing taken and nothing left,
-    // as with a quota of 0, none ever is.
-    bool tells_next_unit() const {
-        return is_current && next_unit != kNever && (next_unit > Micros{0} || remaining > 0);
+    // Whether a next unit of `limit` is free at a moment that is known. A quota of 0 never has one,
+    // also where something was counted; nor has a limit with nothing taken and nothing left.
+    bool tells_next_unit(const Limit& limit) const {
+        return is_current && limit.quota > 0 && next_unit != kNever &&
+               (next_unit > Micros{0} || remaining > 0);
     }
 };
 

@@ -337,8 +337,11 @@ bool Shard::evict_for(std::uint32_t own, const limit::Now& now) {
         if (from_mine.state != nullptr && is_lighter) choice = from_mine;
     }
     if (choice.state == nullptr) return false;
+    // An expired name loses nothing: the sweep has not come to it yet.
+    if (!choice.state->has_expired(now)) {
+        evictions_.store(evictions() + 1, std::memory_order_relaxed);
+    }
     erase(*choice.state);
-    evictions_.store(evictions() + 1, std::memory_order_relaxed);
     return true;
 }
 

@@ -173,6 +173,25 @@ TEST_CASE("verdict: a limit that has nothing to give, ever, names no time") {
     }
 }
 
+TEST_CASE("verdict: a quota of 0 names no time, also where something was counted") {
+    World world(kUpstream + "limits: [{quota: 0, per: 10s, count: all}, 5/s]\n");
+    Request request(world, get(""));
+    REQUIRE(request.decide() == Fault::none);
+    auto& decision = request.decision.charge;
+    decision.result = Decided::limited;
+    decision.verdict.admitted = false;
+    decision.verdict.retry_after = limit::kNever;
+    decision.verdict.limits = {{.remaining = 0, .next_unit = 9s, .denied = true},
+                               {.remaining = 0, .next_unit = 1s}};
+    request.apply_verdict();
+    const auto& told = request.decision.ratelimit;
+    REQUIRE(told.size() == 2);
+    CHECK(told[0].quota == 0);
+    CHECK_FALSE(told[0].reset_seconds);
+    CHECK(told[1].reset_seconds == 1);
+    CHECK(retry_after_seconds(decision) == 0);
+}
+
 TEST_CASE(
     "verdict: of a limit of which nothing is used, all is left for the length of its window") {
     World world(kUpstream +

@@ -188,7 +188,9 @@ const std::string kConfiguration =
 
 // A decision about a user under both policies.
 struct Answered {
-    explicit Answered(Decided result, std::string_view identifier = "user:alice") {
+    explicit Answered(Decided result, std::string_view identifier = "user:alice",
+                      const std::string& configuration = kConfiguration)
+        : rules(ask::load(configuration)) {
         const auto& policies = rules.config->policies;
         decision.charge.items = {{policies[0].get(), identifier}, {policies[1].get(), identifier}};
         decision.charge.result = result;
@@ -205,7 +207,7 @@ struct Answered {
         return out;
     }
 
-    ask::Ruleset rules{ask::load(kConfiguration)};
+    ask::Ruleset rules;
     ask::Decision decision;
 };
 
@@ -242,6 +244,21 @@ TEST_CASE("check answer: a refusal says when to come back, or that the time is u
     CHECK(refused.text() ==
           limits + R"(,"retry_after_ms":null,"detail":"This request would use 6 units of a quota )"
                    R"(of 5 (limit `mails-1s`): it never passes. Ask for less.")");
+}
+
+TEST_CASE("check answer: a quota of 0 has no reset_ms, also where something was counted") {
+    std::string closed = kConfiguration;
+    const std::string second = "5/s";
+    closed.replace(closed.find(second), second.size(), "{quota: 0, per: 10s, count: all}");
+    Answered refused(Decided::limited, "user:alice", closed);
+    refused.decision.refuse(ask::Fault::limited);
+    auto& verdict = refused.decision.charge.verdict;
+    verdict.limits[1] = {.remaining = 0, .next_unit = 9s, .denied = true};
+    verdict.retry_after = limit::kNever;
+    const std::string told = refused.text();
+    CHECK_MESSAGE(
+        told.find(R"("quota":0,"left":0,"reset_ms":null,"denied":true})") != std::string::npos,
+        told);
 }
 
 TEST_CASE("check answer: what a remembered denial does not know is null") {

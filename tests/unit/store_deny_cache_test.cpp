@@ -84,7 +84,7 @@ TEST_CASE("deny_cache: what others may have changed since is marked, and `never`
         {.remaining = 2, .next_unit = 3s, .denied = true},
         {.remaining = 7, .next_unit = 3s, .denied = false},
         {.remaining = 0, .next_unit = limit::kNever, .denied = true},
-        {.remaining = 0, .next_unit = 0s, .denied = true},  // a quota of 0
+        {.remaining = 0, .next_unit = 0s, .denied = true},  // nothing taken, nothing left
     };
     cache.remember(denied.charge, denied.verdict, kNow);
     limit::Verdict verdict;
@@ -105,9 +105,9 @@ TEST_CASE("deny_cache: what others may have changed since is marked, and `never`
     CHECK(limits[4].is_current);
     CHECK(limits[4].next_unit == limit::kNever);
     CHECK(limits[5].is_current);
-    CHECK_FALSE(limits[4].tells_next_unit());
-    CHECK_FALSE(limits[5].tells_next_unit());
-    CHECK(limits[0].tells_next_unit());
+    CHECK_FALSE(limits[4].tells_next_unit(policy.limits[4]));
+    CHECK_FALSE(limits[5].tells_next_unit(policy.limits[5]));
+    CHECK(limits[0].tells_next_unit(policy.limits[0]));
 }
 
 TEST_CASE("deny_cache: a denial of one limit names it as long as it holds") {

@@ -111,6 +111,26 @@ TEST_CASE("memory_store: at max_keys expired names go first, and that is no evic
     }
 }
 
+TEST_CASE("memory_store: an expired name that makes room before a sweep is no eviction") {
+    MemoryStore store(bounded(63));
+    store.set_bounds(600, OnFull::evict);  // still one shard
+    const auto brief = policy(3, 1s);
+    const auto lasting = policy(3, 1h);
+    Client some{store, brief};
+    Client other{store, lasting};
+    for (int i = 0; i < 600; ++i) REQUIRE(some.passes("short" + std::to_string(i), kBegin));
+    store.set_bounds(10, OnFull::evict);
+    // More than one sweep finds.
+    REQUIRE(other.passes("new", kBegin + 2s));
+    REQUIRE(store.keys() > 10);
+    CHECK(store.evictions() == 0);
+    // Those that have not expired count.
+    MemoryStore small(bounded(10));
+    Client third{small, lasting};
+    for (int i = 0; i < 11; ++i) REQUIRE(third.passes("long" + std::to_string(i), kBegin));
+    CHECK(small.evictions() == 1);
+}
+
 TEST_CASE("memory_store: a flood of new names evicts its own entries, not those near the limit") {
     MemoryStore store(bounded(50));
     const auto some = policy(10, 1h);
