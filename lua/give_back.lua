@@ -13,20 +13,58 @@
 
 now = ARGV[2] and tonumber(ARGV[2]) or server_time()
 
-local states, at = struct.unpack('<I1', ARGV[1])
-local set, read = states, {}
-local values = redis.call('MGET', unpack(KEYS, 1, states))
+local unbytes, call, refunds = struct.unpack, redis.call, ARGV[1]
+local units_formats = {}
+
+-- Gives back to a state of windows alone, if the units are of sub-buckets that are still the newest ones and keep
+-- some: then nothing but the units of the head changes, and one SETRANGE writes them. False, with nothing done,
+-- for all others.
+local function give_back_newest(key, value, generation, limits, at)
+    local head = #value - 28 * limits - 15
+    if head <= 5 * limits or unbytes('<I4', value, #value - 3) % 256 ~= limits or
+        unbytes('<I4', value, head + 4 * limits) ~= generation then
+        return false
+    end
+    local from, left = 5 * limits + 1, {}
+    for k = limits, 1, -1 do
+        local id, kind, width, span, units, taken_at = unbytes('<I4c1dddd', refunds, at + 37 * (k - 1))
+        local named, size = unbytes('<I4I1', value, 5 * k - 4)
+        local held = unbytes('<I4', value, head + 4 * k - 4)
+        local ends, _, base, count, gone = unbytes('<ddI4I2I2', value, head + 4 * limits + 24 * k - 12)
+        local till = from + 6 * count
+        if kind ~= 'w' or id ~= named or size ~= 6 or width <= 0 or ends <= now or gone > count or till > head or
+            taken_at - taken_at % width + span ~= ends then
+            return false
+        end
+        local before = count > gone and unbytes('<I4', value, till - 6) or base
+        local given = math.min(units, (base + held - before) % 4294967296)
+        if given >= held then return false end
+        left[k], from = held - given, till
+    end
+    if from ~= head then return false end
+    local format = units_formats[limits] or '<' .. string.rep('I4', limits)
+    units_formats[limits] = format
+    call('SETRANGE', key, string.format('%d', head - 1), struct.pack(format, unpack(left)))
+    return true
+end
+
+local states, at = unbytes('<I1', refunds)
+local set, read, written = states, {}, {}
+local values = call('MGET', unpack(KEYS, 1, states))
 for i = 1, states do
-    local generation, limits
-    generation, limits, at = struct.unpack('<dI1', ARGV[1], at)
-    local state, changed = read[KEYS[i]], false
-    if not state then
-        state = values[i] and opened(values[i])
-        read[KEYS[i]] = state
+    local key, value, generation, limits = KEYS[i], values[i]
+    generation, limits, at = unbytes('<dI1', refunds, at)
+    if written[key] then value = call('GET', key) end
+    local state, changed = read[key], false
+    if not state and value and give_back_newest(key, value, generation, limits, at) then
+        written[key], limits, at = true, 0, at + 37 * limits
+    elseif not state then
+        state = value and opened(value)
+        read[key] = state
     end
     for _ = 1, limits do
         local id, kind, first, second, third, taken_at
-        id, kind, first, second, third, taken_at, at = struct.unpack('<I4c1dddd', ARGV[1], at)
+        id, kind, first, second, third, taken_at, at = unbytes('<I4c1dddd', refunds, at)
         local ours = state and state.generation == generation
         -- A limit of kind s has a set among the keys, whether the state is the one of then or not.
         local verbs = (ours or kind == 's') and algorithm(kind)

@@ -51,10 +51,15 @@ class WholeJson {
     // 0, which begins nothing, behind the last byte.
     char peek() const { return at_ != end_ ? *at_ : '\0'; }
 
+    // Most documents have none, or one space.
     void skip_space() {
-        const char* at = at_;
-        while (at != end_ && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) ++at;
-        at_ = at;
+        while (at_ != end_ && is_space(*at_)) ++at_;
+    }
+    static bool is_space(char byte) {
+        constexpr std::uint64_t kSpaces =
+            1ULL << ' ' | 1ULL << '\n' | 1ULL << '\r' | 1ULL << '\t';
+        const auto code = static_cast<unsigned char>(byte);
+        return code <= ' ' && (kSpaces >> code & 1) != 0;
     }
 
     // `kTold`: this reader calls the handler for what is inside.
