@@ -56,8 +56,7 @@ class WholeJson {
         while (at_ != end_ && is_space(*at_)) ++at_;
     }
     static bool is_space(char byte) {
-        constexpr std::uint64_t kSpaces =
-            1ULL << ' ' | 1ULL << '\n' | 1ULL << '\r' | 1ULL << '\t';
+        constexpr std::uint64_t kSpaces = 1ULL << ' ' | 1ULL << '\n' | 1ULL << '\r' | 1ULL << '\t';
         const auto code = static_cast<unsigned char>(byte);
         return code <= ' ' && (kSpaces >> code & 1) != 0;
     }
