@@ -16,9 +16,9 @@ now = ARGV[2] and tonumber(ARGV[2]) or server_time()
 local unbytes, call, refunds = struct.unpack, redis.call, ARGV[1]
 local units_formats = {}
 
--- Gives back to a state of windows alone, if the units are of sub-buckets that are still the newest ones and keep
--- some: then nothing but the units of the head changes, and one SETRANGE writes them. False, with nothing done,
--- for all others.
+-- The short way, without opened() and store(): most units go back to the sub-bucket that is still the newest one,
+-- and leave some there. Then only `units` in the head changes (state.lua has the layout; a limit of ARGV[1] has 37
+-- bytes). Takes states whose records are all windows, in the order of the refund. False: nothing has changed.
 local function give_back_newest(key, value, generation, limits, at)
     local head = #value - 28 * limits - 15
     if head <= 5 * limits or unbytes('<I4', value, #value - 3) % 256 ~= limits or
@@ -54,7 +54,8 @@ local values = call('MGET', unpack(KEYS, 1, states))
 for i = 1, states do
     local key, value, generation, limits = KEYS[i], values[i]
     generation, limits, at = unbytes('<dI1', refunds, at)
-    if written[key] then value = call('GET', key) end
+    -- A state may be there several times: what give_back_newest() wrote is not in `values`.
+    if written[key] then value = call('MGET', key)[1] end
     local state, changed = read[key], false
     if not state and value and give_back_newest(key, value, generation, limits, at) then
         written[key], limits, at = true, 0, at + 37 * limits

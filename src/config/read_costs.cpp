@@ -464,8 +464,9 @@ const Rows& policy_cost_keys() {
             .key("weights", kind::map(weights_keys()), {"units that a token of each kind costs"})
             .key("ask_usage", kind::toggle(),
                  {"ask OpenAI's API for the usage of a stream where the client leaves that open; "
-                  "the client does not see it, unless the answer is compressed or has a "
-                  "`Content-Length`",
+                  "Tidegate removes the chunk with the usage, unless the answer is compressed or "
+                  "has "
+                  "a `Content-Length`",
                   "`off`"})
             .key("write_cap", kind::toggle(),
                  {"write `max_completion_tokens`, the `default` of `reserve`, into a request to "

@@ -29,11 +29,11 @@ constexpr std::pair<std::string_view, Unit> kUnitNames[] = {
     {"second", Unit::second}, {"minute", Unit::minute}, {"hour", Unit::hour}, {"day", Unit::day},
     {"week", Unit::week},     {"month", Unit::month},   {"year", Unit::year}};
 
-// Policies have names that are printed, and put into fields and into lists with `;` between them.
+// Names of policies are printed, and stand in fields and in lists that `;` separates.
 void append_printable(std::string_view text, std::string& out) {
-    constexpr std::string_view kEncoded = "\"\\%;";
+    constexpr std::string_view kReserved = "\"\\%;";
     for (const char c : text) {
-        if (c > ' ' && c <= '~' && kEncoded.find(c) == kEncoded.npos) {
+        if (c > ' ' && c <= '~' && kReserved.find(c) == kReserved.npos) {
             out += c;
         } else {
             append_percent_encoded(c, out);

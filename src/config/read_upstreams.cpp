@@ -331,8 +331,8 @@ const Rows& balance_keys() {
     static const auto keys =
         Rows("`round_robin`, `least_connections` or a map: `{hash: ip}`")
             .key("hash", kind::type("key"),
-                 {"the key: requests with the same value go to the same server, unless it has more "
-                  "than its share",
+                 {"the key: requests with the same value go to the same server, unless that server "
+                  "has more than 125 % of its share of the requests in flight",
                   "required"})
             .required("`hash: ip`");
     return keys;

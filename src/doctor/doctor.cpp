@@ -263,11 +263,12 @@ void examine_file(const std::string& key, const std::string& pem, Findings& all)
         if (its.is_more_urgent(first, now)) first = its;
     }
     Findings findings(key);
-    check_certificate("certificate.file",
-                      certificates->size() == 1
-                          ? "the certificate"
-                          : fmt::format("the first of {} certificates", certificates->size()),
-                      first, now, findings);
+    check_certificate(
+        "certificate.file",
+        certificates->size() == 1
+            ? "the certificate"
+            : fmt::format("the certificate to renew first, of {},", certificates->size()),
+        first, now, findings);
     // A file with several may have one that has expired and is not needed.
     all.append(certificates->size() == 1 ? std::move(findings)
                                          : std::move(findings).at_most(Severity::warning));

@@ -56,8 +56,8 @@ void check_version(const Version& version, Findings& findings) {
     } else if (version.major < kFullMajor) {
         findings.note("redis.version",
                       text +
-                          ": no users with rights of their own, and one command more in most "
-                          "decisions (no KEEPTTL)",
+                          ": no users with rights of their own, and one or two commands more "
+                          "where a state keeps its TTL (no KEEPTTL)",
                       "use Redis 6.0 or later");
     } else {
         findings.ok("redis.version", text);

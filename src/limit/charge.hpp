@@ -81,8 +81,8 @@ struct LimitVerdict {
     // False: `remaining` is of an earlier moment, and may be another by now.
     bool is_current = true;
 
-    // Whether a next unit of `limit` is free at a moment that is known. A quota of 0 never has one,
-    // also where something was counted; nor has a limit with nothing taken and nothing left.
+    // Whether the moment of the next free unit of `limit` is known. There is none with a quota of
+    // 0, even if units were counted, nor if nothing is taken and nothing is left.
     bool tells_next_unit(const Limit& limit) const {
         return is_current && limit.quota > 0 && next_unit != kNever &&
                (next_unit > Micros{0} || remaining > 0);

@@ -64,7 +64,7 @@ void Exchange::keep_for_record() {
 void Exchange::reset() {
     UpstreamSide& side = *upstream;
     if (!side.held_body.empty() || !side.held_trailers.empty()) side.forget_held_body();
-    side.body_rate = {};
+    side.body_transfer = {};
     side.is_inspected = side.is_rewritten = false;
     if (face == Face::proxy) side.stream.reset();  // no other face has one
     side.websocket_key.clear();

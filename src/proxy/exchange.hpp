@@ -64,6 +64,11 @@ class HeldBodies {
             bytes_ += bytes;
             return true;
         }
+        // Whether bodies of other clients may find no room because of this one: more than half of
+        // the room is taken, or the client holds more than a sixteenth.
+        bool keeps_others_out() const {
+            return bodies_ != nullptr && bodies_->keeps_others_out(client_);
+        }
         void give_back() {
             if (bodies_ != nullptr) {
                 std::exchange(bodies_, nullptr)->give(client_, std::exchange(bytes_, 0));
@@ -79,8 +84,6 @@ class HeldBodies {
     // In bytes; what is held already stays.
     void set_room(std::uint64_t bytes) { room_ = bytes; }
     std::uint64_t held() const { return held_; }
-    // Whether more than half of the room is taken.
-    bool is_crowded() const { return held_ > room_ / 2; }
     std::size_t clients() const { return by_client_.size(); }
 
   private:
@@ -96,6 +99,9 @@ class HeldBodies {
         own += bytes;
         held_ += bytes;
         return true;
+    }
+    bool keeps_others_out(const IpAddress& client) const {
+        return held_ > room_ / 2 || by_client_.find(client)->second > room_ / kShares;
     }
     void give(const IpAddress& client, std::uint64_t bytes) {
         held_ -= bytes;
@@ -192,10 +198,10 @@ struct UpstreamSide {
     void forget_held_body();
 
     upstream::Stream stream;
-    std::string held_body;             // what was read of the body before a server was chosen
-    upstream::TransferRate body_rate;  // how fast that came from the client
-    bool is_inspected = false;         // the body, or its beginning, was read before the decision
-    bool is_rewritten = false;         // and changed
+    std::string held_body;                 // what was read of the body before a server was chosen
+    upstream::TransferRate body_transfer;  // the waits for the body until the decision
+    bool is_inspected = false;  // the body, or its beginning, was read before the decision
+    bool is_rewritten = false;  // and changed
     HeldBodies::Share inspected_share;
     std::string held_trailers;  // the bytes that the trailers of such a body view
     std::string hash_key;       // the text by which `balance: hash` chooses the server

@@ -360,7 +360,8 @@ Task<Fault> Forwarder::wait_for_seat(upstream::Seat& seat) {
     co_return fault;
 }
 
-// Which connection it takes that has served another request and comes with the seat.
+// A handshake gets a new connection, as it does where no request waits; so does a retry that needs
+// one.
 upstream::Pool::Reuse Forwarder::reuse() const {
     using Reuse = upstream::Pool::Reuse;
     if (x_.relay.is_upgrade || needs_fresh_) return Reuse::none;

@@ -33,31 +33,27 @@ inline constexpr std::size_t kBytesATurn = 1'048'576;
 // How many bytes of bodies each thread holds at a time. The proxy sends other bodies as they come.
 inline constexpr std::uint64_t kHeldBytesMax = std::uint64_t{128} * 1024 * 1024;
 
-// How long a request waits for its client to send more of the body, by `request_body`, `body_rate`
-// and `request_body_total`. One rule for bodies that are sent on as they come and for those that
-// are read first. While the room for held bodies is crowded, one that is held there has
-// `request_body` in all: slow clients would keep the bodies of others out.
+// Says how long a request may wait for more of its body: `request_body`, `body_rate` and
+// `request_body_total`. The rule is the same for a body that is sent on as it comes and for one
+// that is read before the decision. The latter has `request_body` in all while it may keep bodies
+// of other clients out of the room for held bodies.
 class BodyWait {
   public:
-    // `rate` waits while the request waits for the client, which may have no room to send. `room`:
-    // where the body is held before the decision; null: it is not. All outlive this.
-    BodyWait(const Exchange& exchange, upstream::TransferRate& rate,
-             const HeldBodies* room = nullptr)
-        : x_(exchange), rate_(rate), room_(room) {}
+    // `rate` records the waits. Both outlive this.
+    BodyWait(const Exchange& exchange, upstream::TransferRate& rate) : x_(exchange), rate_(rate) {}
 
-    // Nothing more has come: `sleeper` wakes when the time may be over. False: it is over.
+    // Call when nothing more has come: sets when `sleeper` wakes. False: the time is over.
     bool go_on(Sleeper& sleeper);
     // More has come, or the request waits for the client no longer.
     void end();
 
   private:
-    bool keeps_others_out() const;
+    bool holds_too_long() const;
     bool wait_for_room(Sleeper& sleeper);
     bool wait_for_client(Sleeper& sleeper);
 
     const Exchange& x_;
     upstream::TransferRate& rate_;
-    const HeldBodies* room_;
 };
 
 // Sends a request to the upstream: its head and what has come of its body in one write, the rest
@@ -174,7 +170,8 @@ class Forwarder {
           upload_(worker, exchange, active_.body),
           retries_left_(pool_.settings().retries),
           connect_left_(pool_.settings().connect_timeout) {
-        active_.body = exchange.upstream->body_rate;
+        // The time before the decision counts for the rest of the body, so that one bound holds.
+        active_.body = exchange.upstream->body_transfer;
     }
     Forwarder(const Forwarder&) = delete;
     Forwarder& operator=(const Forwarder&) = delete;

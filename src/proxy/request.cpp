@@ -280,15 +280,15 @@ bool take_what_has_come(Exchange& x, Take& take, Taken& taken) {
     return true;
 }
 
-// The same, and waits for what has to come. `room` as BodyWait has it.
+// The same, and waits for what has to come.
 template <class Take>
-Task<Fault> receive_body(Exchange& x, Take& take, const HeldBodies* room = nullptr) {
+Task<Fault> receive_body(Exchange& x, Take& take) {
     Stream& client = *x.client;
     if (client.framing().expects_continue) {
         const Fault refused = co_await grant_continue(x);
         if (refused != Fault::none) co_return refused;
     }
-    BodyWait wait(x, x.upstream->body_rate, room);
+    BodyWait wait(x, x.upstream->body_transfer);
     Taken taken;
     while (!take_what_has_come(x, take, taken)) {
         taken.fault = co_await more_of_body(client, wait);
@@ -325,7 +325,7 @@ Task<Fault> hold_body(WorkerContext& worker, Exchange& x, ask::InspectedBody& bo
     // Most bodies come with their heads.
     Taken taken;
     const bool waits = client.framing().expects_continue || !take_what_has_come(x, take, taken);
-    const Fault fault = waits ? co_await receive_body(x, take, &worker.held_bodies) : taken.fault;
+    const Fault fault = waits ? co_await receive_body(x, take) : taken.fault;
     if (fault != Fault::none) co_return fault;
     body.is_whole = client.is_body_done() && side.held_body.size() <= route.inspected_bytes;
     co_return body.is_whole ? Fault::none : too_large;

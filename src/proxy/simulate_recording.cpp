@@ -53,8 +53,8 @@ bool is_shared_by_all(std::string_view identifier) {
     return true;
 }
 
-// Whether no recording has the item. Policies of Envoy's rate limit service have a key that says
-// nothing of their descriptors, so a simulation would leave them out, too.
+// Whether a recording leaves the item out. A simulation cannot replay descriptors of Envoy's rate
+// limit service: the key of their policy does not name them.
 bool is_left_out(const limit::ChargeItem& item) {
     return is_shared_by_all(item.identifier) || item.policy->name.starts_with(config::kRlsPolicy);
 }

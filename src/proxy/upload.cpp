@@ -34,8 +34,8 @@ bool is_conversation(const Relay& relay) {
 }  // namespace
 
 bool BodyWait::go_on(Sleeper& sleeper) {
-    if (keeps_others_out()) return false;
     if (x_.client->lacks_room()) return wait_for_room(sleeper);
+    if (holds_too_long()) return false;
     if (!rate_.is_waiting() || rate_.is_held_back()) return wait_for_client(sleeper);
     return !sleeper.expired();
 }
@@ -44,11 +44,11 @@ void BodyWait::end() {
     if (rate_.is_waiting()) rate_.end_wait(steady_now());
 }
 
-// Whether the body takes room that others need, and its client has had `request_body` for it. Asked
-// when a part has come or the client was silent for that long, so a slow one gets twice that at
-// most.
-bool BodyWait::keeps_others_out() const {
-    if (room_ == nullptr || !room_->is_crowded()) return false;
+// Whether the client has had `request_body` for a body that may keep others out. No timer ends at
+// that moment: the caller asks after each part, and after a silence of `request_body`. So a client
+// may get up to twice `request_body`.
+bool BodyWait::holds_too_long() const {
+    if (!x_.upstream->inspected_share.keeps_others_out()) return false;
     const SteadyTime time = steady_now();
     return rate_.waited(time) - rate_.held_back(time) >= x_.config().timeouts.request_body;
 }

@@ -12,7 +12,7 @@
 
 namespace tidegate::store {
 
-// A number of proxies that share the store, for all threads; ReplicaFigures says when it is 0.
+// A number of proxies that all threads read; see ReplicaFigures.
 using Replicas = std::atomic<int>;
 
 // How a failure of Redis is counted.
@@ -37,7 +37,7 @@ class FailurePolicy {
     // what was taken for the report to Redis.
     LimitDecision::Result charge(const limit::Charge& charge, limit::Verdict& verdict) const;
 
-    // Whether there is a number of proxies, also an assumed one: then this process has a share.
+    // Whether this process has a share: a number of proxies is known or assumed.
     bool knows_share() const { return replicas() > 0; }
 
   private:

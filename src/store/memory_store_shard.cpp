@@ -337,7 +337,8 @@ bool Shard::evict_for(std::uint32_t own, const limit::Now& now) {
         if (from_mine.state != nullptr && is_lighter) choice = from_mine;
     }
     if (choice.state == nullptr) return false;
-    // An expired name loses nothing: the sweep has not come to it yet.
+    // Only an identifier that still counts loses its count; the sweep has not come to an expired
+    // one.
     if (!choice.state->has_expired(now)) {
         evictions_.store(evictions() + 1, std::memory_order_relaxed);
     }

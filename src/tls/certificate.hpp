@@ -53,12 +53,12 @@ struct Validity {
     std::chrono::system_clock::time_point from;
     std::chrono::system_clock::time_point until;
 
-    // Whether it ought to be renewed: fewer than 14 days are left, and less than the last third of
-    // its life, as one that lives for days would else be near its end all its life. Also once it
-    // has expired.
+    // Whether it has to be renewed: fewer than 14 days and less than a third of its life are left.
+    // The third is for short-lived certificates, which would otherwise warn from their first day.
+    // True once it has expired.
     bool ends_soon(std::chrono::system_clock::time_point now) const;
-    // Whether it ought to be renewed before the certificate of `other`: the one that ends soon,
-    // else the one that ends first.
+    // Whether it has to be renewed before `other`. One that ends soon comes first; of two that do,
+    // or of two that do not, the one that ends first.
     bool is_more_urgent(const Validity& other, std::chrono::system_clock::time_point now) const;
 };
 

@@ -114,7 +114,8 @@ class Pool {
     // Begins to wait for a seat. False: the queue is full, and no other address has more than a
     // quarter of its places, so none made room.
     bool begin_wait(SeatWait& wait);
-    // Which used connection a request takes that comes with its seat.
+    // A seat may come with a connection that has served another request. To which server that
+    // connection may lead for the request to use it; `none`: the request opens a new one.
     enum class Reuse : std::uint8_t { any_server, own_server, none };
     // accept() has said that `wait` has its seat, which is `seat`. If a usable connection came with
     // it, to a server that `reuse` allows, opens `stream` with that connection, which takes over

@@ -51,7 +51,7 @@ class WholeJson {
     // 0, which begins nothing, behind the last byte.
     char peek() const { return at_ != end_ ? *at_ : '\0'; }
 
-    // Most documents have none, or one space.
+    // One comparison with ' ' rules out most bytes: documents of programs have little white space.
     void skip_space() {
         while (at_ != end_ && is_space(*at_)) ++at_;
     }

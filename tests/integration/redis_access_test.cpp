@@ -2,6 +2,7 @@
 // one of them is missing; passwords and sockets.
 #include <stdlib.h>
 
+#include <atomic>
 #include <chrono>
 #include <iterator>
 #include <sstream>
@@ -16,6 +17,7 @@
 #include "integration/check_world.hpp"
 #include "integration/client.hpp"
 #include "integration/load.hpp"
+#include "integration/soon.hpp"
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 #include "redis_server.hpp"
@@ -151,6 +153,37 @@ TEST_CASE(
         CAPTURE(word);
         CHECK(statistics.find("cmdstat_" + word.substr(1) + ":calls=") != std::string::npos);
     }
+}
+
+TEST_CASE("redis access: these rights are enough where requests of one client settle at once") {
+    constexpr int kRequests = 8;
+    std::atomic<bool> may_answer{false};
+    const Upstream upstream(Upstream::answering([&](const Message&) {
+        while (!may_answer) std::this_thread::sleep_for(milliseconds{1});
+        return ok("", "X-Cost: 3\r\n");
+    }));
+    const RedisServer redis;
+    set_user(redis, kRights);
+    // One thread: what these requests give back is in one command or in few.
+    const Tidegate tidegate(
+        store(redis) + "threads: 1\nupstreams: {api: {servers: [" + upstream.url() +
+        "]}}\nroutes: [{upstream: api, policies: [{key: ip, limits: [1000/h, 9000/day], "
+        "cost: {reserve: 10, settle: {header: x-cost}}}]}]\n");
+    const auto counted = [&] {
+        const auto answer = tidegate.admin("/api/inspect?identifier=ip:127.0.0.1");
+        const auto all = nlohmann::json::parse(answer.value().body);
+        return all.at("identifiers").at(0).at("policies").at(0).at("limits").at(0).at("counted");
+    };
+    std::vector<RawClient> clients;
+    for (int i = 0; i < kRequests; ++i) {
+        clients.push_back(tidegate.client());
+        clients.back().send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    CHECK_SOON(upstream.requests() == kRequests);
+    may_answer = true;
+    for (RawClient& client : clients) CHECK(client.response().status() == 200);
+    CHECK_SOON(counted() == kRequests * 3);
+    CHECK(redis.text({"ACL", "LOG"}).empty());
 }
 
 TEST_CASE("redis access: these rights are enough to settle reservations") {

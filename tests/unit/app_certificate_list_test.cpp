@@ -61,7 +61,8 @@ TEST_CASE("certificate_list: listeners come first, with the names that they add"
     CHECK_FALSE(first_to_renew(config::Config(), now).has_value());
 }
 
-TEST_CASE("certificate_list: one that ends soon is to be renewed before a new one for days") {
+TEST_CASE(
+    "certificate_list: one that ends soon comes before a new one for days that ends earlier") {
     const Authority authority;
     const Certificate short_lived = authority.issue("DNS:a.example", {-60, 6 * kDay});
     const Certificate near = authority.issue("", {-80 * kDay, 10 * kDay});

@@ -184,7 +184,7 @@ TEST_CASE("certificate_facts: days that are left are whole ones, and negative wh
     CHECK(days_left(now - 1s, now) == -1);
 }
 
-TEST_CASE("certificate_validity: the end is near in the last 14 days and third of its life") {
+TEST_CASE("certificate_validity: it ends soon below 14 days and below a third of its life") {
     const system_clock::time_point now{};
     const auto ends_soon = [now](system_clock::duration life, system_clock::duration left) {
         return Validity{now + left - life, now + left}.ends_soon(now);

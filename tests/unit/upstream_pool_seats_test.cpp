@@ -376,7 +376,7 @@ TEST_CASE("pool: a search for a request to evict does not look at the queue") {
     CHECK(first.request.is_linked());
 }
 
-TEST_CASE("pool: the connection that comes with a seat is closed for a request that takes none") {
+TEST_CASE("pool: a request that reuses no connection gets the seat, and the connection is closed") {
     using Reuse = Pool::Reuse;
     for (const Reuse reuse : {Reuse::any_server, Reuse::own_server, Reuse::none}) {
         Pooled pooled({1}, bounds(1, 1));
