@@ -67,9 +67,6 @@ struct ReplicaFigures {
     Replicas number{0};  // for shares of `local`; may be assumed. 0: the heartbeat has not begun
     Replicas known{0};   // for leases: `number`, or 0 while that is only assumed
     Replicas seen{0};    // what Redis has counted; 0: nothing yet
-};                       // what `local` divides by, also if only assumed; 0: no heartbeat began
-Replicas known{0};       // what leases divide by: the same number; 0: it is only assumed
-Replicas seen{0};        // that Redis has counted; 0: it has not yet
 };
 
 // One a process, on the loop of the worker whose connection it uses. Each heartbeat removes the
