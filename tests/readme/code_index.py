@@ -49,6 +49,7 @@ WITHOUT_CODE = {
     "docs/kubernetes.md#who-reaches-them": "the chart in deploy/helm",
     "docs/kubernetes.md#an-upgrade": "the chart in deploy/helm",
     "docs/llm.md#from-nothing-to-a-gateway": "an example of the sections behind it",
+    "docs/llm.md#calls-that-take-no-tokens": "routes of the example",
     "docs/llm.md#what-it-costs": "figures, which scripts/bench measures",
     "docs/llm.md#what-others-promise": "other products",
     "docs/security.md#what-it-does-not-promise": "what Tidegate does not do",

@@ -39,7 +39,7 @@ PROGRAM = os.path.abspath(os.environ.get("TIDEGATE_PROGRAM", "build/release/tide
 FENCE = re.compile(r"```(yaml|console) (\S+)\s*")
 START_SECONDS = 20
 # These need more of an API than the echo upstream has.
-LIKE_A_MODEL = ("openai-compatible", "anthropic", "bedrock")
+LIKE_A_MODEL = ("openai-compatible", "anthropic", "gemini", "bedrock")
 OWN_UPSTREAM = ("streaming", "own-ratelimit-fields", "sidecar", "websocket")
 
 
