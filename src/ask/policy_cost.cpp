@@ -13,6 +13,14 @@ namespace {
 
 using config::PolicyCost;
 
+// A gateway between gave up waiting: the provider may go on, and bill.
+bool may_go_on(int status) {
+    constexpr int kRequestTimeout = 408;
+    constexpr int kGatewayTimeout = 504;
+    constexpr int kOriginTimeout = 524;  // of Cloudflare
+    return status == kRequestTimeout || status == kGatewayTimeout || status == kOriginTimeout;
+}
+
 // Rounded up, but for what only the binary form of a decimal number adds.
 std::int64_t units_of(double amount, double each) {
     constexpr double kNoise = 1e-6;
@@ -101,6 +109,8 @@ bool reserves_most(const PolicyCost& cost, const Facts& facts) {
     if (body == nullptr || !body->is_whole) return true;
     // An upstream may read what Tidegate does not, such as NaN, a byte order mark or UTF-16.
     if (!body->json.is_json) return body->bytes > 0;
+    // The maxima are those of the requests inside.
+    if (usage::begins_batch(facts.head.path)) return true;
     // The maximum is not written.
     return cost.writes_cap && !body->json.output_max[cost.rule].stated &&
            signs_body(facts.head.fields);
@@ -122,7 +132,10 @@ std::optional<std::int64_t> settled_units(const config::Config& config, const Po
     if (answer.end == AnswerFacts::End::not_sent) return 0;
     if (answer.end == AnswerFacts::End::unanswered) return std::nullopt;
     const std::optional<std::int64_t> known = known_units(config, cost, model, answer);
-    if (!known) return answer.status >= kErrors ? std::optional<std::int64_t>(0) : std::nullopt;
+    if (!known) {
+        const bool is_free = answer.status >= kErrors && !may_go_on(answer.status);
+        return is_free ? std::optional<std::int64_t>(0) : std::nullopt;
+    }
     // More may have been spent than was seen.
     return answer.end == AnswerFacts::End::cut ? std::max(*known, reserved) : *known;
 }

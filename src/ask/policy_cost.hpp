@@ -40,8 +40,8 @@ std::size_t settled_row(const config::Config& config, const Decision& decision,
                         std::string_view answer_model);
 
 // Whether a request reserves its rule's `max`, as what it may take is not known: its body was not
-// read, is too long to be read or is no JSON object, or `write_cap` may not change it. Requires a
-// cost that reads_body().
+// read, is too long to be read or is no JSON object, it is a batch, or `write_cap` may not change
+// it. Requires a cost that reads_body().
 bool reserves_most(const config::PolicyCost& cost, const Facts& facts);
 
 // The units that a request reserves, with the rates of its model.

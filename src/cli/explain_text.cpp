@@ -373,7 +373,7 @@ std::string why_reserved(const Explanation::Reserved& reserved) {
     if (reserved.by == By::maximum) {
         return fmt::format(
             "the most: {} tokens, as the body is longer than `inspect_body`, is no object of JSON, "
-            "or is signed and has no maximum",
+            "is a batch, or is signed and has no maximum",
             tokens.of_any);
     }
     std::string why =

@@ -131,7 +131,13 @@ const Keys<EstimateRule>& reserve_keys() {
 std::size_t add_rule(const Value& value, EstimateRule rule, const PolicyCost& cost,
                      Declared& declared) {
     if (rule.output_max.empty() && cost.usage != nullptr && cost.usage->is_by_provider()) {
-        rule.output_max = usage::output_max_of(cost.usage->provider());
+        const Provider provider = cost.usage->provider();
+        // OpenAI has two APIs, and which one a body is for decides what bounds its output.
+        if (provider == Provider::openai) {
+            rule.provider = provider;
+        } else {
+            rule.output_max = usage::output_max_of(provider);
+        }
     }
     auto& rules = declared.estimates;
     const auto found = std::find(rules.begin(), rules.end(), rule);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
+#include <span>
 
 #include "base/base64.hpp"
 #include "base/text.hpp"
@@ -25,7 +25,7 @@ struct Shape {
     int input = kNowhere;
     // The servers of one API write what their cache had under several names.
     std::array<int, 3> cached = {kNowhere, kNowhere, kNowhere};
-    int cache_write = kNowhere;
+    std::array<int, 2> cache_write = {kNowhere, kNowhere};
     int cache_write_1h = kNowhere;  // a part of `cache_write`
     int output = kNowhere;
     int further_input = kNowhere;
@@ -34,6 +34,8 @@ struct Shape {
     bool input_includes_cache = false;
     // A later event that repeats some kinds leaves the others as they were.
     bool merges = false;
+    // An event that says less than an earlier one takes nothing back.
+    bool keeps_larger = false;
 };
 
 enum Place : int {
@@ -42,6 +44,7 @@ enum Place : int {
     prompt_cache_hits,
     prompt_cached_flat,
     prompt_cache_write,
+    prompt_cache_creation,
     completion_tokens,
     usage_total,
     groq_prompt,
@@ -96,6 +99,10 @@ enum Place : int {
     message_model,
     model_version,
     interaction_model,
+    image_input,
+    image_output,
+    response_image_input,
+    response_image_output,
     first_iteration,  // the members of the first of Anthropic's iterations; then of the others
 };
 
@@ -128,6 +135,7 @@ const std::vector<std::string>& provider_pointers() {
         "/usage/prompt_cache_hit_tokens",
         "/usage/cached_tokens",
         "/usage/prompt_tokens_details/cache_write_tokens",
+        "/usage/prompt_tokens_details/cache_creation_tokens",
         "/usage/completion_tokens",
         "/usage/total_tokens",
         "/x_groq/usage/prompt_tokens",
@@ -182,6 +190,10 @@ const std::vector<std::string>& provider_pointers() {
         "/message/model",
         "/modelVersion",
         "/interaction/model",
+        "/tool_usage/image_gen/input_tokens",
+        "/tool_usage/image_gen/output_tokens",
+        "/response/tool_usage/image_gen/input_tokens",
+        "/response/tool_usage/image_gen/output_tokens",
     });
     return kPointers;
 }
@@ -192,7 +204,7 @@ constexpr Shape kShapes[] = {
     {.provider = Provider::openai,
      .input = prompt_tokens,
      .cached = {prompt_cached, prompt_cache_hits, prompt_cached_flat},
-     .cache_write = prompt_cache_write,
+     .cache_write = {prompt_cache_write, prompt_cache_creation},
      .output = completion_tokens,
      .total = usage_total,
      .input_includes_cache = true},
@@ -206,28 +218,28 @@ constexpr Shape kShapes[] = {
     {.provider = Provider::openai_responses,
      .input = input_tokens,
      .cached = {input_cached, kNowhere, kNowhere},
-     .cache_write = input_cache_write,
+     .cache_write = {input_cache_write, kNowhere},
      .output = output_tokens,
      .total = usage_total,
      .input_includes_cache = true},
     {.provider = Provider::openai_responses,
      .input = response_input,
      .cached = {response_cached, kNowhere, kNowhere},
-     .cache_write = response_cache_write,
+     .cache_write = {response_cache_write, kNowhere},
      .output = response_output,
      .total = response_total,
      .input_includes_cache = true},
     {.provider = Provider::anthropic,
      .input = input_tokens,
      .cached = {cache_read, kNowhere, kNowhere},
-     .cache_write = cache_creation,
+     .cache_write = {cache_creation, kNowhere},
      .cache_write_1h = cache_creation_1h,
      .output = output_tokens,
      .merges = true},
     {.provider = Provider::anthropic,
      .input = message_input,
      .cached = {message_cache_read, kNowhere, kNowhere},
-     .cache_write = message_cache_creation,
+     .cache_write = {message_cache_creation, kNowhere},
      .cache_write_1h = message_cache_creation_1h,
      .output = message_output,
      .merges = true},
@@ -238,7 +250,8 @@ constexpr Shape kShapes[] = {
      .further_input = tool_use_count,
      .further_output = thoughts_count,
      .total = count_total,
-     .input_includes_cache = true},
+     .input_includes_cache = true,
+     .keeps_larger = true},
     // Gemini's Interactions API, as an answer and as the event that ends its stream.
     {.provider = Provider::gemini,
      .input = interaction_input,
@@ -259,14 +272,14 @@ constexpr Shape kShapes[] = {
     {.provider = Provider::bedrock,
      .input = bedrock_input,
      .cached = {bedrock_cache_read, kNowhere, kNowhere},
-     .cache_write = bedrock_cache_write,
+     .cache_write = {bedrock_cache_write, kNowhere},
      .output = bedrock_output,
      .total = bedrock_total},
     // The last chunk of a stream of InvokeModel, whatever the model.
     {.provider = Provider::bedrock,
      .input = invocation_input,
      .cached = {invocation_cache_read, kNowhere, kNowhere},
-     .cache_write = invocation_cache_write,
+     .cache_write = {invocation_cache_write, kNowhere},
      .output = invocation_output,
      .merges = true},
 };
@@ -279,12 +292,22 @@ std::optional<std::int64_t> count_at(const Members& members, int place) {
     return whole && *whole <= kTokensMax ? whole : std::nullopt;
 }
 
+std::optional<std::int64_t> largest_at(const Members& members, std::span<const int> places) {
+    std::optional<std::int64_t> largest;
+    for (const int place : places) largest = std::max(largest, count_at(members, place));
+    return largest;
+}
+
 // Anthropic's answers and those of OpenAI's Responses API have two names in common.
 bool is_of_responses_api(const Members& members) {
     return count_at(members, input_cached) || count_at(members, usage_total);
 }
 
 bool may_be(const Shape& shape, Provider provider, const Members& members) {
+    // Both of OpenAI's APIs are behind one address, and a gateway may have Anthropic's there, too.
+    if (provider == Provider::openai && shape.provider == Provider::openai_responses) {
+        return shape.input != input_tokens || is_of_responses_api(members);
+    }
     if (provider != Provider::automatic) return shape.provider == provider;
     if (shape.input != input_tokens) return true;
     return is_of_responses_api(members) == (shape.provider == Provider::openai_responses);
@@ -294,17 +317,12 @@ void add(std::optional<std::int64_t>& to, std::optional<std::int64_t> more) {
     if (more) to = std::min(to.value_or(0) + *more, kTokensMax);
 }
 
-std::int64_t sum_of(const Tokens& tokens) {
-    return tokens.input + tokens.cached + tokens.cache_write + tokens.output;
-}
-
 // What the event says of input, cached and written tokens, into `tokens`.
 void take_input(const Shape& shape, const Members& members, Tokens& tokens) {
     auto input = count_at(members, shape.input);
     add(input, count_at(members, shape.further_input));
-    std::optional<std::int64_t> cached;
-    for (const int place : shape.cached) cached = std::max(cached, count_at(members, place));
-    const auto cache_write = count_at(members, shape.cache_write);
+    const auto cached = largest_at(members, shape.cached);
+    const auto cache_write = largest_at(members, shape.cache_write);
     const auto cache_write_1h = count_at(members, shape.cache_write_1h);
     // The last event of some relays of Anthropic's API says 0 for all input.
     if (input.value_or(0) > 0 || cached.value_or(0) > 0 || cache_write.value_or(0) > 0) {
@@ -320,29 +338,49 @@ void take_input(const Shape& shape, const Members& members, Tokens& tokens) {
 }
 
 bool has_any_count(const Shape& shape, const Members& members) {
-    const auto is_there = [&](int place) { return count_at(members, place).has_value(); };
-    return is_there(shape.input) || is_there(shape.further_input) ||
-           std::any_of(shape.cached.begin(), shape.cached.end(), is_there) ||
-           is_there(shape.cache_write) || is_there(shape.output) || is_there(shape.further_output);
+    return largest_at(members, shape.cached) || largest_at(members, shape.cache_write) ||
+           largest_at(members, std::array<int, 4>{shape.input, shape.further_input, shape.output,
+                                                  shape.further_output});
+}
+
+// What Anthropic's names beside OpenAI's say of the cache. Where the total has room for them, they
+// are on top of the prompt, as Portkey writes them. Else what was written is a part of the prompt,
+// as LiteLLM writes it; its cached tokens have OpenAI's name, too. Returns what is on top.
+std::int64_t take_cache_beside(const Members& members, std::int64_t rest, Tokens& tokens) {
+    const std::int64_t cached = count_at(members, cache_read).value_or(0);
+    const std::int64_t cache_write = count_at(members, cache_creation).value_or(0);
+    if (tokens.cached + tokens.cache_write == 0 && cached + cache_write <= rest) {
+        tokens.cached = cached;
+        tokens.cache_write = cache_write;
+        return cached + cache_write;
+    }
+    if (tokens.cache_write == 0) {
+        tokens.cache_write = std::min(cache_write, tokens.input);
+        tokens.input -= tokens.cache_write;
+    }
+    return 0;
 }
 
 // What the total has above its parts. xAI, and Gemini where it speaks OpenAI's API, leave the
-// tokens of reasoning out of the output. Portkey leaves those of Anthropic's cache out of the
-// input.
+// tokens of reasoning out of the output. Other servers may leave out another kind.
 void take_rest(const Shape& shape, const Members& members, Tokens& tokens) {
-    const std::int64_t sum = sum_of(tokens);
-    std::int64_t rest = count_at(members, shape.total).value_or(0) - sum;
-    if (sum == 0 || rest <= 0) return;
-    if (shape.input == prompt_tokens && tokens.cached + tokens.cache_write == 0) {
-        const std::int64_t cached = count_at(members, cache_read).value_or(0);
-        const std::int64_t cache_write = count_at(members, cache_creation).value_or(0);
-        if (cached + cache_write <= rest) {
-            tokens.cached = cached;
-            tokens.cache_write = cache_write;
-            rest -= cached + cache_write;
-        }
-    }
+    const std::int64_t sum = tokens.sum();
+    std::int64_t rest = std::max<std::int64_t>(count_at(members, shape.total).value_or(0) - sum, 0);
+    if (sum == 0) return;
+    if (shape.input == prompt_tokens) rest -= take_cache_beside(members, rest, tokens);
     tokens.output += rest;
+    tokens.of_any += rest;
+}
+
+void keep_larger(const Tokens& before, Tokens& tokens) {
+    if (before.input + before.cached > tokens.input + tokens.cached) {
+        tokens.input = before.input;
+        tokens.cached = before.cached;
+    }
+    if (before.output > tokens.output) {
+        tokens.output = before.output;
+        tokens.of_any = before.of_any;
+    }
 }
 
 // What `members` say in this shape. `before` is what earlier events said.
@@ -352,8 +390,12 @@ std::optional<Tokens> tokens_of(const Shape& shape, const Members& members, cons
     take_input(shape, members, tokens);
     auto output = count_at(members, shape.output);
     add(output, count_at(members, shape.further_output));
-    if (output) tokens.output = *output;
+    if (output) {
+        tokens.output = *output;
+        tokens.of_any = 0;
+    }
     take_rest(shape, members, tokens);
+    if (shape.keeps_larger) keep_larger(before, tokens);
     return tokens;
 }
 
@@ -366,15 +408,11 @@ std::optional<Tokens> tokens_in(const Members& members, Provider provider, const
         if (tokens && *tokens != Tokens{}) return tokens;
         if (tokens) zero = tokens;
     }
-    // A total without its parts: all of it is taken for output, the dearest kind.
+    // A total without its parts, such as that of a reranker: it is shown as output.
     for (const Shape& shape : kShapes) {
         if (!may_be(shape, provider, members)) continue;
         const auto total = count_at(members, shape.total);
-        if (total && (*total > 0 || !zero)) {
-            Tokens tokens;
-            tokens.output = *total;
-            return tokens;
-        }
+        if (total && (*total > 0 || !zero)) return Tokens{.output = *total, .of_any = *total};
     }
     return zero;
 }
@@ -401,12 +439,25 @@ std::optional<Tokens> tokens_beside_message(const Members& members) {
     return beside;
 }
 
-Tokens sum_of(const Tokens& one, const Tokens& other) {
-    const auto sum = [](std::int64_t a, std::int64_t b) { return std::min(a + b, kTokensMax); };
-    Tokens tokens{sum(one.input, other.input), sum(one.cached, other.cached),
-                  sum(one.cache_write, other.cache_write), sum(one.output, other.output)};
-    tokens.cache_write_1h = one.cache_write_1h;
-    return tokens;
+// What OpenAI's server took to make images: the Responses API leaves that out of `usage`.
+std::optional<Tokens> tokens_of_image_tool(const Members& members) {
+    Tokens tokens;
+    tokens.input =
+        largest_at(members, std::array<int, 2>{image_input, response_image_input}).value_or(0);
+    tokens.output =
+        largest_at(members, std::array<int, 2>{image_output, response_image_output}).value_or(0);
+    return tokens == Tokens{} ? std::nullopt : std::optional(tokens);
+}
+
+// What the provider's server took beside the message. Nothing: the event does not say it.
+std::optional<Tokens> tokens_beside(const Members& members, Provider provider) {
+    const auto is = [provider](Provider one) {
+        return provider == one || provider == Provider::automatic;
+    };
+    std::optional<Tokens> beside;
+    if (is(Provider::anthropic)) beside = tokens_beside_message(members);
+    const bool is_openai = is(Provider::openai) || provider == Provider::openai_responses;
+    return beside || !is_openai ? beside : tokens_of_image_tool(members);
 }
 
 std::string_view model_of(const Members& members) {
@@ -418,15 +469,6 @@ std::string_view model_of(const Members& members) {
         }
     }
     return {};
-}
-
-// The first name of a pointer as it begins in the text of a document; empty if JSON may escape it.
-std::string mark_of(std::string_view pointer) {
-    const std::string_view name = pointer.substr(1, pointer.find('/', 1) - 1);
-    const bool is_plain = std::all_of(name.begin(), name.end(), [](char c) {
-        return is_alphanumeric(c) || c == '_' || c == '-' || c == '.';
-    });
-    return is_plain ? '"' + std::string(name) : "";
 }
 
 std::vector<std::string> marks_of(const std::vector<UsageSource::Member>& members) {
@@ -454,41 +496,11 @@ std::vector<double> weights_of(const std::vector<UsageSource::Member>& members) 
     return weights;
 }
 
-bool contains(std::string_view text, std::string_view part) {
-    return ::memmem(text.data(), text.size(), part.data(), part.size()) != nullptr;
-}
-
-// Whether `mark` is in `event` with another value than null behind it. OpenAI's events of a stream
-// whose client asked for usage all have `"usage":null` but the last.
-bool has_value(std::string_view event, std::string_view mark) {
-    const char* const end = event.data() + event.size();
-    const char* at = event.data();
-    while (at != end) {
-        const void* const found =
-            ::memmem(at, static_cast<std::size_t>(end - at), mark.data(), mark.size());
-        if (found == nullptr) return false;
-        at = static_cast<const char*>(found) + mark.size();
-        std::string_view rest(at, static_cast<std::size_t>(end - at));
-        if (!rest.starts_with("\":")) return true;
-        rest.remove_prefix(2);
-        if (!trimmed(rest.substr(0, 16)).starts_with("null")) return true;
-    }
-    return false;
-}
-
 // `lower` has no capitals.
 bool folds_to_type(std::string_view text, std::string_view lower) {
     if (text == lower) return true;
     return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
                       [](char a, char b) { return to_lower(a) == b; });
-}
-
-constexpr std::size_t kLastEventMax = 64;
-
-// OpenAI's last event is no JSON; Anthropic's is as short as its type.
-bool is_last_event(std::string_view event) {
-    return event.size() <= kLastEventMax &&
-           (trimmed(event) == "[DONE]" || event.find("\"message_stop\"") != event.npos);
 }
 
 }  // namespace
@@ -668,8 +680,7 @@ void AnswerReader::take(const Members& members) {
     }
     const Provider provider = source_.provider_;
     const auto tokens = tokens_in(members, provider, message_);
-    const bool is_anthropic = provider == Provider::anthropic || provider == Provider::automatic;
-    const auto beside = is_anthropic ? tokens_beside_message(members) : std::nullopt;
+    const auto beside = tokens_beside(members, provider);
     if (!tokens && !beside) return;
     // Of a stream of the Responses API only the event that ends it says a usage.
     if (count_at(members, response_output)) has_last_event_ = true;

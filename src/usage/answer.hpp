@@ -21,8 +21,8 @@ namespace tidegate::usage {
 // Whose answers are read. `automatic` tells them apart by their members.
 enum class Provider : std::uint8_t {
     automatic,
-    openai,            // chat completions, completions, embeddings
-    openai_responses,  // the Responses API
+    openai,            // all of its APIs: chat completions, embeddings, images, the Responses API
+    openai_responses,  // the Responses API alone, and images
     anthropic,
     gemini,
     bedrock,

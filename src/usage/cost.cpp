@@ -36,6 +36,15 @@ bool matches(std::string_view pattern, std::string_view text) {
 
 }  // namespace
 
+Tokens sum_of(const Tokens& message, const Tokens& beside) {
+    const auto sum = [](std::int64_t a, std::int64_t b) { return std::min(a + b, kTokensMax); };
+    Tokens tokens{sum(message.input, beside.input), sum(message.cached, beside.cached),
+                  sum(message.cache_write, beside.cache_write), sum(message.output, beside.output)};
+    tokens.cache_write_1h = message.cache_write_1h;
+    tokens.of_any = message.of_any;
+    return tokens;
+}
+
 std::int64_t Rates::dearest_input() const {
     return std::max({input, cached, cache_write, of_cache_write_1h()});
 }
@@ -45,10 +54,11 @@ std::int64_t Rates::dearest() const {
 }
 
 std::int64_t cost_of(const Tokens& tokens, const Rates& rates) {
-    const Wide sum = Wide{tokens.input} * rates.input + Wide{tokens.cached} * rates.cached +
-                     Wide{tokens.cache_write - tokens.cache_write_1h} * rates.cache_write +
-                     Wide{tokens.cache_write_1h} * rates.of_cache_write_1h() +
-                     Wide{tokens.output} * rates.output;
+    Wide sum = Wide{tokens.input} * rates.input + Wide{tokens.cached} * rates.cached +
+               Wide{tokens.cache_write - tokens.cache_write_1h} * rates.cache_write +
+               Wide{tokens.cache_write_1h} * rates.of_cache_write_1h() +
+               Wide{tokens.output} * rates.output;
+    if (tokens.of_any > 0) sum += Wide{tokens.of_any} * (rates.dearest() - rates.output);
     const Wide cost = (sum + Rates::kUnit - 1) / Rates::kUnit;
     return static_cast<std::int64_t>(std::clamp<Wide>(cost, 0, kCostMax));
 }

@@ -18,12 +18,19 @@ struct Tokens {
     std::int64_t output = 0;  // with those of reasoning
     // Of `cache_write`, those that the cache keeps for an hour.
     std::int64_t cache_write_1h = 0;
+    // Of `output`, those whose kind the answer does not say: each costs as much as the dearest.
+    std::int64_t of_any = 0;
 
+    std::int64_t sum() const { return input + cached + cache_write + output; }
     bool operator==(const Tokens&) const = default;
 };
 
 // No provider counts as many; a larger number is not a count of tokens.
 inline constexpr std::int64_t kTokensMax = std::int64_t{1} << 31;
+
+// Of each kind at most kTokensMax. What is kept for an hour, and what is of any kind, are those of
+// `message`.
+Tokens sum_of(const Tokens& message, const Tokens& beside);
 
 // What a token of each kind costs, in millionths of a unit. A weight of 1 is 1,000,000. With money
 // the unit is a millionth of a dollar, so a price of 1.25 dollars a million tokens is 1,250,000.

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/text.hpp"
 #include "usage/json_reader.hpp"
 
 namespace tidegate::usage {
@@ -25,6 +26,39 @@ bool is_line_end(char c) {
 }
 
 }  // namespace
+
+bool is_last_event(std::string_view event) {
+    return event.size() <= kLastEventMax &&
+           (trimmed(event) == "[DONE]" || event.find("\"message_stop\"") != event.npos);
+}
+
+std::string mark_of(std::string_view pointer) {
+    const std::string_view name = pointer.substr(1, pointer.find('/', 1) - 1);
+    const bool is_plain = std::all_of(name.begin(), name.end(), [](char c) {
+        return is_alphanumeric(c) || c == '_' || c == '-' || c == '.';
+    });
+    return is_plain ? '"' + std::string(name) : "";
+}
+
+bool contains(std::string_view text, std::string_view part) {
+    return ::memmem(text.data(), text.size(), part.data(), part.size()) != nullptr;
+}
+
+bool has_value(std::string_view event, std::string_view mark) {
+    const char* const end = event.data() + event.size();
+    const char* at = event.data();
+    while (at != end) {
+        const void* const found =
+            ::memmem(at, static_cast<std::size_t>(end - at), mark.data(), mark.size());
+        if (found == nullptr) return false;
+        at = static_cast<const char*>(found) + mark.size();
+        std::string_view rest(at, static_cast<std::size_t>(end - at));
+        if (!rest.starts_with("\":")) return true;
+        rest.remove_prefix(2);
+        if (!trimmed(rest.substr(0, 16)).starts_with("null")) return true;
+    }
+    return false;
+}
 
 EventPart ServerSentEvents::next(std::string_view& bytes) {
     while (!bytes.empty()) {

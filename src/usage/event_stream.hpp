@@ -13,6 +13,19 @@
 
 namespace tidegate::usage {
 
+// Whether this is the data of a stream's last event: OpenAI's is no JSON, and Anthropic's is as
+// short as its type. None is longer than kLastEventMax.
+inline constexpr std::size_t kLastEventMax = 64;
+bool is_last_event(std::string_view event);
+
+// The first name of a pointer as it begins in the text of a document; empty if JSON may escape it.
+std::string mark_of(std::string_view pointer);
+
+bool contains(std::string_view text, std::string_view part);
+// Whether `mark` is in `event` with another value than null behind it. OpenAI's events of a stream
+// whose client asked for usage all have `"usage":null` but the last.
+bool has_value(std::string_view event, std::string_view mark);
+
 struct EventPart {
     enum class Kind : std::uint8_t {
         none,        // all bytes are used up

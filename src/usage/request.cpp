@@ -58,13 +58,37 @@ const std::vector<std::string> kGeminiMax = {
 
 // APIs whose requests bound their output by other members. Anthropic's is a chat, too.
 enum class Api : std::size_t { chat, responses, gemini, converse };
+constexpr Api kApis[] = {Api::chat, Api::responses, Api::gemini, Api::converse};
 constexpr Provider kProviderOf[] = {Provider::openai, Provider::openai_responses, Provider::gemini,
                                     Provider::bedrock};
 
-std::vector<std::string> all_output_max() {
+// The members that bound the output of a request to this API.
+std::vector<std::string> output_max_of_api(Api api) {
+    switch (api) {
+        case Api::chat:
+            return {"/max_completion_tokens", "/max_tokens"};
+        case Api::responses:
+            return {"/max_output_tokens"};
+        case Api::gemini:
+            return kGeminiMax;
+        case Api::converse:
+            return {"/inferenceConfig/maxTokens"};
+    }
+    return {};
+}
+
+// Whether a request to this provider may be one of that API.
+bool has_api(Provider provider, Api api) {
+    const Provider owner = kProviderOf[static_cast<std::size_t>(api)];
+    return provider == Provider::automatic || provider == owner ||
+           (provider == Provider::openai && owner == Provider::openai_responses);
+}
+
+std::vector<std::string> output_max_of_apis(Provider provider) {
     std::vector<std::string> all;
-    for (const Provider provider : kProviderOf) {
-        for (std::string& pointer : output_max_of(provider)) all.push_back(std::move(pointer));
+    for (const Api api : kApis) {
+        if (!has_api(provider, api)) continue;
+        for (std::string& pointer : output_max_of_api(api)) all.push_back(std::move(pointer));
     }
     return all;
 }
@@ -217,13 +241,11 @@ RequestReader::RequestReader(std::vector<EstimateRule> rules,
       wanted_(places_of(pointers)),
       pointers_({}) {
     for (EstimateRule& rule : rules_) {
-        is_of_any_.push_back(rule.output_max.empty());
-        if (rule.output_max.empty()) rule.output_max = all_output_max();
+        is_by_api_.push_back(rule.output_max.empty());
+        if (rule.output_max.empty()) rule.output_max = output_max_of_apis(rule.provider);
         output_max_.push_back(places_of(rule.output_max));
     }
-    for (const Provider provider : kProviderOf) {
-        api_max_.push_back(places_of(output_max_of(provider)));
-    }
+    for (const Api api : kApis) api_max_.push_back(places_of(output_max_of_api(api)));
     pointers_ = JsonPointers(all_, JsonPointers::Case::ignored);
 }
 
@@ -329,18 +351,20 @@ OutputMax RequestReader::output_max_of_rule(std::size_t rule, const Reading& rea
     for (const std::size_t place : output_max_[rule]) {
         max.largest = std::max(max.largest, count_of(reading.members[place]).value_or(0) * answers);
     }
-    max.stated = is_of_any_[rule] ? stated_to_any(reading) : reading.stated(output_max_[rule]);
+    max.stated = is_by_api_[rule] ? stated_to_apis(rules_[rule].provider, reading)
+                                  : reading.stated(output_max_[rule]);
     if (max.stated) *max.stated *= answers;
     return max;
 }
 
 // The upstream's server takes the maximum of one API and passes over those of the others. So each
 // API that the request may be for has to have one.
-std::optional<std::int64_t> RequestReader::stated_to_any(const Reading& reading) const {
+std::optional<std::int64_t> RequestReader::stated_to_apis(Provider provider,
+                                                          const Reading& reading) const {
     std::optional<std::int64_t> largest;
-    for (std::size_t api = 0; api < api_max_.size(); ++api) {
-        if (!reading.may_be_for(static_cast<Api>(api))) continue;
-        const auto stated = reading.stated(api_max_[api]);
+    for (const Api api : kApis) {
+        if (!has_api(provider, api) || !reading.may_be_for(api)) continue;
+        const auto stated = reading.stated(api_max_[static_cast<std::size_t>(api)]);
         if (!stated) return std::nullopt;
         largest = std::max(largest, stated);
     }
@@ -373,18 +397,23 @@ std::vector<std::string> output_max_of(Provider provider) {
     switch (provider) {
         case Provider::automatic:
             break;
-        case Provider::openai:
-            return {"/max_completion_tokens", "/max_tokens"};
-        case Provider::openai_responses:
-            return {"/max_output_tokens"};
         case Provider::anthropic:
             return {"/max_tokens"};
+        case Provider::openai:
+        case Provider::openai_responses:
         case Provider::gemini:
-            return kGeminiMax;
         case Provider::bedrock:
-            return {"/inferenceConfig/maxTokens"};
+            return output_max_of_apis(provider);
     }
     return {};
+}
+
+bool begins_batch(std::string_view path) {
+    const auto ends = [](std::string_view text) {
+        text = text.substr(0, text.find_last_not_of('/') + 1);
+        return text.ends_with(":batchGenerateContent") || text.ends_with("/messages/batches");
+    };
+    return path.find('%') == path.npos ? ends(path) : ends(without_percents(path));
 }
 
 std::string model_of_path(std::string_view path) {

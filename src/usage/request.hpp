@@ -17,14 +17,15 @@ namespace tidegate::usage {
 
 // How the tokens of a request are estimated.
 struct EstimateRule {
-    // Members whose number is the maximum of output; none: those of the five providers, of which a
-    // request is believed only those of the APIs that its other members may be for.
+    // Members whose number is the maximum of output; none: those of `provider`, of which a request
+    // is believed only those of the APIs that its other members may be for.
     //
     // Of several, the largest counts: the upstream may know another one than the client's first.
     std::vector<std::string> output_max;
     std::int64_t plus_body = 4;    // bytes of the body a token of input; 0: input is not counted
     std::int64_t fallback = 1000;  // tokens of output of a request that names no maximum
     std::int64_t max = 32'000;     // tokens of input and output together
+    Provider provider = Provider::automatic;  // with more than one API
 
     bool operator==(const EstimateRule&) const = default;
 };
@@ -35,6 +36,10 @@ inline constexpr std::size_t kModelBytesMax = 256;
 // The members of a request to this provider's API that bound its output; none: any provider's. A
 // member of another API bounds nothing: its server does not read it.
 std::vector<std::string> output_max_of(Provider provider);
+
+// Whether the path begins a batch of requests that are all in its body: Gemini's
+// `:batchGenerateContent`, Anthropic's `/messages/batches`.
+bool begins_batch(std::string_view path);
 
 // Tokens before the request is sent. The input is a fraction: it is rounded with the cost, once.
 struct Estimate {
@@ -105,10 +110,10 @@ class RequestReader {
     void take(const Reading& reading, RequestFacts& facts) const;
     OutputMax output_max_of_rule(std::size_t rule, const Reading& reading,
                                  std::int64_t answers) const;
-    std::optional<std::int64_t> stated_to_any(const Reading& reading) const;
+    std::optional<std::int64_t> stated_to_apis(Provider provider, const Reading& reading) const;
 
     std::vector<EstimateRule> rules_;
-    std::vector<bool> is_of_any_;  // by rule: it names no members
+    std::vector<bool> is_by_api_;  // by rule: it names no members
     std::vector<std::string> all_;
     Places wanted_;                   // by the caller
     std::vector<Places> output_max_;  // by rule

@@ -216,6 +216,7 @@ void check_answer(std::string_view body, std::uint8_t seed) {
                 FUZZ_CHECK(count >= 0 && count <= kTokensMax);
             }
             FUZZ_CHECK(tokens.cache_write_1h >= 0 && tokens.cache_write_1h <= tokens.cache_write);
+            FUZZ_CHECK(tokens.of_any >= 0 && tokens.of_any <= tokens.output);
             FUZZ_CHECK(cost_of(tokens, Rates{}) >= 0 && whole.usage->units >= 0);
         }
     }

@@ -68,6 +68,44 @@ TEST_CASE("policy cost: what is unknown stays reserved, and errors without usage
     CHECK(settled_units(config, cost, 500, "", answer) == 7);
 }
 
+TEST_CASE("policy cost: what a gateway gave up waiting for stays reserved, as it may go on") {
+    const config::Config config;
+    const PolicyCost cost = by_usage();
+    AnswerFacts answer{.end = End::whole, .status = 0, .header = {}};
+    const usage::Usage used{.tokens = {7, 0, 0, 0}, .units = 0, .model = {}};
+    for (const int status : {408, 504, 524}) {
+        CAPTURE(status);
+        answer.status = status;
+        answer.usage = nullptr;
+        answer.end = End::whole;
+        CHECK_FALSE(settled_units(config, cost, 500, "", answer));
+        answer.end = End::cut;
+        CHECK_FALSE(settled_units(config, cost, 500, "", answer));
+        answer.end = End::whole;
+        answer.usage = &used;
+        CHECK(settled_units(config, cost, 500, "", answer) == 7);
+    }
+    answer.usage = nullptr;
+    for (const int status : {400, 499, 502, 503, 529}) {
+        CAPTURE(status);
+        answer.status = status;
+        CHECK(settled_units(config, cost, 500, "", answer) == 0);
+    }
+}
+
+TEST_CASE("policy cost: a total alone is not free where output has no price") {
+    const config::Config config;
+    PolicyCost cost = by_usage();
+    cost.weights.output = 0;
+    usage::AnswerReader reader(*cost.usage, usage::AnswerReader::Form::json);
+    reader.read(R"({"model":"rerank","results":[],"usage":{"total_tokens":700}})");
+    reader.end();
+    REQUIRE(reader.usage());
+    const AnswerFacts answer{
+        .end = End::whole, .status = 200, .usage = &*reader.usage(), .header = {}};
+    CHECK(settled_units(config, cost, 500, "", answer) == 700);
+}
+
 TEST_CASE("policy cost: a request that was not sent costs nothing; one without an answer, all") {
     const config::Config config;
     AnswerFacts answer;
@@ -212,6 +250,11 @@ TEST_CASE("policy cost: where a body does not say what it may take, the most is 
     CHECK(reserved(R"({"max_tokens":5,"x":NaN})") == 32'000);
     CHECK(reserved("\xef\xbb\xbf{}") == 32'000);
     CHECK(reserved("[]") == 32'000);
+    // A batch has a request in each of its members.
+    facts.head.path = "/v1/messages/batches";
+    CHECK(reserved(R"({"requests":[{"params":{"max_tokens":9000}}]})") == 32'000);
+    CHECK(reserved("") == 1'000);  // lists them
+    facts.head.path = "/v1/chat/completions";
     // A signed body does not get the maximum of `write_cap`.
     facts.head.fields.push_back({http::FieldName::other, "Digest", "x"});
     CHECK(reserved("{ } ") == 1'001);

@@ -67,7 +67,7 @@ bool has(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("explain body: a key reads the body, and a cost is estimated by it") {
-    const std::string body = R"({"model": "gpt-x", "max_tokens": 300, "n": 2})";
+    const std::string body = R"({"model": "gpt-x", "messages": [], "max_tokens": 300, "n": 2})";
     const Explanation told = explained(kTokens, body);
     CHECK(told.refusal == 0);
     REQUIRE(told.body);
@@ -161,20 +161,21 @@ TEST_CASE("explain body: money names the model and its price") {
     const auto config = config::load_file(folder + "/tidegate.yaml").config;
     std::filesystem::remove_all(folder);
     REQUIRE(config != nullptr);
-    const Explanation told = explained(config, R"({"model": "gpt-x-1", "max_tokens": 1000})");
+    const Explanation told =
+        explained(config, R"({"model": "gpt-x-1", "messages": [], "max_tokens": 1000})");
     REQUIRE(told.policies.at(0).reserved);
-    CHECK(told.policies.at(0).reserved->units == 10'020);
+    CHECK(told.policies.at(0).reserved->units == 10'028);
     const Doc doc = doc_of(told);
-    CHECK(has(doc.text(), "0.01002 USD"));
+    CHECK(has(doc.text(), "0.010028 USD"));
     CHECK(has(doc.text(), "5 USD in 1h"));
     CHECK(has(doc.text(), "1000 tokens of output, by /max_tokens"));
     CHECK(has(doc.text(), "input 2, cached 2, cache_write 2, output 10"));
-    CHECK(doc.json["policies"][0]["reserved"]["units"] == 0.01002);
+    CHECK(doc.json["policies"][0]["reserved"]["units"] == 0.010028);
     CHECK(doc.json["policies"][0]["reserved"]["rates"]["output"] == 10);
     CHECK(doc.json["policies"][0]["limits"][0]["quota"] == 5);
     CHECK(doc.json["policies"][0]["limits"][0]["unit"] == "usd");
     CHECK(doc.json["policies"][0]["reserved"]["model"] == "gpt-x-1");
-    const std::string body = R"({"model": "c", "max_tokens": 0})";
+    const std::string body = R"({"model": "c", "messages": [], "max_tokens": 0})";
     const Explanation hour = explained(config, body);
     // Each token of input may be written to the cache for an hour.
     CHECK(hour.policies.at(0).reserved->units ==
@@ -190,18 +191,18 @@ TEST_CASE("explain body: a request that no limit could ever admit is refused, an
                ", cost: {reserve: auto, settle: openai}}}\n"
                "routes: [{policies: [p]}]\nresponse: {status: 503}\n";
     };
-    const std::string body = R"({"max_tokens": 2000})";
+    const std::string body = R"({"messages":[],"max_tokens":2000})";
     const Explanation told = explained(config("enforce"), body);
     CHECK(told.refusal == 503);
     CHECK(told.refusal_reason ==
-          "This request would use 2005 tokens of a quota of 500 (limit `p-1s`): it never passes. "
+          "This request would use 2009 tokens of a quota of 500 (limit `p-1s`): it never passes. "
           "Ask for less.");
     const Doc doc = doc_of(told);
     CHECK(has(doc.text(), "this request never passes"));
     CHECK(doc.json["policies"][0]["limits"][0]["never_passes"] == true);
     CHECK_FALSE(doc.json["policies"][0]["limits"][1].contains("never_passes"));
     CHECK(doc.json["result"]["status"] == 503);
-    CHECK(explained(config("enforce"), R"({"max_tokens": 200})").refusal == 0);
+    CHECK(explained(config("enforce"), R"({"messages": [], "max_tokens": 200})").refusal == 0);
     const Explanation soft = explained(config("soft"), body);
     CHECK(soft.refusal == 0);
     CHECK(soft.policies.at(0).limits.at(0).never_passes);

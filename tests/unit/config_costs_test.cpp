@@ -159,6 +159,7 @@ TEST_CASE("costs: the maximum is that of the API that settles") {
         "r: {key: user, limits: [99999/min], cost: {reserve: {request_json: [x]}, settle: openai}}",
         "p, q, r");
     CHECK(config->body_reader->rule(0).output_max == usage::output_max_of(usage::Provider::openai));
+    CHECK(config->body_reader->rule(0).provider == usage::Provider::openai);
     CHECK(config->body_reader->rule(1).output_max.size() == 8);
     CHECK(config->body_reader->rule(2).output_max == std::vector<std::string>{"/x"});
 }
@@ -176,7 +177,7 @@ TEST_CASE(
     CHECK(config->policies.at(0)->cost->usage == config->policies.at(2)->cost->usage);
     REQUIRE(config->body_reader != nullptr);
     usage::RequestFacts facts;
-    config->body_reader->read(R"({"max_tokens": 450})", "/", facts);
+    config->body_reader->read(R"({"messages": [], "max_tokens": 450})", "/", facts);
     CHECK(config->body_reader->estimate(0, facts, 0).output == 450);
     CHECK(config->body_reader->largest(1).of_any == 500);
     CHECK(config->routes.at(0).reads_body);

@@ -26,6 +26,18 @@ TEST_CASE("cost: what is kept for an hour is a part of what is written, at a rat
     CHECK(rates.dearest() == 15'000'000);
 }
 
+TEST_CASE("cost: output of a kind that is not known costs what the dearest kind does") {
+    Tokens tokens{10, 0, 0, 30};
+    tokens.of_any = 20;
+    CHECK(cost_of(tokens, {}) == 40);
+    CHECK(cost_of(tokens, {1'000'000, 0, 0, 4'000'000}) == 130);
+    // Rerankers and embeddings are charged by input alone.
+    CHECK(cost_of(tokens, {2'000'000, 0, 0, 0}) == 60);
+    Rates rates{0, 0, 0, 0};
+    rates.cache_write_1h = 3'000'000;
+    CHECK(cost_of(tokens, rates) == 60);
+}
+
 TEST_CASE("cost: the largest counts and rates do not overflow") {
     const Rates dear{Rates::kMax, Rates::kMax, Rates::kMax, Rates::kMax};
     CHECK(cost_of({kTokensMax, kTokensMax, kTokensMax, kTokensMax}, dear) ==

@@ -73,11 +73,45 @@ TEST_CASE("request: of several maxima the largest counts, and each is multiplied
 
 TEST_CASE(
     "request: a rule of one API takes no maximum of another, which its server does not read") {
-    const EstimateRule openai{.output_max = output_max_of(Provider::openai)};
-    CHECK(output_max(R"({"max_tokens":100})", openai) == 100);
-    CHECK_FALSE(output_max(R"({"max_output_tokens":1})", openai));
-    CHECK_FALSE(output_max(R"({"generationConfig":{"maxOutputTokens":1}})", openai));
-    CHECK_FALSE(output_max(R"({"inferenceConfig":{"maxTokens":1}})", openai));
+    const EstimateRule anthropic{.output_max = output_max_of(Provider::anthropic)};
+    CHECK(output_max(R"({"max_tokens":100})", anthropic) == 100);
+    CHECK_FALSE(output_max(R"({"max_output_tokens":1})", anthropic));
+    CHECK_FALSE(output_max(R"({"generationConfig":{"maxOutputTokens":1}})", anthropic));
+    CHECK_FALSE(output_max(R"({"inferenceConfig":{"maxTokens":1}})", anthropic));
+}
+
+TEST_CASE("request: to openai, a maximum is that of the API that the body may be for") {
+    EstimateRule openai;
+    openai.provider = Provider::openai;
+    CHECK(output_of(R"({"input":"x","max_output_tokens":5000})", openai) == 5'000);
+    CHECK(output_of(R"({"input":"x","max_output_tokens":50})", openai) == 50);
+    CHECK(output_of(R"({"prompt":{"id":"p"},"max_output_tokens":50})", openai) == 50);
+    CHECK(output_of(R"({"messages":[],"max_completion_tokens":50})", openai) == 50);
+    CHECK(output_of(R"({"prompt":"x","max_tokens":50})", openai) == 50);
+    // The server passes over the members of the other API.
+    CHECK(output_of(R"({"messages":[],"max_output_tokens":1})", openai) == 1'000);
+    CHECK(output_of(R"({"input":"x","max_tokens":1})", openai) == 1'000);
+    CHECK(output_of(R"({"input":"x","messages":[],"max_tokens":1})", openai) == 1'000);
+    CHECK(output_of(R"({"previous_response_id":"r","max_tokens":1})", openai) == 1'000);
+    CHECK(output_of(R"({"messages":[],"max_tokens":50,"max_output_tokens":9000})", openai) ==
+          9'000);
+    // No API of OpenAI has these.
+    CHECK(output_of(R"({"contents":[],"generationConfig":{"maxOutputTokens":9000}})", openai) ==
+          1'000);
+    CHECK(output_of(R"({"messages":[],"max_tokens":50,"inferenceConfig":{"maxTokens":9}})",
+                    openai) == 50);
+    CHECK(RequestReader({openai}, {}).rule(0).output_max == output_max_of(Provider::openai));
+}
+
+TEST_CASE("request: a path begins a batch of requests") {
+    CHECK(begins_batch("/v1beta/models/m:batchGenerateContent"));
+    CHECK(begins_batch("/v1beta/models/m%3AbatchGenerateContent"));
+    CHECK(begins_batch("/v1/messages/batches"));
+    CHECK(begins_batch("/v1/messages/batches/"));
+    CHECK_FALSE(begins_batch("/v1/messages/batches/b/cancel"));
+    CHECK_FALSE(begins_batch("/v1beta/models/m:asyncBatchEmbedContent"));
+    CHECK_FALSE(begins_batch("/v1/batches"));
+    CHECK_FALSE(begins_batch(""));
 }
 
 TEST_CASE("request: Gemini's names count in both spellings") {
