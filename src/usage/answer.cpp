@@ -338,9 +338,10 @@ void take_input(const Shape& shape, const Members& members, Tokens& tokens) {
 }
 
 bool has_any_count(const Shape& shape, const Members& members) {
-    return largest_at(members, shape.cached) || largest_at(members, shape.cache_write) ||
-           largest_at(members, std::array<int, 4>{shape.input, shape.further_input, shape.output,
-                                                  shape.further_output});
+    const auto is_there = [&](int place) { return count_at(members, place).has_value(); };
+    return is_there(shape.input) || is_there(shape.further_input) || is_there(shape.output) ||
+           is_there(shape.further_output) || largest_at(members, shape.cached) ||
+           largest_at(members, shape.cache_write);
 }
 
 // What Anthropic's names beside OpenAI's say of the cache. Where the total has room for them, they
