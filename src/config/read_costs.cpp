@@ -471,8 +471,7 @@ const Rows& policy_cost_keys() {
             .key("ask_usage", kind::toggle(),
                  {"ask OpenAI's API for the usage of a stream where the client leaves that open; "
                   "Tidegate removes the chunk with the usage, unless the answer is compressed or "
-                  "has "
-                  "a `Content-Length`",
+                  "has a `Content-Length`",
                   "`off`"})
             .key("write_cap", kind::toggle(),
                  {"write `max_completion_tokens`, the `default` of `reserve`, into a request to "
