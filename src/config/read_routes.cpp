@@ -117,7 +117,7 @@ void read_headers(const Value& value, routing::Match& match) {
 const Rows& match_keys() {
     static const auto keys =
         Rows("a map: `{path: /v1/**}`")
-            .key("path", kind::type("path"),
+            .key("path", kind::written(R"({"type":"string","pattern":"^/|^regex:|\\$\\{"})"),
                  {"a path such as `/v1/**`: `*` is a segment, `**` any number of them, `{name}` "
                   "captures one",
                   "`/**`"})
@@ -160,9 +160,7 @@ std::optional<routing::PathPattern> read_match(const Value& value, Config& confi
                                                bool& takes_everything) {
     Section section(value, match_keys());
     const auto path = section.find("path");
-    if (path) {
-        if (auto pattern = path->text("a path such as `/v1/**`")) match.path = std::move(*pattern);
-    }
+    if (path) match.path = path->text("a path such as `/v1/**`").value_or(match.path);
     if (const auto methods = section.find("methods")) {
         read_methods(*methods, match);
         note_options(*methods, match, config, declared);
