@@ -169,13 +169,14 @@ Result<ListenerGroup, std::string> open_unix(const config::Listen& settings, std
     return group;
 }
 
-// A first socket that shares the port with none, so that it fails if another program uses it.
+// A first socket that shares the port with none, so that it fails if another program uses it. It
+// does not listen: closing it would reset the clients that have connected meanwhile.
 // Where the kernel has no IPv6, `settings` become those of every IPv4 address.
 int open_probe(config::Listen& settings) {
     const auto open = [&] {
         const auto ip = asio::ip::make_address(settings.address.host);
         return open_bound(asio::ip::tcp::endpoint(ip, settings.address.port), false,
-                          settings.ipv6_only);
+                          settings.ipv6_only, false);
     };
     int probe = open();
     const bool means_ipv4 = settings.address.host == config::kEveryAddress && !settings.ipv6_only;

@@ -12,6 +12,7 @@
 
 #include "integration/check_world.hpp"
 #include "integration/limiter_world.hpp"
+#include "integration/own_network.hpp"
 #include "integration/soon.hpp"
 #include "places.hpp"
 
@@ -505,37 +506,35 @@ TEST_CASE("check API: the example clients in shell, Python and C++ do what they 
 
 TEST_CASE(
     "check API: the quickstart of a face shows how to call it, and refuses a call in the end") {
-    // Its ports are fixed: only on an idle machine are they sure to be free.
-    for (const std::uint16_t port : {std::uint16_t{8181}, std::uint16_t{9901}}) {
-        if (Socket::try_connect(port)) return;
-    }
-    const TemporaryFolder folder;
-    SUBCASE("forward_auth") {
-        Process quickstart({program(), "quickstart", "--face", "forward_auth"}, folder.path());
-        await("the listener", [] { return Socket::try_connect(8181).has_value(); });
-        CHECK(quickstart.errors().find("auth_request /_tidegate;") != std::string::npos);
-        const auto ask = [] {
-            return http_get(8181, "/",
-                            "X-Original-URI: /\r\nX-Original-Method: GET\r\n"
-                            "X-Forwarded-For: 203.0.113.7\r\n");
+    in_own_network([] {
+        const auto run = [](const std::string& face, const auto& asked) {
+            const TemporaryFolder folder;
+            Process quickstart({program(), "quickstart", "--face", face}, folder.path());
+            await_quietly(
+                [&] { return run_tidegate({"health"}).code == 0 || !quickstart.running(); });
+            asked(quickstart);
+            quickstart.signal(SIGTERM);
+            CHECK(quickstart.wait(kPatience) == 0);
         };
-        for (int i = 0; i < 10; ++i) CHECK(ask().status() == 200);
-        CHECK(ask().field("X-Tidegate-Status") == "429");
-        quickstart.signal(SIGTERM);
-        CHECK(quickstart.wait(kPatience) == 0);
-    }
-    SUBCASE("check") {
-        Process quickstart({program(), "quickstart", "--face", "check"}, folder.path());
-        await("the listener", [] { return Socket::try_connect(8181).has_value(); });
-        const auto ask = [] {
-            return RawClient(8181).ask(post_request(
-                "/v1/check", R"({"policy":"per-user","identifiers":{"user":"alice"}})"));
-        };
-        for (int i = 0; i < 10; ++i) CHECK(ask().status() == 200);
-        CHECK(ask().status() == 429);
-        quickstart.signal(SIGTERM);
-        CHECK(quickstart.wait(kPatience) == 0);
-    }
+        run("forward_auth", [](const Process& quickstart) {
+            CHECK(quickstart.errors().find("auth_request /_tidegate;") != std::string::npos);
+            const auto ask = [] {
+                return http_get(8181, "/",
+                                "X-Original-URI: /\r\nX-Original-Method: GET\r\n"
+                                "X-Forwarded-For: 203.0.113.7\r\n");
+            };
+            for (int i = 0; i < 10; ++i) CHECK(ask().status() == 200);
+            CHECK(ask().field("X-Tidegate-Status") == "429");
+        });
+        run("check", [](const Process&) {
+            const auto ask = [] {
+                return RawClient(8181).ask(post_request(
+                    "/v1/check", R"({"policy":"per-user","identifiers":{"user":"alice"}})"));
+            };
+            for (int i = 0; i < 10; ++i) CHECK(ask().status() == 200);
+            CHECK(ask().status() == 429);
+        });
+    });
 }
 
 }  // namespace tidegate::test::check_api_test

@@ -247,7 +247,8 @@ TEST_CASE("http2 pace: uploads without room to send make room for others, and en
     std::atomic<bool> is_over{false};
     const Upstream stuck([&](Conversation& conversation) {
         Message request;
-        if (conversation.read_head(request)) await_quietly([&] { return is_over.load(); });
+        if (!conversation.read_head(request)) return;
+        conversation.hold_until([&] { return is_over.load(); });
     });
     const Upstream upstream(ok());
     // What takes the room: another body of their connection, or those of other connections.
@@ -310,7 +311,7 @@ TEST_CASE("http2 pace: an address that fills `buffered` leaves room for others, 
     const Upstream upstream([&](Conversation& conversation) {
         Message request;
         if (!conversation.read_head(request)) return;
-        if (request.target() == "/stuck") await_quietly([&] { return may_read.load(); });
+        if (request.target() == "/stuck") conversation.hold_until([&] { return may_read.load(); });
         while (!conversation.some().empty()) {
         }
     });
@@ -318,7 +319,7 @@ TEST_CASE("http2 pace: an address that fills `buffered` leaves room for others, 
         [](const Message& request) { return ok(std::to_string(request.body.size())); }));
     Http2Proxy proxy(
         "http2: {buffered: 4MiB, stream_window: 1MiB, connection_window: 4MiB}\n"
-        "timeouts: {request_body: 500ms}\nlimits_on_requests: {body_rate: off}\n"
+        "timeouts: {request_body: 2s}\nlimits_on_requests: {body_rate: off}\n"
         "upstreams: {api: {servers: [" +
         upstream.url() + "], request_buffer: off}, other: {servers: [" + reading.url() +
         "], request_buffer: off}}\n"
@@ -326,6 +327,13 @@ TEST_CASE("http2 pace: an address that fills `buffered` leaves room for others, 
         "  - {upstream: api, policies: []}\n");
     const std::string greedy = "127.0.0.9";
     H2Client stuck[2]{H2Client(proxy.port(), {}, greedy), H2Client(proxy.port(), {}, greedy)};
+    // All the time: a client that has room, and is silent for `request_body`, is slow.
+    std::vector<std::jthread> senders;
+    for (H2Client& client : stuck) {
+        senders.emplace_back([&client](const std::stop_token& over) {
+            while (!over.stop_requested()) client.run_for(milliseconds{100});
+        });
+    }
     std::vector<int> streams[2];
     for (int i = 0; i < 6; ++i) {
         streams[i % 2].push_back(stuck[i % 2].begin({.method = "POST",
@@ -348,24 +356,16 @@ TEST_CASE("http2 pace: an address that fills `buffered` leaves room for others, 
             for (H2Client& client : stuck) client.run_for(milliseconds{50});
         }
     }
-    std::atomic<bool> is_over{false};
-    std::vector<std::thread> senders;
-    for (H2Client& client : stuck) {
-        senders.emplace_back([&client, &is_over] {
-            while (!is_over) client.run_for(milliseconds{100});
-        });
-    }
     // The upstream takes what comes of this one, and its client gets no room for more.
     H2Client owed(proxy.port(), {}, greedy);
     const int waiting =
         owed.begin({.method = "POST", .path = "/other", .body = std::string(3'000'000, 'x')});
-    owed.run_for(milliseconds{1'500});
+    owed.run_for(milliseconds{3'000});
     CHECK(owed.unsent(waiting) > 0);
     H2Client other(proxy.port());
     const std::string body(2'000'000, 'y');
     CHECK(other.ask({.method = "POST", .path = "/other", .body = body}).body == "2000000");
-    is_over = true;
-    for (std::thread& sender : senders) sender.join();
+    senders.clear();
     for (const int i : {0, 1}) {
         for (const int stream : streams[i]) CHECK_FALSE(stuck[i].progress(stream).is_closed);
     }

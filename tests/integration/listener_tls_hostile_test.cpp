@@ -48,6 +48,9 @@ Speaking only(int version) {
     return how;
 }
 
+// What an answer may take on a machine that is busy with other tests, too.
+constexpr milliseconds kSoon{5'000};
+
 // Room for many sockets.
 void raise_descriptors() {
     rlimit limit{};
@@ -117,7 +120,7 @@ TEST_CASE("listener tls hostile: a handshake that comes byte by byte, or in tiny
 }
 
 TEST_CASE("listener tls hostile: a handshake that stalls is closed at its deadline") {
-    Attacked attacked("timeouts: {tls_handshake: 400ms, client_idle: 1h}\n");
+    Attacked attacked("timeouts: {tls_handshake: 2s, client_idle: 1h}\n");
     Wire established = attacked.wire();
     REQUIRE(established.shake());
     const auto begin = Clock::now();
@@ -132,7 +135,7 @@ TEST_CASE("listener tls hostile: a handshake that stalls is closed at its deadli
     std::jthread drip([&] {
         for (const char byte : hello.substr(0, 100)) {
             if (!dripping.socket.send({&byte, 1})) return;
-            std::this_thread::sleep_for(milliseconds{50});
+            std::this_thread::sleep_for(milliseconds{100});
         }
     });
     CHECK(silent.receive().empty());
@@ -141,7 +144,7 @@ TEST_CASE("listener tls hostile: a handshake that stalls is closed at its deadli
     }
     while (!dripping.socket.receive().empty()) {
     }
-    CHECK(Clock::now() - begin < milliseconds{2'500} + slack());
+    CHECK(Clock::now() - begin < milliseconds{8'000});  // long before all has dripped
     drip.join();
     CHECK_SOON(attacked.failed("timeout") == 4);
     // Behind the handshake, a client has client_idle.
@@ -184,13 +187,13 @@ TEST_CASE("listener tls hostile: a thousand unfinished handshakes keep no client
     for (int i = 0; i < 5; ++i) {
         const auto begin = Clock::now();
         CHECK(attacked.proxy.get().status() == 200);
-        CHECK(Clock::now() - begin < milliseconds{1'000} + slack());
+        CHECK(Clock::now() - begin < kSoon);
     }
     const int before = served;
     await("further answers", [&] { return served > before + 80; });
     clients.request_stop();
     clients.join();
-    CHECK(slowest < milliseconds{1'000} + slack());
+    CHECK(slowest < kSoon);
     flood.clear();
     established.clear();
     attacked.check_alive();
@@ -326,13 +329,17 @@ TEST_CASE("listener tls hostile: warnings and empty records without end are give
 TEST_CASE(
     "listener tls hostile: an address may open so many connections in a second, others go on") {
     Attacked attacked("connections: {new_per_ip: 2/s}\n");
-    Speaking flooding;
-    flooding.from = "127.0.0.2";
-    int refused = 0;
+    // All at once, before any handshake: one after the other may take longer than the rate allows.
+    std::vector<Socket> flood;
     for (int i = 0; i < 20; ++i) {
-        if (!attacked.proxy.refusal(flooding).empty()) ++refused;
+        flood.push_back(Socket::connect(attacked.proxy.port(), "127.0.0.2"));
+    }
+    int refused = 0;
+    for (Socket& one : flood) {
+        if (!one.begin_tls(attacked.world.make_client({}))) ++refused;
     }
     CHECK(refused > 0);
+    flood.clear();
     CHECK_SOON(attacked.proxy.tidegate().metric(
                    "tidegate_client_connections_refused_total{reason=\"new_per_ip\"}") == refused);
     attacked.check_alive();

@@ -182,11 +182,12 @@ std::string Socket::receive(Clock::time_point deadline) {
 }
 
 bool Socket::send_raw(std::string_view bytes) const {
-    const auto deadline = Clock::now() + kPatience;
+    auto deadline = Clock::now() + kPatience;
     while (!bytes.empty()) {
         const auto sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent >= 0) {
             bytes.remove_prefix(static_cast<std::size_t>(sent));
+            deadline = Clock::now() + kPatience;
         } else if (errno == EPIPE || errno == ECONNRESET) {
             return false;
         } else if (errno != EAGAIN && errno != EINTR) {

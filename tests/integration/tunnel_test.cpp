@@ -190,7 +190,9 @@ TEST_CASE("tunnel: a handshake that waits in the queue gets a connection that se
     const Upstream upstream([&](Conversation& conversation) {
         Message request;
         for (int number = 1; conversation.read(request); ++number) {
-            if (request.target() == "/held") await_quietly([&] { return may_answer.load(); });
+            if (request.target() == "/held") {
+                conversation.hold_until([&] { return may_answer.load(); });
+            }
             if (!conversation.send(ok(std::to_string(number)))) return;
         }
     });
@@ -295,16 +297,16 @@ TEST_CASE("tunnel: bytes that are no frame end the tunnel with 1002") {
 
 TEST_CASE("tunnel: silence of both ends for tunnel_idle ends it, of one alone it does not") {
     const Upstream upstream(echo_frames);
-    const Tidegate tidegate(websockets(upstream, "", "timeouts: {tunnel_idle: 600ms}\n"));
+    const Tidegate tidegate(websockets(upstream, "", "timeouts: {tunnel_idle: 2s}\n"));
     WebSocketClient client(tidegate.port());
     for (int i = 0; i < 6; ++i) {
-        std::this_thread::sleep_for(milliseconds{200});
+        std::this_thread::sleep_for(milliseconds{400});
         client.send("", kPong);  // which the server sends back
         client.next();
     }
     const auto begin = Clock::now();
     CHECK(client.next().close_code() == 1001);
-    CHECK(Clock::now() - begin > milliseconds{400});
+    CHECK(Clock::now() - begin > milliseconds{1'000});
     CHECK_SOON(ended(tidegate, "idle") == 1);
     CHECK(tidegate.access_log(1).back().at("error") == "tunnel: idle");
 }
@@ -344,7 +346,7 @@ TEST_CASE("tunnel: a drain tells both ends, spread over drain_tunnels, and loses
         }
     });
     Tidegate tidegate("threads: 1\n" +
-                      websockets(upstream, "", "timeouts: {drain: 100ms, drain_tunnels: 2s}\n"));
+                      websockets(upstream, "", "timeouts: {drain: 100ms, drain_tunnels: 4s}\n"));
     constexpr int kTunnels = 8;
     std::vector<std::thread> clients;
     std::atomic<int> open{0};
@@ -366,7 +368,7 @@ TEST_CASE("tunnel: a drain tells both ends, spread over drain_tunnels, and loses
                 }
                 if (frame.close_code() == 1001) ++closed_in_order;
                 const Clock::duration after{Clock::now().time_since_epoch().count() - begin};
-                ++(after < milliseconds{1'000} ? early : late);
+                ++(after < milliseconds{2'000} ? early : late);
                 client.send(frame.payload, kClose);
                 return;
             }
@@ -407,7 +409,8 @@ TEST_CASE("tunnel: the second signal cuts a tunnel off at once") {
     WebSocketClient third(tidegate.port());
     CHECK(third.ask("x") == "x");
     tidegate.signal(SIGTERM);
-    std::this_thread::sleep_for(milliseconds{100});
+    // Two signals that wait are one.
+    CHECK_SOON(tidegate.errors().find(" draining\n") != std::string::npos);
     tidegate.signal(SIGTERM);
     CHECK(tidegate.wait() == 0);
     CHECK(tidegate.access_log(3).back().at("status") == 101);
@@ -437,7 +440,7 @@ TEST_CASE("tunnel: an end that takes nothing holds the other one up, and little 
         Message request;
         if (!conversation.read(request)) return;
         conversation.send(switching_answer(request));
-        await_quietly([&] { return go.load(); });
+        conversation.hold_until([&] { return go.load(); });
         FrameReader frames([&] { return conversation.some(); });
         conversation.send(frame_bytes(kText, std::to_string(frames.next().payload.size()), false));
         conversation.wait_for_end();

@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "integration/soon.hpp"
+
 namespace tidegate::test {
 
 bool Conversation::read(Message& request) {
@@ -15,6 +17,11 @@ bool Conversation::read_head(Message& request) {
     if (!reader_.request_head(request)) return false;
     owner_.record(request);
     return true;
+}
+
+void Conversation::hold_until(const std::function<bool()>& may_go) {
+    for (Pause pause; !may_go() && !owner_.stopping_; pause.take()) {
+    }
 }
 
 void Conversation::reset() {

@@ -29,6 +29,8 @@ class Conversation {
     // Reads and records the head only; the body is read with some().
     bool read_head(Message& request);
     std::string some() { return reader_.some(); }
+    // Does nothing until `may_go`, however long that takes, or until the upstream ends.
+    void hold_until(const std::function<bool()>& may_go);
     bool send(std::string_view bytes) { return socket_.send(bytes); }
     // Until the proxy closes; further bytes of the proxy are thrown away.
     void wait_for_end() { reader_.rest(); }
