@@ -341,6 +341,7 @@ Task<> Worker::tick() {
         context_.date.set(wall_time);
         store::follow_wall_clock(wall_time);
         limiter_.follow_wall_clock(time);
+        deadlines_.catch_up(time);
         deadlines_.advance(time);
         refused_connections_.sweep(time);
         limiter_.report_local(time);

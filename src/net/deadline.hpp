@@ -1,7 +1,7 @@
 // Deadlines that cost nothing to set: a number in a list that one coarse timer sweeps.
 //
 // A deadline fires late by at most two ticks, and never early as long as advance() is called every
-// tick (a loop that stood still counts from when it did). Single-threaded: one wheel a worker.
+// tick, or catch_up() before it where the loop stood still. Single-threaded: one wheel a worker.
 #pragma once
 
 #include <array>
@@ -37,6 +37,7 @@ class Deadline : public boost::intrusive::list_base_hook<
     OnExpired on_expired_;
     void* owner_;
     std::int64_t tick_ = kNone;       // when it expires
+    std::int64_t set_tick_ = kNone;   // when it was set
     std::int64_t slot_tick_ = kNone;  // when the wheel will look at it; never later than tick_
 };
 
@@ -52,6 +53,10 @@ class DeadlineWheel {
 
     // The time of the last advance(), to a tick: a clock that costs nothing to read.
     SteadyTime now() const { return start_ + now_tick_ * kTick; }
+
+    // If the loop has stood still, what was set since the last advance() counts from `now`: the
+    // loop may have set it when it went on, before it looked at the clock. Fires nothing.
+    void catch_up(SteadyTime now);
 
     // Fires what has expired by `now`; call it once a tick. What fires may set, clear or destroy
     // any deadline.

@@ -155,6 +155,26 @@ TEST_CASE("deadline: one that fires may destroy others that are due in the same 
     CHECK(others.empty());
 }
 
+TEST_CASE("deadline: what is set when a loop that stood still goes on is not early") {
+    for (const int standstill : {0, 50, 99, 150, 500, 900, 10'000, 60'000}) {
+        CAPTURE(standstill);
+        Clock clock;
+        Alarm before;
+        clock.wheel.set(before.deadline, milliseconds{600});
+        clock.pass(milliseconds{500});
+        clock.passed += milliseconds{standstill};
+        Alarm behind;
+        clock.wheel.set(behind.deadline, milliseconds{1'000});
+        clock.wheel.catch_up(SteadyTime{} + clock.passed);
+        clock.wheel.advance(SteadyTime{} + clock.passed);
+        CHECK(before.fired == (standstill < 200 ? 0 : 1));
+        const auto took = clock.until_fired(behind, milliseconds{2'000});
+        REQUIRE(took);
+        CHECK(*took >= milliseconds{1'000} - kTick);
+        CHECK(*took <= milliseconds{1'000} + 2 * kTick);
+    }
+}
+
 TEST_CASE("deadline: after a loop that stood still everything that is due fires") {
     Clock clock;
     std::vector<std::unique_ptr<Alarm>> alarms;
