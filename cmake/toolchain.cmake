@@ -5,9 +5,8 @@ if(TIDEGATE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     # Precompiled headers hide behind macros and times; without this sloppiness ccache never hits. Without
     # the comments it takes a header precompiled before a comment changed for one of today, and GCC, which
     # compares the bytes of each file, then reads what is marked `#pragma once` a second time.
-    # Paths below the root are compared as relative ones: one cache serves every checkout, but for tests that
-    # are compiled together, whose units name their files in full. A debugger finds sources by where they were
-    # compiled first.
+    # Paths below the root are compared as relative ones: one cache serves every checkout. A debugger finds
+    # sources by where they were compiled first.
     set(CMAKE_CXX_COMPILER_LAUNCHER
         ${CMAKE_COMMAND} -E env CCACHE_COMMENTS=1 CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
         CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
@@ -21,6 +20,9 @@ find_program(TIDEGATE_MOLD mold)
 if(TIDEGATE_MOLD)
     add_link_options(-fuse-ld=mold)
 endif()
+
+# Names of files in what a test prints are those below the root, so that its object serves every checkout.
+add_compile_options("-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=")
 
 # Names of files in the optimised program are those below the root, wherever that is: the same sources
 # give the same bytes (scripts/reproduce). Of two that fit, the compiler takes the later one.

@@ -70,7 +70,7 @@ class Report:
     """Prints a line for each step, and says in the end what failed."""
 
     def __init__(self, seconds):
-        self.passed = self.failed = 0
+        self.passed = self.failed = self.processor = 0
         self.failures = []
         self.unsteady = []
         self.skipped = []
@@ -79,12 +79,14 @@ class Report:
         shutil.rmtree(LOGS, ignore_errors=True)
         os.makedirs(LOGS)
 
-    def add(self, name, passed, failed, seconds, logs):
+    def add(self, name, passed, failed, seconds, processor, logs):
+        """`processor`: seconds that the processors worked for it, where its processes were waited for."""
         with self.lock:
             self.passed += passed
             self.failed += failed
+            self.processor += processor
             print(f"{'FAIL' if failed else 'ok':4} {name:28} {passed:4} passed {failed:3} failed "
-                  f"{seconds:4.0f}s", flush=True)
+                  f"{seconds:4.0f}s {processor:4.0f}s of processors", flush=True)
             if failed:
                 self.failures.append(name)
                 for log in logs:
@@ -117,7 +119,7 @@ class Report:
             print(f"skipped: {what}")
         for name in self.failures:
             print(f"failed: {name}")
-        print(f"{time.monotonic() - self.begin:.0f} seconds")
+        print(f"{time.monotonic() - self.begin:.0f} seconds, {self.processor:.0f} of processors")
         print(f"{self.passed} passed, {self.failed} failed")
         return 1 if self.failed else 0
 
@@ -136,10 +138,12 @@ def faults_in(log):
 
 
 def run(command, log, settings=None):
-    """The exit code of a command that writes to a log."""
-    with open(log, "wb") as file:
-        return subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False,
-                              env=dict(os.environ, **(settings or {}))).returncode
+    """The exit code of a command that writes to a log, and the seconds that processors worked for it."""
+    with open(log, "wb") as file, subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT,
+                                                   env=dict(os.environ, **(settings or {}))) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return process.returncode, used.ru_utime + used.ru_stime
 
 
 class Step:
@@ -153,7 +157,7 @@ class Step:
     def run(self, log=None):
         begin = time.monotonic()
         self.log = log or f"{LOGS}/{self.name}.log"
-        code = run(self.command, self.log, self.settings)
+        code, self.processor = run(self.command, self.log, self.settings)
         self.skipped = code == SKIPPED
         self.failed = 1 if code and not self.skipped else 0
         self.seconds = time.monotonic() - begin
@@ -175,7 +179,7 @@ class Step:
         if self.skipped:
             report.add_skipped(self.name, self.log)
             return
-        report.add(self.name, self.passed(), self.failed, self.seconds, [self.log])
+        report.add(self.name, self.passed(), self.failed, self.seconds, self.processor, [self.log])
         report.tell_left_out(self.log)
 
 
@@ -191,7 +195,7 @@ class Program:
         self.command = [*fixed_addresses(), path, "--no-colors=true"]
         if cases:
             self.command.append("--test-case=" + cases)
-        self.passed = self.failed = self.seconds = 0
+        self.passed = self.failed = self.seconds = self.processor = 0
         self.bad_parts = []  # (first case, last case, how many failed, log)
 
     def parts(self):
@@ -217,8 +221,9 @@ class Program:
 
     def failures_of(self, first, last, log):
         """How many cases of a part fail; 1 if it died before its summary, or had nothing to test."""
-        code = run(["timeout", "--kill-after=10", str(PART_SECONDS_MAX), *self.command,
+        code, processor = run(["timeout", "--kill-after=10", str(PART_SECONDS_MAX), *self.command,
                     f"--first={first}", f"--last={last}"], log, self.settings)
+        self.processor += processor
         summary = SUMMARY.search(text_of(log))
         failed = int(summary[1]) if summary else 0
         is_bad = code != 0 or first > last or not summary
@@ -272,7 +277,7 @@ def run_programs(report, programs, steps=(), at_once=AT_ONCE_BESIDE_BUILDS):
         one.tell(report)
     for program in programs:
         program.run_again(report)
-        report.add(program.name, program.passed, program.failed, program.seconds,
+        report.add(program.name, program.passed, program.failed, program.seconds, program.processor,
                    [log for *_, log in program.bad_parts])
 
 
@@ -455,7 +460,7 @@ def main():
     os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
     os.environ.setdefault("ASAN_OPTIONS", "strict_string_checks=1")
     report = Report(float(seconds))
-    report.add("packages", 0, 0, float(seconds), [])
+    report.add("packages", 0, 0, float(seconds), 0, [])
     if how in ("--plain", "--plain-some"):
         plain(report, is_whole=how == "--plain")
     elif how == "--all":
