@@ -184,6 +184,7 @@ void AnswerCost::settle(WorkerContext& worker, Exchange& x) {
     settled_.assign(decision.charge.items.size(), kStays);
     const limit::Charge charge = decision.charge.charge();
     ask::AnswerFacts facts = facts_of(x);
+    const ask::AnswerFacts::End end = facts.end;
     for (const auto& reading : readings_) {
         if (const usage::Usage* const one = reading->usage()) {
             reading->price_row = ask::settled_row(x.config(), decision, one->model);
@@ -193,6 +194,13 @@ void AnswerCost::settle(WorkerContext& worker, Exchange& x) {
         const Reading* const reading =
             cost.settle == PolicyCost::Settle::usage ? reading_of(*cost.usage) : nullptr;
         facts.usage = reading != nullptr ? reading->usage() : nullptr;
+        // A stream that ends before it says its usage was cut behind the upstream. An answer may
+        // have come whole whose client takes only a part.
+        const bool is_cut = cost.settle == PolicyCost::Settle::bytes
+                                ? !decision.goes_on()
+                                : facts.usage != nullptr && reading->reader->is_placeholder();
+        facts.end =
+            is_cut && end == ask::AnswerFacts::End::whole ? ask::AnswerFacts::End::cut : end;
         facts.price_row = reading != nullptr ? reading->price_row : usage::PriceList::kNoRow;
         facts.header.reset();
         for (const HeaderNumber& one : headers_) {
@@ -223,17 +231,21 @@ void AnswerCost::settle(WorkerContext& worker, Exchange& x) {
     count(worker, x);
 }
 
-// Each source once, however many policies settle by it.
+// The tokens once, however many sources have them, and once that a source has none.
 void AnswerCost::count(WorkerContext& worker, const Exchange& x) const {
     const std::size_t route = x.generation->slots.route(x.decision.route_index);
     if (const Reading* const one = known()) {
         worker.metrics.count_usage(route, x.generation->slots.model(one->price_row),
                                    one->usage()->tokens);
-        return;
     }
-    if (readings_.empty() || x.relay.reached < Reached::answer) return;
-    const bool cut = x.relay.reached != Reached::end && readings_.front()->reader;
-    worker.metrics.count_unknown_usage(route, cut ? UnknownUsage::cut : readings_.front()->reason);
+    const auto unknown = std::find_if(readings_.begin(), readings_.end(), [](const auto& one) {
+        return one->usage() == nullptr || one->reader->is_placeholder();
+    });
+    if (unknown == readings_.end() || x.relay.reached < Reached::answer) return;
+    const Reading& reading = **unknown;
+    const bool is_cut =
+        reading.reader && (reading.usage() != nullptr || x.relay.reached != Reached::end);
+    worker.metrics.count_unknown_usage(route, is_cut ? UnknownUsage::cut : reading.reason);
 }
 
 void AnswerCost::describe(const Exchange& x, telemetry::RequestRecord& record) const {

@@ -225,6 +225,7 @@ class Forwarder {
     upstream::Pool::Reuse reuse() const;
     void note_outcome(Fault fault);
     Task<Fault> converse();
+    void read_what_came_ahead();
     bool may_read_on(Fault fault) const;
     Task<> read_on();
     Task<bool> read_head_on(SteadyTime last);

@@ -140,7 +140,10 @@ Task<Fault> Forwarder::relay_answer() {
         const IoStatus status = client_.send(passed, stream_.trailers());
         Fault fault = status == IoStatus::would_block ? co_await send_rest(&batch) : unsent(status);
         stream_.drop_body(batch);
-        if (fault != Fault::none) co_return fault;
+        if (fault != Fault::none) {
+            if (!batch.done && x_.relay.reached == Reached::end) read_what_came_ahead();
+            co_return fault;
+        }
         x_.relay.bytes_sent += passed.content_bytes;
         if (batch.bad) co_return Fault::answer_cut_off;
         if (batch.done) co_return Fault::none;
@@ -155,10 +158,25 @@ Task<Fault> Forwarder::relay_answer() {
     }
 }
 
-// The client has left, and a policy wants to know what the request has cost all the same
-// (`settle_after_leaving`).
+// All of the answer had come before its client took it, and the client does not: what it cost is
+// there to read.
+void Forwarder::read_what_came_ahead() {
+    if (x_.answer_cost == nullptr) return;
+    for (;;) {
+        const BodyBatch batch = stream_.take_body(trailer_bounds());
+        x_.answer_cost->read(batch);
+        stream_.drop_body(batch);
+        if (batch.done) return;
+        if (batch.bad || batch.count == 0) break;
+    }
+    x_.relay.reached = Reached::answer;
+}
+
+// The client has left, or takes nothing, and a policy wants to know what the request has cost all
+// the same (`settle_after_leaving`).
 bool Forwarder::may_read_on(Fault fault) const {
-    return fault == Fault::client_left && x_.answer_cost != nullptr && stream_ &&
+    const bool is_gone = fault == Fault::client_left || fault == Fault::client_not_reading;
+    return is_gone && x_.answer_cost != nullptr && stream_ &&
            x_.answer_cost->time_after_leaving().count() > 0 && upload_.is_complete() &&
            x_.relay.reached != Reached::end;
 }

@@ -187,6 +187,12 @@ void finish(WorkerContext& worker, std::unique_ptr<Exchange> exchange) {
     worker.exchanges.give(std::move(exchange));
 }
 
+// Also of a request that was charged and is not sent, such as that of a client that left its line.
+bool may_settle_costs(const ask::Decision& decision) {
+    return decision.charge.needs_settling && decision.route->settles_costs &&
+           (decision.goes_on() || decision.charge.result == store::LimitDecision::Result::admitted);
+}
+
 // The map of a request: every one that had a head goes this way, and record() runs at its end.
 Task<> serve(void* worker_context, client::Stream& client) {
     WorkerContext& worker = *static_cast<WorkerContext*>(worker_context);
@@ -204,13 +210,11 @@ Task<> serve(void* worker_context, client::Stream& client) {
         co_await decide_with_body(worker, x, question);
     }
     if (decision.route != nullptr) adopt_request_id(x.facts);
+    if (may_settle_costs(decision)) x.answer_cost = std::make_unique<AnswerCost>(x);
     if (decision.goes_on()) {
         if (http::max_forwards(x.facts.head) == 0U) {
             co_await send_final_recipient_answer(worker, x);
         } else {
-            if (decision.route->settles_costs && decision.charge.needs_settling) {
-                x.answer_cost = std::make_unique<AnswerCost>(x);
-            }
             co_await forward(worker, x);
         }
     }
@@ -361,7 +365,11 @@ bool is_coded(const http::Fields& fields) {
         std::string_view list = field.value;
         std::string_view coding;
         while (http::next_list_item(list, coding)) {
-            if (!coding.empty() && !http::equal_ignoring_case(coding, "identity")) return true;
+            // `none` is no coding, but keeps some proxies from buffering streams.
+            if (!coding.empty() && !http::equal_ignoring_case(coding, "identity") &&
+                !http::equal_ignoring_case(coding, "none")) {
+                return true;
+            }
         }
         return false;
     });

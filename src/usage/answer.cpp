@@ -38,75 +38,86 @@ struct Shape {
     bool keeps_larger = false;
 };
 
-enum Place : int {
-    prompt_tokens,
-    prompt_cached,
-    prompt_cache_hits,
-    prompt_cached_flat,
-    prompt_cache_write,
-    prompt_cache_creation,
-    completion_tokens,
-    usage_total,
-    groq_prompt,
-    groq_cached,
-    groq_completion,
-    groq_total,
-    input_tokens,
-    input_cached,
-    input_cache_write,
-    output_tokens,
-    response_input,
-    response_cached,
-    response_cache_write,
-    response_output,
-    response_total,
-    cache_read,
-    cache_creation,
-    cache_creation_1h,
-    message_input,
-    message_cache_read,
-    message_cache_creation,
-    message_cache_creation_1h,
-    message_output,
-    prompt_count,
-    cached_count,
-    candidates_count,
-    thoughts_count,
-    tool_use_count,
-    count_total,
-    interaction_input,
-    interaction_cached,
-    interaction_output,
-    interaction_thoughts,
-    interaction_tool_use,
-    nested_input,
-    nested_cached,
-    nested_output,
-    nested_thoughts,
-    nested_tool_use,
-    nested_total,
-    bedrock_input,
-    bedrock_cache_read,
-    bedrock_cache_write,
-    bedrock_output,
-    bedrock_total,
-    invocation_input,
-    invocation_cache_read,
-    invocation_cache_write,
-    invocation_output,
-    model,
-    response_model,
-    message_model,
-    model_version,
-    interaction_model,
-    image_input,
-    image_output,
-    response_image_input,
-    response_image_output,
-    first_iteration,  // the members of the first of Anthropic's iterations; then of the others
+// Where answers have what is read, and the models' names.
+constexpr std::string_view kPointers[] = {
+    "/usage/prompt_tokens",
+    "/usage/prompt_tokens_details/cached_tokens",
+    "/usage/prompt_cache_hit_tokens",
+    "/usage/cached_tokens",
+    "/usage/prompt_tokens_details/cache_write_tokens",
+    "/usage/prompt_tokens_details/cache_creation_tokens",
+    "/usage/completion_tokens",
+    "/usage/total_tokens",
+    "/x_groq/usage/prompt_tokens",
+    "/x_groq/usage/prompt_tokens_details/cached_tokens",
+    "/x_groq/usage/completion_tokens",
+    "/x_groq/usage/total_tokens",
+    "/usage/input_tokens",
+    "/usage/input_tokens_details/cached_tokens",
+    "/usage/input_tokens_details/cache_write_tokens",
+    "/usage/output_tokens",
+    "/response/usage/input_tokens",
+    "/response/usage/input_tokens_details/cached_tokens",
+    "/response/usage/input_tokens_details/cache_write_tokens",
+    "/response/usage/output_tokens",
+    "/response/usage/total_tokens",
+    "/usage/cache_read_input_tokens",
+    "/usage/cache_creation_input_tokens",
+    "/usage/cache_creation/ephemeral_1h_input_tokens",
+    "/message/usage/input_tokens",
+    "/message/usage/cache_read_input_tokens",
+    "/message/usage/cache_creation_input_tokens",
+    "/message/usage/cache_creation/ephemeral_1h_input_tokens",
+    "/message/usage/output_tokens",
+    "/usageMetadata/promptTokenCount",
+    "/usageMetadata/cachedContentTokenCount",
+    "/usageMetadata/candidatesTokenCount",
+    "/usageMetadata/thoughtsTokenCount",
+    "/usageMetadata/toolUsePromptTokenCount",
+    "/usageMetadata/totalTokenCount",
+    "/usage/total_input_tokens",
+    "/usage/total_cached_tokens",
+    "/usage/total_output_tokens",
+    "/usage/total_thought_tokens",
+    "/usage/total_tool_use_tokens",
+    "/interaction/usage/total_input_tokens",
+    "/interaction/usage/total_cached_tokens",
+    "/interaction/usage/total_output_tokens",
+    "/interaction/usage/total_thought_tokens",
+    "/interaction/usage/total_tool_use_tokens",
+    "/interaction/usage/total_tokens",
+    "/usage/inputTokens",
+    "/usage/cacheReadInputTokens",
+    "/usage/cacheWriteInputTokens",
+    "/usage/outputTokens",
+    "/usage/totalTokens",
+    "/amazon-bedrock-invocationMetrics/inputTokenCount",
+    "/amazon-bedrock-invocationMetrics/cacheReadInputTokenCount",
+    "/amazon-bedrock-invocationMetrics/cacheWriteInputTokenCount",
+    "/amazon-bedrock-invocationMetrics/outputTokenCount",
+    "/model",
+    "/response/model",
+    "/message/model",
+    "/modelVersion",
+    "/interaction/model",
+    "/tool_usage/image_gen/input_tokens",
+    "/tool_usage/image_gen/output_tokens",
+    "/response/tool_usage/image_gen/input_tokens",
+    "/response/tool_usage/image_gen/output_tokens",
+    "/usage/citation_tokens",
+    "/usage/reasoning_tokens",
+    "/choices",
+    "/response/status",
 };
 
-// What each iteration says, in the order of their places.
+// The place of a pointer in kPointers, found by the compiler.
+consteval int at(std::string_view pointer) {
+    const auto* const found = std::find(std::begin(kPointers), std::end(kPointers), pointer);
+    if (found == std::end(kPointers)) throw "no such pointer";
+    return static_cast<int>(found - std::begin(kPointers));
+}
+
+// What each of Anthropic's iterations says, behind the places above and in this order.
 enum IterationPlace : int {
     iteration_type,
     iteration_input,
@@ -115,9 +126,11 @@ enum IterationPlace : int {
     iteration_output,
     iteration_places,
 };
+constexpr int kFirstIteration = static_cast<int>(std::size(kPointers));
 constexpr int kIterations = 4;
 
-std::vector<std::string> with_iterations(std::vector<std::string> pointers) {
+std::vector<std::string> provider_pointers() {
+    std::vector<std::string> pointers(std::begin(kPointers), std::end(kPointers));
     for (int i = 0; i < kIterations; ++i) {
         const std::string iteration = "/usage/iterations/" + std::to_string(i);
         for (const char* const name : {"/type", "/input_tokens", "/cache_read_input_tokens",
@@ -128,159 +141,92 @@ std::vector<std::string> with_iterations(std::vector<std::string> pointers) {
     return pointers;
 }
 
-const std::vector<std::string>& provider_pointers() {
-    static const std::vector<std::string> kPointers = with_iterations({
-        "/usage/prompt_tokens",
-        "/usage/prompt_tokens_details/cached_tokens",
-        "/usage/prompt_cache_hit_tokens",
-        "/usage/cached_tokens",
-        "/usage/prompt_tokens_details/cache_write_tokens",
-        "/usage/prompt_tokens_details/cache_creation_tokens",
-        "/usage/completion_tokens",
-        "/usage/total_tokens",
-        "/x_groq/usage/prompt_tokens",
-        "/x_groq/usage/prompt_tokens_details/cached_tokens",
-        "/x_groq/usage/completion_tokens",
-        "/x_groq/usage/total_tokens",
-        "/usage/input_tokens",
-        "/usage/input_tokens_details/cached_tokens",
-        "/usage/input_tokens_details/cache_write_tokens",
-        "/usage/output_tokens",
-        "/response/usage/input_tokens",
-        "/response/usage/input_tokens_details/cached_tokens",
-        "/response/usage/input_tokens_details/cache_write_tokens",
-        "/response/usage/output_tokens",
-        "/response/usage/total_tokens",
-        "/usage/cache_read_input_tokens",
-        "/usage/cache_creation_input_tokens",
-        "/usage/cache_creation/ephemeral_1h_input_tokens",
-        "/message/usage/input_tokens",
-        "/message/usage/cache_read_input_tokens",
-        "/message/usage/cache_creation_input_tokens",
-        "/message/usage/cache_creation/ephemeral_1h_input_tokens",
-        "/message/usage/output_tokens",
-        "/usageMetadata/promptTokenCount",
-        "/usageMetadata/cachedContentTokenCount",
-        "/usageMetadata/candidatesTokenCount",
-        "/usageMetadata/thoughtsTokenCount",
-        "/usageMetadata/toolUsePromptTokenCount",
-        "/usageMetadata/totalTokenCount",
-        "/usage/total_input_tokens",
-        "/usage/total_cached_tokens",
-        "/usage/total_output_tokens",
-        "/usage/total_thought_tokens",
-        "/usage/total_tool_use_tokens",
-        "/interaction/usage/total_input_tokens",
-        "/interaction/usage/total_cached_tokens",
-        "/interaction/usage/total_output_tokens",
-        "/interaction/usage/total_thought_tokens",
-        "/interaction/usage/total_tool_use_tokens",
-        "/interaction/usage/total_tokens",
-        "/usage/inputTokens",
-        "/usage/cacheReadInputTokens",
-        "/usage/cacheWriteInputTokens",
-        "/usage/outputTokens",
-        "/usage/totalTokens",
-        "/amazon-bedrock-invocationMetrics/inputTokenCount",
-        "/amazon-bedrock-invocationMetrics/cacheReadInputTokenCount",
-        "/amazon-bedrock-invocationMetrics/cacheWriteInputTokenCount",
-        "/amazon-bedrock-invocationMetrics/outputTokenCount",
-        "/model",
-        "/response/model",
-        "/message/model",
-        "/modelVersion",
-        "/interaction/model",
-        "/tool_usage/image_gen/input_tokens",
-        "/tool_usage/image_gen/output_tokens",
-        "/response/tool_usage/image_gen/input_tokens",
-        "/response/tool_usage/image_gen/output_tokens",
-    });
-    return kPointers;
-}
-
 // Of several that an event has, the first with tokens counts.
 constexpr Shape kShapes[] = {
     // DeepSeek and Moonshot have names of their own for what their cache had.
     {.provider = Provider::openai,
-     .input = prompt_tokens,
-     .cached = {prompt_cached, prompt_cache_hits, prompt_cached_flat},
-     .cache_write = {prompt_cache_write, prompt_cache_creation},
-     .output = completion_tokens,
-     .total = usage_total,
+     .input = at("/usage/prompt_tokens"),
+     .cached = {at("/usage/prompt_tokens_details/cached_tokens"),
+                at("/usage/prompt_cache_hit_tokens"), at("/usage/cached_tokens")},
+     .cache_write = {at("/usage/prompt_tokens_details/cache_write_tokens"),
+                     at("/usage/prompt_tokens_details/cache_creation_tokens")},
+     .output = at("/usage/completion_tokens"),
+     .total = at("/usage/total_tokens"),
      .input_includes_cache = true},
     // The last chunk of Groq's streams, also where the client has not asked for usage.
     {.provider = Provider::openai,
-     .input = groq_prompt,
-     .cached = {groq_cached, kNowhere, kNowhere},
-     .output = groq_completion,
-     .total = groq_total,
+     .input = at("/x_groq/usage/prompt_tokens"),
+     .cached = {at("/x_groq/usage/prompt_tokens_details/cached_tokens"), kNowhere, kNowhere},
+     .output = at("/x_groq/usage/completion_tokens"),
+     .total = at("/x_groq/usage/total_tokens"),
      .input_includes_cache = true},
     {.provider = Provider::openai_responses,
-     .input = input_tokens,
-     .cached = {input_cached, kNowhere, kNowhere},
-     .cache_write = {input_cache_write, kNowhere},
-     .output = output_tokens,
-     .total = usage_total,
+     .input = at("/usage/input_tokens"),
+     .cached = {at("/usage/input_tokens_details/cached_tokens"), kNowhere, kNowhere},
+     .cache_write = {at("/usage/input_tokens_details/cache_write_tokens"), kNowhere},
+     .output = at("/usage/output_tokens"),
+     .total = at("/usage/total_tokens"),
      .input_includes_cache = true},
     {.provider = Provider::openai_responses,
-     .input = response_input,
-     .cached = {response_cached, kNowhere, kNowhere},
-     .cache_write = {response_cache_write, kNowhere},
-     .output = response_output,
-     .total = response_total,
+     .input = at("/response/usage/input_tokens"),
+     .cached = {at("/response/usage/input_tokens_details/cached_tokens"), kNowhere, kNowhere},
+     .cache_write = {at("/response/usage/input_tokens_details/cache_write_tokens"), kNowhere},
+     .output = at("/response/usage/output_tokens"),
+     .total = at("/response/usage/total_tokens"),
      .input_includes_cache = true},
     {.provider = Provider::anthropic,
-     .input = input_tokens,
-     .cached = {cache_read, kNowhere, kNowhere},
-     .cache_write = {cache_creation, kNowhere},
-     .cache_write_1h = cache_creation_1h,
-     .output = output_tokens,
+     .input = at("/usage/input_tokens"),
+     .cached = {at("/usage/cache_read_input_tokens"), kNowhere, kNowhere},
+     .cache_write = {at("/usage/cache_creation_input_tokens"), kNowhere},
+     .cache_write_1h = at("/usage/cache_creation/ephemeral_1h_input_tokens"),
+     .output = at("/usage/output_tokens"),
      .merges = true},
     {.provider = Provider::anthropic,
-     .input = message_input,
-     .cached = {message_cache_read, kNowhere, kNowhere},
-     .cache_write = {message_cache_creation, kNowhere},
-     .cache_write_1h = message_cache_creation_1h,
-     .output = message_output,
+     .input = at("/message/usage/input_tokens"),
+     .cached = {at("/message/usage/cache_read_input_tokens"), kNowhere, kNowhere},
+     .cache_write = {at("/message/usage/cache_creation_input_tokens"), kNowhere},
+     .cache_write_1h = at("/message/usage/cache_creation/ephemeral_1h_input_tokens"),
+     .output = at("/message/usage/output_tokens"),
      .merges = true},
     {.provider = Provider::gemini,
-     .input = prompt_count,
-     .cached = {cached_count, kNowhere, kNowhere},
-     .output = candidates_count,
-     .further_input = tool_use_count,
-     .further_output = thoughts_count,
-     .total = count_total,
+     .input = at("/usageMetadata/promptTokenCount"),
+     .cached = {at("/usageMetadata/cachedContentTokenCount"), kNowhere, kNowhere},
+     .output = at("/usageMetadata/candidatesTokenCount"),
+     .further_input = at("/usageMetadata/toolUsePromptTokenCount"),
+     .further_output = at("/usageMetadata/thoughtsTokenCount"),
+     .total = at("/usageMetadata/totalTokenCount"),
      .input_includes_cache = true,
      .keeps_larger = true},
     // Gemini's Interactions API, as an answer and as the event that ends its stream.
     {.provider = Provider::gemini,
-     .input = interaction_input,
-     .cached = {interaction_cached, kNowhere, kNowhere},
-     .output = interaction_output,
-     .further_input = interaction_tool_use,
-     .further_output = interaction_thoughts,
-     .total = usage_total,
+     .input = at("/usage/total_input_tokens"),
+     .cached = {at("/usage/total_cached_tokens"), kNowhere, kNowhere},
+     .output = at("/usage/total_output_tokens"),
+     .further_input = at("/usage/total_tool_use_tokens"),
+     .further_output = at("/usage/total_thought_tokens"),
+     .total = at("/usage/total_tokens"),
      .input_includes_cache = true},
     {.provider = Provider::gemini,
-     .input = nested_input,
-     .cached = {nested_cached, kNowhere, kNowhere},
-     .output = nested_output,
-     .further_input = nested_tool_use,
-     .further_output = nested_thoughts,
-     .total = nested_total,
+     .input = at("/interaction/usage/total_input_tokens"),
+     .cached = {at("/interaction/usage/total_cached_tokens"), kNowhere, kNowhere},
+     .output = at("/interaction/usage/total_output_tokens"),
+     .further_input = at("/interaction/usage/total_tool_use_tokens"),
+     .further_output = at("/interaction/usage/total_thought_tokens"),
+     .total = at("/interaction/usage/total_tokens"),
      .input_includes_cache = true},
     {.provider = Provider::bedrock,
-     .input = bedrock_input,
-     .cached = {bedrock_cache_read, kNowhere, kNowhere},
-     .cache_write = {bedrock_cache_write, kNowhere},
-     .output = bedrock_output,
-     .total = bedrock_total},
+     .input = at("/usage/inputTokens"),
+     .cached = {at("/usage/cacheReadInputTokens"), kNowhere, kNowhere},
+     .cache_write = {at("/usage/cacheWriteInputTokens"), kNowhere},
+     .output = at("/usage/outputTokens"),
+     .total = at("/usage/totalTokens")},
     // The last chunk of a stream of InvokeModel, whatever the model.
     {.provider = Provider::bedrock,
-     .input = invocation_input,
-     .cached = {invocation_cache_read, kNowhere, kNowhere},
-     .cache_write = {invocation_cache_write, kNowhere},
-     .output = invocation_output,
+     .input = at("/amazon-bedrock-invocationMetrics/inputTokenCount"),
+     .cached = {at("/amazon-bedrock-invocationMetrics/cacheReadInputTokenCount"), kNowhere,
+                kNowhere},
+     .cache_write = {at("/amazon-bedrock-invocationMetrics/cacheWriteInputTokenCount"), kNowhere},
+     .output = at("/amazon-bedrock-invocationMetrics/outputTokenCount"),
      .merges = true},
 };
 
@@ -300,16 +246,17 @@ std::optional<std::int64_t> largest_at(const Members& members, std::span<const i
 
 // Anthropic's answers and those of OpenAI's Responses API have two names in common.
 bool is_of_responses_api(const Members& members) {
-    return count_at(members, input_cached) || count_at(members, usage_total);
+    return count_at(members, at("/usage/input_tokens_details/cached_tokens")) ||
+           count_at(members, at("/usage/total_tokens"));
 }
 
 bool may_be(const Shape& shape, Provider provider, const Members& members) {
     // Both of OpenAI's APIs are behind one address, and a gateway may have Anthropic's there, too.
     if (provider == Provider::openai && shape.provider == Provider::openai_responses) {
-        return shape.input != input_tokens || is_of_responses_api(members);
+        return shape.input != at("/usage/input_tokens") || is_of_responses_api(members);
     }
     if (provider != Provider::automatic) return shape.provider == provider;
-    if (shape.input != input_tokens) return true;
+    if (shape.input != at("/usage/input_tokens")) return true;
     return is_of_responses_api(members) == (shape.provider == Provider::openai_responses);
 }
 
@@ -323,14 +270,17 @@ void take_input(const Shape& shape, const Members& members, Tokens& tokens) {
     add(input, count_at(members, shape.further_input));
     const auto cached = largest_at(members, shape.cached);
     const auto cache_write = largest_at(members, shape.cache_write);
-    const auto cache_write_1h = count_at(members, shape.cache_write_1h);
-    // The last event of some relays of Anthropic's API says 0 for all input.
-    if (input.value_or(0) > 0 || cached.value_or(0) > 0 || cache_write.value_or(0) > 0) {
-        if (input) tokens.input = *input;
-        if (cached) tokens.cached = *cached;
-        if (cache_write) tokens.cache_write = *cache_write;
-        if (cache_write_1h) tokens.cache_write_1h = *cache_write_1h;
-    }
+    // Later events of some relays of Anthropic's API say 0 where the first one had a number.
+    const bool says_less = input.value_or(tokens.input) + cached.value_or(tokens.cached) +
+                               cache_write.value_or(tokens.cache_write) <
+                           tokens.input + tokens.cached + tokens.cache_write;
+    const auto take = [says_less](std::int64_t& count, std::optional<std::int64_t> said) {
+        if (said && (*said > 0 || !says_less)) count = *said;
+    };
+    take(tokens.input, input);
+    take(tokens.cached, cached);
+    take(tokens.cache_write, cache_write);
+    take(tokens.cache_write_1h, count_at(members, shape.cache_write_1h));
     tokens.cache_write_1h = std::min(tokens.cache_write_1h, tokens.cache_write);
     if (shape.input_includes_cache) {
         tokens.input = std::max<std::int64_t>(tokens.input - tokens.cached - tokens.cache_write, 0);
@@ -344,12 +294,24 @@ bool has_any_count(const Shape& shape, const Members& members) {
            largest_at(members, shape.cache_write);
 }
 
+// Whether a count is there that is no count, such as 7.5, or may have been left out: a client of
+// Gemini chooses by `fields` what the answer has, but the total has what it leaves out.
+bool hides_a_count(const Shape& shape, const Members& members) {
+    for (const int place : {shape.input, shape.further_input, shape.output, shape.further_output}) {
+        if (place == kNowhere || count_at(members, place)) continue;
+        const JsonMember::Kind kind = members[static_cast<std::size_t>(place)].kind;
+        if (kind != JsonMember::Kind::absent && kind != JsonMember::Kind::null) return true;
+    }
+    return shape.provider == Provider::gemini && !count_at(members, shape.total);
+}
+
 // What Anthropic's names beside OpenAI's say of the cache. Where the total has room for them, they
 // are on top of the prompt, as Portkey writes them. Else what was written is a part of the prompt,
 // as LiteLLM writes it; its cached tokens have OpenAI's name, too. Returns what is on top.
 std::int64_t take_cache_beside(const Members& members, std::int64_t rest, Tokens& tokens) {
-    const std::int64_t cached = count_at(members, cache_read).value_or(0);
-    const std::int64_t cache_write = count_at(members, cache_creation).value_or(0);
+    const std::int64_t cached = count_at(members, at("/usage/cache_read_input_tokens")).value_or(0);
+    const std::int64_t cache_write =
+        count_at(members, at("/usage/cache_creation_input_tokens")).value_or(0);
     if (tokens.cached + tokens.cache_write == 0 && cached + cache_write <= rest) {
         tokens.cached = cached;
         tokens.cache_write = cache_write;
@@ -368,7 +330,7 @@ void take_rest(const Shape& shape, const Members& members, Tokens& tokens) {
     const std::int64_t sum = tokens.sum();
     std::int64_t rest = std::max<std::int64_t>(count_at(members, shape.total).value_or(0) - sum, 0);
     if (sum == 0) return;
-    if (shape.input == prompt_tokens) rest -= take_cache_beside(members, rest, tokens);
+    if (shape.input == at("/usage/prompt_tokens")) rest -= take_cache_beside(members, rest, tokens);
     tokens.output += rest;
     tokens.of_any += rest;
 }
@@ -386,12 +348,12 @@ void keep_larger(const Tokens& before, Tokens& tokens) {
 
 // What `members` say in this shape. `before` is what earlier events said.
 std::optional<Tokens> tokens_of(const Shape& shape, const Members& members, const Tokens& before) {
-    if (!has_any_count(shape, members)) return std::nullopt;
+    if (!has_any_count(shape, members) || hides_a_count(shape, members)) return std::nullopt;
     Tokens tokens = shape.merges ? before : Tokens{};
     take_input(shape, members, tokens);
     auto output = count_at(members, shape.output);
     add(output, count_at(members, shape.further_output));
-    if (output) {
+    if (output && (*output > 0 || !shape.merges)) {
         tokens.output = *output;
         tokens.of_any = 0;
     }
@@ -424,7 +386,7 @@ std::optional<Tokens> tokens_in(const Members& members, Provider provider, const
 std::optional<Tokens> tokens_beside_message(const Members& members) {
     std::optional<Tokens> beside;
     for (int i = 0; i < kIterations; ++i) {
-        const int first = first_iteration + i * iteration_places;
+        const int first = kFirstIteration + i * iteration_places;
         const JsonMember& type = members[static_cast<std::size_t>(first) + iteration_type];
         if (type.kind != JsonMember::Kind::text) break;
         if (!beside) beside.emplace();
@@ -444,10 +406,28 @@ std::optional<Tokens> tokens_beside_message(const Members& members) {
 std::optional<Tokens> tokens_of_image_tool(const Members& members) {
     Tokens tokens;
     tokens.input =
-        largest_at(members, std::array<int, 2>{image_input, response_image_input}).value_or(0);
+        largest_at(members, std::array<int, 2>{at("/tool_usage/image_gen/input_tokens"),
+                                               at("/response/tool_usage/image_gen/input_tokens")})
+            .value_or(0);
     tokens.output =
-        largest_at(members, std::array<int, 2>{image_output, response_image_output}).value_or(0);
+        largest_at(members, std::array<int, 2>{at("/tool_usage/image_gen/output_tokens"),
+                                               at("/response/tool_usage/image_gen/output_tokens")})
+            .value_or(0);
     return tokens == Tokens{} ? std::nullopt : std::optional(tokens);
+}
+
+// What Perplexity's server read and thought beside `total_tokens`. Other servers repeat there a
+// part of the output.
+std::optional<Tokens> tokens_of_search(const Members& members) {
+    const auto count = [&members](int place) { return count_at(members, place).value_or(0); };
+    const std::int64_t output = count(at("/usage/completion_tokens"));
+    const std::int64_t reasoning = count(at("/usage/reasoning_tokens"));
+    std::int64_t beside = count(at("/usage/citation_tokens"));
+    if (reasoning > output) beside += reasoning;
+    const bool is_in_total =
+        count(at("/usage/total_tokens")) > count(at("/usage/prompt_tokens")) + output;
+    if (beside == 0 || is_in_total) return std::nullopt;
+    return Tokens{.output = beside, .of_any = beside};
 }
 
 // What the provider's server took beside the message. Nothing: the event does not say it.
@@ -458,12 +438,34 @@ std::optional<Tokens> tokens_beside(const Members& members, Provider provider) {
     std::optional<Tokens> beside;
     if (is(Provider::anthropic)) beside = tokens_beside_message(members);
     const bool is_openai = is(Provider::openai) || provider == Provider::openai_responses;
-    return beside || !is_openai ? beside : tokens_of_image_tool(members);
+    if (!beside && is_openai) beside = tokens_of_image_tool(members);
+    return beside || !is_openai ? beside : tokens_of_search(members);
+}
+
+// Of an event of the Responses API, which repeats the response as far as it is.
+bool ends_response(const Members& members) {
+    const std::string& status = members[at("/response/status")].text;
+    return count_at(members, at("/response/usage/output_tokens")) && status != "in_progress" &&
+           status != "queued";
+}
+
+// Whether an event of a stream says more than what stands there until the usage is known. Streams
+// of Anthropic's API begin with an output of 1, or of 0 for all behind a relay, and other relays
+// write 0 into each event before the last.
+bool says_usage(const Members& members, bool has_any) {
+    const auto output = count_at(members, at("/usage/output_tokens"));
+    if (has_any) {
+        return !count_at(members, at("/message/usage/input_tokens")) &&
+               !count_at(members, at("/message/usage/output_tokens")) && output.value_or(1) > 0;
+    }
+    const JsonMember& list = members[at("/choices")];
+    const bool is_empty = list.kind == JsonMember::Kind::array && list.size == 0;
+    return output || is_empty || ends_response(members);
 }
 
 std::string_view model_of(const Members& members) {
-    for (const int place :
-         {model, response_model, message_model, model_version, interaction_model}) {
+    for (const int place : {at("/model"), at("/response/model"), at("/message/model"),
+                            at("/modelVersion"), at("/interaction/model")}) {
         const JsonMember& member = members[static_cast<std::size_t>(place)];
         if (member.kind == JsonMember::Kind::text && !member.too_long && !member.text.empty()) {
             return member.text;
@@ -483,20 +485,6 @@ std::vector<std::string> marks_of(const std::vector<UsageSource::Member>& member
     return marks;
 }
 
-std::vector<std::string> pointers_of(const std::vector<UsageSource::Member>& members) {
-    std::vector<std::string> pointers;
-    pointers.reserve(members.size());
-    for (const auto& member : members) pointers.push_back(member.pointer);
-    return pointers;
-}
-
-std::vector<double> weights_of(const std::vector<UsageSource::Member>& members) {
-    std::vector<double> weights;
-    weights.reserve(members.size());
-    for (const auto& member : members) weights.push_back(member.weight);
-    return weights;
-}
-
 // `lower` has no capitals.
 bool folds_to_type(std::string_view text, std::string_view lower) {
     if (text == lower) return true;
@@ -510,7 +498,14 @@ UsageSource::UsageSource(Provider provider)
     : provider_(provider), pointers_(provider_pointers()), marks_{"\"usage"} {}
 
 UsageSource::UsageSource(const std::vector<Member>& members)
-    : weights_(weights_of(members)), pointers_(pointers_of(members)), marks_(marks_of(members)) {}
+    : pointers_({}), marks_(marks_of(members)) {
+    std::vector<std::string> pointers;
+    for (const Member& member : members) {
+        pointers.push_back(member.pointer);
+        weights_.push_back(member.weight);
+    }
+    pointers_ = JsonPointers(pointers);
+}
 
 std::optional<AnswerReader::Form> AnswerReader::form_of(std::string_view content_type) {
     // As most are written.
@@ -548,6 +543,10 @@ void AnswerReader::read(std::string_view piece) {
     } else {
         read_events(piece);
     }
+}
+
+bool AnswerReader::is_placeholder() const {
+    return source_.is_by_provider() && usage_ && !has_said_usage_;
 }
 
 void AnswerReader::end() {
@@ -676,20 +675,23 @@ void AnswerReader::take(const Members& members) {
             has_any = true;
             units += product;
         }
-        if (has_any) usage_ = Usage{{}, std::max(units, 0.0), {}};
+        if (has_any && (!usage_ || units > 0)) usage_ = Usage{{}, std::max(units, 0.0), {}};
         return;
     }
     const Provider provider = source_.provider_;
-    const auto tokens = tokens_in(members, provider, message_);
+    // A list that is no stream of Gemini has a whole answer in each element.
+    const bool adds =
+        form_ == Form::json && !count_at(members, at("/usageMetadata/totalTokenCount"));
+    const auto tokens = tokens_in(members, provider, adds ? Tokens{} : message_);
     const auto beside = tokens_beside(members, provider);
     if (!tokens && !beside) return;
-    // Of a stream of the Responses API only the event that ends it says a usage.
-    if (count_at(members, response_output)) has_last_event_ = true;
     const bool has_any = (tokens && *tokens != Tokens{}) || (beside && *beside != Tokens{});
+    if (ends_response(members)) has_last_event_ = true;
     // An event that says 0 takes back nothing that an earlier one said.
-    if (usage_ && !has_any) return;
+    if (usage_ && usage_->tokens != Tokens{} && !has_any) return;
+    has_said_usage_ = has_said_usage_ || form_ == Form::json || says_usage(members, has_any);
     if (!usage_) usage_.emplace();
-    if (tokens && *tokens != Tokens{}) message_ = *tokens;
+    if (tokens && *tokens != Tokens{}) message_ = adds ? sum_of(message_, *tokens) : *tokens;
     if (beside) beside_message_ = *beside;
     usage_->tokens = sum_of(message_, beside_message_);
     if (const auto name = model_of(members); !name.empty()) usage_->model = name;

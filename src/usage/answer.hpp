@@ -96,6 +96,8 @@ class AnswerReader {
 
     // What was found so far; of a stream that is cut, too.
     const std::optional<Usage>& usage() const { return usage_; }
+    // The usage so far is what stands in a stream until its true usage comes, which did not come.
+    bool is_placeholder() const;
     // The last event of the stream was read, as providers mark it: `[DONE]`, `message_stop`, or the
     // event of the Responses API that says the usage. What may follow of the body says nothing.
     bool has_last_event() const { return has_last_event_; }
@@ -123,6 +125,7 @@ class AnswerReader {
     std::string short_event_;  // the beginning of the data of an event that comes in pieces
     std::string chunk_;        // of Bedrock's InvokeModel, as far as it is here
     bool has_last_event_ = false;
+    bool has_said_usage_ = false;  // more than a placeholder
     UnknownUsage reason_ = UnknownUsage::no_usage;
 };
 

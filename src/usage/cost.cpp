@@ -40,8 +40,8 @@ Tokens sum_of(const Tokens& message, const Tokens& beside) {
     const auto sum = [](std::int64_t a, std::int64_t b) { return std::min(a + b, kTokensMax); };
     Tokens tokens{sum(message.input, beside.input), sum(message.cached, beside.cached),
                   sum(message.cache_write, beside.cache_write), sum(message.output, beside.output)};
-    tokens.cache_write_1h = message.cache_write_1h;
-    tokens.of_any = message.of_any;
+    tokens.cache_write_1h = sum(message.cache_write_1h, beside.cache_write_1h);
+    tokens.of_any = sum(message.of_any, beside.of_any);
     return tokens;
 }
 

@@ -28,8 +28,7 @@ struct Tokens {
 // No provider counts as many; a larger number is not a count of tokens.
 inline constexpr std::int64_t kTokensMax = std::int64_t{1} << 31;
 
-// Of each kind at most kTokensMax. What is kept for an hour, and what is of any kind, are those of
-// `message`.
+// Of each kind at most kTokensMax.
 Tokens sum_of(const Tokens& message, const Tokens& beside);
 
 // What a token of each kind costs, in millionths of a unit. A weight of 1 is 1,000,000. With money

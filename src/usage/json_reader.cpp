@@ -24,6 +24,9 @@ namespace {
 // Up to here a double holds each whole number.
 constexpr double kExactMax = 9007199254740992.0;
 
+// Bytes of a number that has a fraction or an exponent.
+constexpr std::size_t kNumberMax = 1024;
+
 bool is_ascii(std::string_view text) {
     constexpr std::uint64_t kHighBits = 0x8080808080808080;
     std::uint64_t eight = 0;
@@ -40,20 +43,6 @@ bool folds_to(std::string_view text, std::string_view folded) {
     return text.size() == folded.size() &&
            std::equal(text.begin(), text.end(), folded.begin(),
                       [](char a, char b) { return to_lower(a) == b; });
-}
-
-std::string unescaped(std::string_view name) {
-    std::string text;
-    text.reserve(name.size());
-    for (std::size_t i = 0; i < name.size(); ++i) {
-        if (name[i] != '~') {
-            text += name[i];
-        } else {
-            ++i;
-            text += name[i] == '1' ? '/' : '~';
-        }
-    }
-    return text;
 }
 
 // Apart, as most numbers are kept without a text.
@@ -105,55 +94,6 @@ void count_text(JsonMember& member) {
 
 }  // namespace
 
-bool is_json_pointer(std::string_view text) {
-    if (!text.starts_with('/')) return false;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] != '~') continue;
-        if (i + 1 == text.size() || (text[i + 1] != '0' && text[i + 1] != '1')) return false;
-    }
-    return true;
-}
-
-JsonPointers::JsonPointers(const std::vector<std::string>& pointers, Case letters)
-    : size_(pointers.size()), letters_(letters) {
-    nodes_.emplace_back();
-    folded_.emplace_back();
-    for (std::size_t pointer = 0; pointer < pointers.size(); ++pointer) {
-        int at = 0;
-        std::string_view rest = pointers[pointer];
-        while (!rest.empty()) {
-            rest.remove_prefix(1);
-            const std::size_t end = std::min(rest.find('/'), rest.size());
-            std::string name = unescaped(rest.substr(0, end));
-            rest.remove_prefix(end);
-            const int child = child_of(at, name);
-            at = child != kNone ? child : add_child(at, std::move(name));
-        }
-        node(at).pointer = static_cast<int>(pointer);
-    }
-}
-
-int JsonPointers::add_child(int parent, std::string name) {
-    // A letter of three bytes may stand for one of ASCII.
-    constexpr std::size_t kBytesMax = 3;
-    std::string folded = letters_ == Case::ignored ? fold_case(name) : std::string();
-    longest_name_ = std::max({longest_name_, name.size(), kBytesMax * folded.size()});
-    if (node(parent).marks == kNone) {
-        node(parent).marks = static_cast<int>(marks_.size());
-        marks_.emplace_back().fill(kNone);
-    }
-    ChildOfMark& child_of_mark = marks_[static_cast<std::size_t>(node(parent).marks)];
-    const int child = static_cast<int>(nodes_.size());
-    int& first = child_of_mark[mark_of(letters_ == Case::ignored ? folded : name)];
-    Node made;
-    made.name = std::move(name);
-    made.sibling = std::exchange(node(parent).first_child, child);
-    made.like_named = std::exchange(first, child);
-    nodes_.push_back(std::move(made));
-    folded_.push_back(std::move(folded));
-    return child;
-}
-
 // The same for a name of ASCII in each case.
 std::size_t JsonPointers::mark_of(std::string_view name) {
     if (name.empty()) return 0;
@@ -161,12 +101,6 @@ std::size_t JsonPointers::mark_of(std::string_view name) {
     const std::size_t first = static_cast<unsigned char>(name.front()) | kCase;
     const std::size_t last = static_cast<unsigned char>(name.back()) | kCase;
     return (name.size() + 5 * first + 11 * last) % kMarks;
-}
-
-int JsonPointers::child_of(int parent, std::string_view name) const {
-    int child = node(parent).first_child;
-    while (child != kNone && node(child).name != name) child = node(child).sibling;
-    return child;
 }
 
 template <class Visit>
@@ -321,11 +255,14 @@ class JsonReader::Handler {
         return true;
     }
 
-    bool on_number_part(json::string_view, json::error_code&) { return true; }
+    bool on_number_part(json::string_view part, json::error_code&) {
+        if (wants_value()) add_to_number(part);
+        return true;
+    }
     bool on_int64(std::int64_t number, json::string_view, json::error_code&) {
         if (JsonMember* member = begin_value())
             set_integer(*member, number, options_.keeps_number_texts);
-        end_value();
+        end_number();
         return true;
     }
     // Above the largest int64.
@@ -334,13 +271,16 @@ class JsonReader::Handler {
             set_number(*member, static_cast<double>(number), false);
             if (options_.keeps_number_texts) set_text(*member, number);
         }
-        end_value();
+        end_number();
         return true;
     }
-    bool on_double(double number, json::string_view, json::error_code&) {
-        if (JsonMember* member = begin_value())
-            set_number(*member, number, options_.keeps_number_texts);
-        end_value();
+    bool on_double(double number, json::string_view part, json::error_code&) {
+        if (JsonMember* member = begin_value()) {
+            add_to_number(part);
+            set_number(*member, nearest(number), options_.keeps_number_texts);
+            if (number_.size() > kNumberMax) member->ambiguous = true;
+        }
+        end_number();
         return true;
     }
     bool on_bool(bool value, json::error_code&) {
@@ -379,6 +319,7 @@ class JsonReader::Handler {
 
     void begin_document() {
         ++document_;
+        number_.clear();
         clear_members();
     }
 
@@ -557,6 +498,24 @@ class JsonReader::Handler {
         name_.append(part.data(), std::min(part.size(), room));
     }
 
+    void add_to_number(json::string_view part) {
+        number_.append(part.data(), std::min(part.size(), kNumberMax + 1 - number_.size()));
+    }
+
+    // The double next to the number that was read. Boost.JSON may return another one, so that a
+    // large whole number looked like a fraction. A number that is too long to tell may be any: it
+    // is as large as can be.
+    double nearest(double number) const {
+        if (number_.size() > kNumberMax) return kExactMax;
+        std::from_chars(number_.data(), number_.data() + number_.size(), number);
+        return number;
+    }
+
+    void end_number() {
+        number_.clear();
+        end_value();
+    }
+
     // `size` is that of the text so far.
     void add_to_text(json::string_view part, std::size_t size) {
         if (!in_text_) {
@@ -594,6 +553,7 @@ class JsonReader::Handler {
     bool in_text_ = false;
     JsonMember* text_member_ = nullptr;
     std::string name_;
+    std::string number_;  // as it is written
 };
 
 struct JsonReader::Parser {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "usage/event_stream.hpp"
 
 namespace tidegate::usage {
 namespace {
@@ -97,6 +98,12 @@ bool is_present(const JsonMember& member) {
     return member.kind != JsonMember::Kind::absent || member.ambiguous;
 }
 
+// Whether the client leaves the member to the server.
+bool is_open(const JsonMember& member) {
+    return !member.ambiguous &&
+           (member.kind == JsonMember::Kind::absent || member.kind == JsonMember::Kind::null);
+}
+
 // The largest that the member was given: which of two an upstream believes is not known. One above
 // the most is as if absent where it is the only one; else it stands for the most, as it hides the
 // others.
@@ -121,6 +128,11 @@ std::int64_t answers_of(const MemberOf& further) {
                          further(Further::first_prompt).kind != JsonMember::Kind::number;
     if (is_list) answers *= std::max<std::int64_t>(prompt.size, 1);
     return std::min(answers, kTokensMax);
+}
+
+// LiteLLM asks each model of a list with commas, and answers with a list.
+std::int64_t models_in(const JsonMember& model) {
+    return 1 + std::count(model.text.begin(), model.text.end(), ',');
 }
 
 std::string without_percents(std::string_view text) {
@@ -198,15 +210,21 @@ std::size_t value_of(std::string_view text, std::size_t at, std::string_view nam
     return found;
 }
 
-// Writes a member as the last one of the object whose `}` is at `end`. Of two members with one name
-// almost all parsers take the last.
-std::string with_member(std::string_view text, std::size_t end, std::string_view member) {
+// `text` with a member of the object from the `{` at `begin` to the `}` at `end`: in place of its
+// value where it has one, such as null, as many servers refuse a name that is there twice.
+std::string with_member(std::string_view text, std::size_t begin, std::size_t end,
+                        std::string_view name, std::string_view value) {
     std::string changed;
-    changed.reserve(text.size() + member.size() + 1);
+    changed.reserve(text.size() + name.size() + value.size() + 4);
+    const std::size_t old = contains(text, name) ? value_of(text, begin, name) : text.npos;
+    if (old != text.npos) {
+        changed.append(text.substr(0, old)).append(value);
+        return changed.append(text.substr(skip_value(text, old)));
+    }
     changed.append(text.substr(0, end));
     if (text[text.find_last_not_of(" \t\r\n", end - 1)] != '{') changed += ',';
-    changed.append(member).append(text.substr(end));
-    return changed;
+    changed.append("\"").append(name).append("\":").append(value);
+    return changed.append(text.substr(end));
 }
 
 }  // namespace
@@ -294,11 +312,11 @@ struct RequestReader::Reading {
     }
 
     // The largest number that is stated at `at`, in members that are not ambiguous. A text is no
-    // statement, as not every server reads it.
+    // statement, as not every server reads it; nor is 0, which some take for no maximum.
     std::optional<std::int64_t> stated(const Places& at) const {
         std::optional<std::int64_t> largest;
         for (const std::size_t place : at) {
-            if (members[place].ambiguous || !members[place].whole) continue;
+            if (members[place].ambiguous || members[place].whole.value_or(0) == 0) continue;
             largest = std::max(largest, count_of(members[place]));
         }
         return largest;
@@ -323,14 +341,14 @@ void RequestReader::take(const Reading& reading, RequestFacts& facts) const {
     if (reading(Further::document).kind != JsonMember::Kind::object) return;
     facts.is_json = true;
     for (const std::size_t place : wanted_) facts.members.push_back(reading.members[place]);
-    facts.answers = answers_of(reading);
+    facts.answers = std::min(answers_of(reading) * models_in(reading(Further::model)), kTokensMax);
     for (std::size_t rule = 0; rule < rules_.size(); ++rule) {
         facts.output_max.push_back(output_max_of_rule(rule, reading, facts.answers));
     }
     // Which of two names the upstream takes is not known, and no model has so long a name.
     const JsonMember& model = reading(Further::model);
     if (model.kind == JsonMember::Kind::text && !model.ambiguous &&
-        model.text.size() <= kModelBytesMax) {
+        model.text.size() <= kModelBytesMax && models_in(model) == 1) {
         facts.model = model.text;
     }
     const JsonMember& messages = reading(Further::messages);
@@ -339,10 +357,9 @@ void RequestReader::take(const Reading& reading, RequestFacts& facts) const {
                     reading(Further::stream).text == "true";
     const JsonMember& options = reading(Further::stream_options);
     facts.has_stream_options = options.kind == JsonMember::Kind::object;
-    const bool is_left_open = facts.has_stream_options || options.kind == JsonMember::Kind::null ||
-                              options.kind == JsonMember::Kind::absent;
     facts.has_usage_asked =
-        options.ambiguous || !is_left_open || is_present(reading(Further::include_usage));
+        !(facts.has_stream_options ? is_open(reading(Further::include_usage)) : is_open(options)) ||
+        options.ambiguous;
 }
 
 OutputMax RequestReader::output_max_of_rule(std::size_t rule, const Reading& reading,
@@ -448,19 +465,21 @@ bool path_decides_model(std::string_view path) {
 }
 
 std::string ask_for_usage(std::string_view body, const RequestFacts& facts) {
+    const std::size_t begin = skip_space(body, 0);
     if (!facts.has_stream_options) {
-        return with_member(body, body.rfind('}'), "\"stream_options\":{\"include_usage\":true}");
+        return with_member(body, begin, body.rfind('}'), "stream_options",
+                           "{\"include_usage\":true}");
     }
-    const std::size_t options = value_of(body, skip_space(body, 0), "stream_options");
+    const std::size_t options = value_of(body, begin, "stream_options");
     // The name is written with escapes, which no client does.
     if (options == body.npos) return std::string(body);
-    return with_member(body, skip_value(body, options) - 1, "\"include_usage\":true");
+    return with_member(body, options, skip_value(body, options) - 1, "include_usage", "true");
 }
 
 std::string write_output_max(std::string_view body, std::int64_t max) {
-    std::string member = "\"max_completion_tokens\":";
-    append_number(max, member);
-    return with_member(body, body.rfind('}'), member);
+    std::string number;
+    append_number(max, number);
+    return with_member(body, skip_space(body, 0), body.rfind('}'), "max_completion_tokens", number);
 }
 
 }  // namespace tidegate::usage

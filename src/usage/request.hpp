@@ -68,7 +68,7 @@ struct RequestFacts {
     bool is_json = false;               // an object of JSON; otherwise all below is empty
     std::vector<OutputMax> output_max;  // by rule, in the order of the reader's
     std::vector<JsonMember> members;    // in the order of the reader's pointers
-    // `model`; empty: it is absent, ambiguous, or longer than kModelBytesMax.
+    // `model`; empty: it is absent, ambiguous, a list with commas, or longer than kModelBytesMax.
     std::string model;
     // Answers asked for, 1 or more: each may take the maximum, also one that is not stated.
     std::int64_t answers = 1;

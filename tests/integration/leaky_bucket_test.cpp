@@ -158,6 +158,27 @@ TEST_CASE("leaky_bucket: all other limits are charged on arrival, and a slot is 
     CHECK(upstream.requests() == 1);
 }
 
+TEST_CASE("leaky_bucket: a client that leaves the line gives back what its request reserved") {
+    const CountedIn counted = either_store();
+    const Upstream upstream(ok());
+    const Tidegate tidegate(
+        "threads: 1\n" + counted.yaml() +
+        api(upstream,
+            "policies:\n"
+            "  p: {key: [ip], limits: [{quota: 6, per: 1min, algorithm: leaky_bucket}]}\n"
+            "  tokens: {key: [ip], limits: [600/h], cost: {reserve: 500, settle: auto}}\n"
+            "routes: [{name: all, upstream: api, policies: [p, tokens]}]\n"));
+    CHECK(tidegate.client()
+              .ask("OPTIONS / HTTP/1.1\r\nHost: x\r\nMax-Forwards: 0\r\n\r\n")
+              .status() == 200);
+    for (int i = 1; i <= 2; ++i) {
+        CHECK(Asking(tidegate, "/held").admitted);
+        await("it to leave", [&] { return left(tidegate) == i; });
+    }
+    CHECK(upstream.requests() == 0);
+    CHECK(logged(tidegate, "/held").at("usage_cost") == 0);
+}
+
 TEST_CASE("leaky_bucket: of several limits the longest wait counts") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());

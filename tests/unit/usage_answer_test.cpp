@@ -528,6 +528,111 @@ TEST_CASE("usage: an event that says 0 takes back nothing that an earlier one sa
         {0, 55, 0, 7});
 }
 
+TEST_CASE("usage: of kinds of input, a later 0 is believed only where the whole is no less") {
+    const std::string start = event(
+        R"({"type":"message_start","message":{"model":"m-1","usage":{"input_tokens":10,"cache_read_input_tokens":900,"cache_creation_input_tokens":30,"output_tokens":1}}})");
+    check_tokens(
+        Provider::anthropic, Form::server_sent_events,
+        start +
+            event(
+                R"({"type":"message_delta","usage":{"input_tokens":10,"cache_read_input_tokens":0,"cache_creation_input_tokens":0,"output_tokens":50}})"),
+        {10, 900, 30, 50});
+    check_tokens(
+        Provider::anthropic, Form::server_sent_events,
+        start + event(R"({"type":"message_delta","usage":{"output_tokens":150}})") +
+            event(R"({"type":"message_delta","usage":{"input_tokens":10,"output_tokens":0}})"),
+        {10, 900, 30, 150});
+}
+
+TEST_CASE("usage: what begins a stream is a placeholder until an event says more") {
+    const auto is_placeholder = [](const std::string& body, Provider provider,
+                                   Form form = Form::server_sent_events) {
+        const UsageSource source(provider);
+        AnswerReader reader(source, form);
+        reader.read(body);
+        reader.end();
+        CHECK(reader.usage());
+        return reader.is_placeholder();
+    };
+    const std::string start = event(
+        R"({"type":"message_start","message":{"usage":{"input_tokens":25,"output_tokens":1}}})");
+    const std::string chunk =
+        event(R"({"choices":[{"delta":{}}],"usage":{"prompt_tokens":0,"completion_tokens":0}})");
+    const std::string created = event(
+        R"({"response":{"status":"in_progress","usage":{"input_tokens":0,"output_tokens":0}}})");
+    for (const bool is_automatic : {false, true}) {
+        const auto by = [is_automatic](Provider provider) {
+            return is_automatic ? Provider::automatic : provider;
+        };
+        const Provider anthropic = by(Provider::anthropic);
+        const Provider openai = by(Provider::openai);
+        CHECK(is_placeholder(start, anthropic));
+        CHECK(is_placeholder(start + event(R"({"type":"message_stop"})"), anthropic));
+        CHECK(is_placeholder(start + event(R"({"usage":{"output_tokens":0}})"), anthropic));
+        CHECK_FALSE(is_placeholder(start + event(R"({"usage":{"output_tokens":2}})"), anthropic));
+        CHECK(is_placeholder(chunk + chunk + event("[DONE]"), openai));
+        CHECK_FALSE(is_placeholder(
+            chunk + event(R"({"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0}})"),
+            openai));
+        CHECK_FALSE(is_placeholder(
+            chunk + event(R"({"choices":[{}],"usage":{"prompt_tokens":1,"completion_tokens":0}})"),
+            openai));
+        CHECK(is_placeholder(created, openai));
+        CHECK_FALSE(is_placeholder(
+            created +
+                event(
+                    R"({"response":{"status":"failed","usage":{"input_tokens":0,"output_tokens":0}}})"),
+            openai));
+        CHECK_FALSE(is_placeholder(R"({"usage":{"prompt_tokens":0,"completion_tokens":0}})", openai,
+                                   Form::json));
+    }
+    const UsageSource source(Provider::openai);
+    AnswerReader reader(source, Form::server_sent_events);
+    reader.read(created);
+    CHECK_FALSE(reader.has_last_event());
+}
+
+TEST_CASE("usage: what a client can hide, or a server says in another form, is not known") {
+    const char* const kHidden[] = {
+        R"({"usageMetadata":{"promptTokenCount":5}})",
+        R"({"usage":{"prompt_tokens":3,"completion_tokens":7.5}})",
+        R"({"usage":{"prompt_tokens":3,"completion_tokens":99999999999}})",
+        R"({"usage":{"prompt_tokens":-5,"completion_tokens":7}})",
+        R"({"usage":{"input_tokens":3,"output_tokens":"7"}})",
+    };
+    for (const char* const body : kHidden) {
+        CAPTURE(body);
+        CHECK_FALSE(found_in(UsageSource(Provider::automatic), Form::json, body).usage);
+    }
+    check_tokens(
+        Provider::gemini, Form::json,
+        R"({"modelVersion":"m-1","usageMetadata":{"promptTokenCount":5,"totalTokenCount":4005}})",
+        with_any({5, 0, 0, 4000}, 4000));
+}
+
+TEST_CASE("usage: an answer that is a list of answers took what all of them did") {
+    check_tokens(
+        Provider::openai, Form::json,
+        R"([{"model":"m-1","usage":{"prompt_tokens":10,"completion_tokens":9000,"total_tokens":9010}},{"model":"m-1","usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}])",
+        {20, 0, 0, 9005});
+}
+
+TEST_CASE("usage: perplexity counts what it read and thought beside the total") {
+    check_tokens(
+        Provider::openai, Form::json,
+        R"({"model":"m-1","usage":{"prompt_tokens":108,"completion_tokens":3256,"total_tokens":3364,"citation_tokens":7299,"reasoning_tokens":73248}})",
+        with_any({108, 0, 0, 83'803}, 80'547));
+    // As a part of the output, or of the total.
+    check_tokens(
+        Provider::openai, Form::json,
+        R"({"model":"m-1","usage":{"prompt_tokens":10,"completion_tokens":60,"total_tokens":70,"reasoning_tokens":50}})",
+        {10, 0, 0, 60});
+    check_tokens(
+        Provider::openai, Form::json,
+        R"({"model":"m-1","usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":65,"reasoning_tokens":50}})",
+        with_any({10, 0, 0, 55}, 50));
+}
+
 TEST_CASE("usage: of the names of several APIs those with tokens count") {
     const char* const body =
         R"({"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":120,"input_tokens":100,"output_tokens":20}})";
@@ -590,6 +695,10 @@ TEST_CASE("usage: the end of the body ends the last event of a stream") {
 }
 
 TEST_CASE("usage: members that the configuration names are weighed and added") {
+    CHECK(found_in(
+              UsageSource({{"/usage/total_tokens", 1}}), Form::server_sent_events,
+              event(R"({"usage":{"total_tokens":246}})") + event(R"({"usage":{"total_tokens":0}})"))
+              .usage->units == 246);
     const UsageSource source({{"/cost/units", 1}, {"/cost/images", 2.5}});
     CHECK(source.is_by_provider() == false);
     CHECK(found_in(source, Form::json, R"({"cost":{"units":3,"images":2}})").usage->units == 8);
@@ -629,6 +738,11 @@ std::optional<Tokens> read_whole(const std::vector<Json>& events) {
             if (!usage.contains(name) || !usage[name].is_number_unsigned()) return std::nullopt;
             return usage[name].get<std::int64_t>();
         };
+        // A count of another kind hides what was taken.
+        const auto hides = [&](const char* name) {
+            return usage.contains(name) && !usage[name].is_null() && !count(name);
+        };
+        if (hides("prompt_tokens") || hides("completion_tokens")) continue;
         const auto input = count("prompt_tokens");
         const auto output = count("completion_tokens");
         const Tokens said{input.value_or(0), 0, 0, output.value_or(0)};

@@ -147,6 +147,20 @@ TEST_CASE("json_reader: beside a name in another case a member keeps its own val
     }
 }
 
+TEST_CASE("json_reader: a number is the one that is written, in one piece and in many") {
+    for (const std::size_t piece : {std::string_view::npos, std::size_t{1}, std::size_t{7}}) {
+        CAPTURE(piece);
+        CHECK(read("[2000000000000000150e-14]", {"/0"}, {}, piece).member().number ==
+              2000000000000000150e-14);
+        CHECK(read("[2000000000000000000e-14]", {"/0"}, {}, piece).member().whole == 20'000);
+        CHECK(read("[200000000000000000000000e-19,7]", {"/0"}, {}, piece).member().whole == 20'000);
+    }
+    // Too long to tell: it may be as large as can be.
+    const Read found = read("[2." + std::string(5'000, '0') + "e4]", {"/0"}, {}, 100);
+    CHECK(found.member().ambiguous);
+    CHECK(found.member().largest.value_or(0) > 2'000'000'000);
+}
+
 TEST_CASE("json_reader: objects and arrays in another case are followed for their numbers") {
     const auto found = read_any_case(
         R"({"u":{"list":[1]},"U":{"LIST":[5,6],"list":[3,8,9],"other":{"list":[99]}}})",

@@ -68,7 +68,11 @@ TEST_CASE("request: of several maxima the largest counts, and each is multiplied
     CHECK(output_max(R"({"max_tokens":100,"n":2,"best_of":5})") == 500);
     CHECK(output_max(R"({"generationConfig":{"maxOutputTokens":10,"candidateCount":4}})") == 40);
     CHECK(output_max(R"({"max_tokens":100,"n":0})") == 100);
-    CHECK(output_max(R"({"max_tokens":0})") == 0);
+    // Some servers take 0 for no maximum.
+    CHECK_FALSE(output_max(R"({"max_tokens":0})"));
+    CHECK(output_max(R"({"max_tokens":0,"max_completion_tokens":5})") == 5);
+    // LiteLLM asks each model of a list.
+    CHECK(output_max(R"({"model":"a,b,c","max_tokens":100})") == 300);
 }
 
 TEST_CASE(
@@ -419,6 +423,7 @@ TEST_CASE("request: usage is asked for where the client streams and has left it 
     CHECK(asked(R"({"stream":true})"));
     CHECK(asked(R"({"stream":true,"stream_options":{}})"));
     CHECK(asked(R"({"stream":true,"stream_options":null})"));
+    CHECK(asked(R"({"stream":true,"stream_options":{"include_usage":null}})"));
     CHECK_FALSE(asked(R"({"stream":false})"));
     CHECK_FALSE(asked(R"({"stream":"true"})"));
     CHECK_FALSE(asked(R"({"stream":true,"stream_options":{"include_usage":false}})"));
@@ -443,6 +448,14 @@ TEST_CASE("request: a member is added, and every other byte stays") {
     CHECK(with_usage(R"({"stream_options" : {"x":[1,{"y":"}"}]} , "stream" : true } )") ==
           R"({"stream_options" : {"x":[1,{"y":"}"}],"include_usage":true} , "stream" : true } )");
     CHECK(write_output_max("{}", 1000) == R"({"max_completion_tokens":1000})");
+    CHECK(write_output_max(R"({"x":{"max_completion_tokens":1},"max_completion_tokens": null})",
+                           7) == R"({"x":{"max_completion_tokens":1},"max_completion_tokens": 7})");
+    CHECK(write_output_max(R"({"max_completion_tokens":[1,"]"],"a":"max_completion_tokens"})", 7) ==
+          R"({"max_completion_tokens":7,"a":"max_completion_tokens"})");
+    CHECK(with_usage(R"({"stream_options":null,"stream":true})") ==
+          R"({"stream_options":{"include_usage":true},"stream":true})");
+    CHECK(with_usage(R"({"stream":true,"stream_options":{"include_usage":null,"x":1}})") ==
+          R"({"stream":true,"stream_options":{"include_usage":true,"x":1}})");
     CHECK(write_output_max(R"({"a":[1]} )", 7) == R"({"a":[1],"max_completion_tokens":7} )");
 }
 
