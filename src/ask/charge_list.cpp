@@ -413,7 +413,11 @@ Fault reserve(const config::Config& config, const config::PolicyCost& cost, cons
     }
     const usage::Rates* const rates = rates_at(
         config, cost, decision.model, decision.price_row.value_or(usage::PriceList::kNoRow));
-    if (rates == nullptr) return Fault::no_price;
+    if (rates == nullptr) {
+        // A log need not name the model; the simulation sets what the request has cost.
+        const bool is_unknown = facts.is_logged && decision.model.empty();
+        return is_unknown ? Fault::none : Fault::no_price;
+    }
     const std::int64_t units = reserved_units(config, cost, facts, *rates);
     for (std::size_t i = first; i < decision.charge.items.size(); ++i) {
         decision.charge.items[i].own_cost = units;

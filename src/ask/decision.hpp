@@ -62,6 +62,7 @@ struct Facts {
     const ClientCertificate* certificate = nullptr;
     std::chrono::system_clock::time_point began_at;
     const InspectedBody* body = nullptr;  // null: not read, or not yet
+    bool is_logged = false;               // a log tells of the request, without its body
 
     // Forgets the request. Strings and vectors keep their capacity.
     void reset() {

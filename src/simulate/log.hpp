@@ -41,7 +41,8 @@ BOOST_DEFINE_FIXED_ENUM_CLASS(LogText, std::uint8_t, client,
                               method,
                               target,  // the path, with the query if the log has it
                               host, user, tier, model,
-                              charges)  // of a recording, see take_recorded_charge()
+                              answer_model,  // that the answer names
+                              charges)       // of a recording, see take_recorded_charge()
 BOOST_DEFINE_FIXED_ENUM_CLASS(LogNumber, std::uint8_t, status, duration_us, usage_input,
                               usage_cached, usage_cache_write, usage_output, usage_cost,
                               refused_elsewhere)  // 1: for an identifier that the recording lacks

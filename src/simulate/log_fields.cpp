@@ -334,6 +334,7 @@ void LogFields::add_defaults(LogFormat format) {
             add(mapped->kind, mapped->index, slash + name);
         }
         add(Kind::text, index_of(LogText::model), slash + "usage_model");
+        add(Kind::text, index_of(LogText::answer_model), slash + "usage_answer_model");
         if (format == LogFormat::logfmt) return add(Kind::identifiers, 0, "identifiers");
         constexpr int kIdentifiersMax = 16;
         for (int i = 0; i < kIdentifiersMax; ++i) {

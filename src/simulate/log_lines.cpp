@@ -420,6 +420,7 @@ struct LogReader::Impl {
         if (name == "host" && out.text(LogText::host).empty()) out.text(LogText::host) = value;
         if (name == "tier" && out.text(LogText::tier).empty()) out.text(LogText::tier) = value;
         if (name == "usage_model") out.text(LogText::model) = value;
+        if (name == "usage_answer_model") out.text(LogText::answer_model) = value;
         const auto number = [&](LogNumber which) {
             const auto read = parse_number<std::int64_t>(value);
             if (read && *read >= 0) out.number(which) = *read;

@@ -309,6 +309,7 @@ Simulation::Simulation(std::shared_ptr<const config::Config> config, const LogFa
     }
     routes_lack_ = planner.routes_lack(with);
     is_recorded_ = facts.has(LogText::charges);
+    facts_.is_logged = true;
     claim_values_.resize(with.claims.size());
     // Fields are there or not, whatever the target.
     knows_routes_ = with.router.header_names().empty();
@@ -509,6 +510,7 @@ void Simulation::identify(const LoggedRequest& request, ask::Decision& decision)
     decision.client = identity::client_address(facts_.peer, facts_.head.fields, with.client_ip,
                                                nullptr, &decision.chain_fault);
     if (decision.is_preflight) return;
+    decision.model = request.text(LogText::model);
     const std::string_view user = request.text(LogText::user);
     if (!user.empty()) {
         decision.user = user;
@@ -544,14 +546,15 @@ void Simulation::set_costs(const LoggedRequest& request, ask::Decision& decision
     for (limit::ChargeItem& item : decision.charge.items) {
         const config::PolicyCost* const cost = settings_of(item).cost.get();
         if (cost == nullptr) continue;
-        const auto known = cost_of(*cost, request);
+        const auto known = cost_of(*cost, request, decision);
         if (!known) ++unknown_costs_;
         item.own_cost = known.value_or(cost->reserved);
     }
 }
 
 std::optional<std::int64_t> Simulation::cost_of(const config::PolicyCost& cost,
-                                                const LoggedRequest& request) {
+                                                const LoggedRequest& request,
+                                                const ask::Decision& decision) {
     constexpr int kOk = 200;
     constexpr std::int64_t kErrors = 400;
     using Settle = config::PolicyCost::Settle;
@@ -571,11 +574,13 @@ std::optional<std::int64_t> Simulation::cost_of(const config::PolicyCost& cost,
             .end = ask::AnswerFacts::End::whole,
             .status = kOk,
             .usage = &usage,
+            .price_row =
+                ask::settled_row(*rules_.config, decision, request.text(LogText::answer_model)),
             .header = {},
             .time = std::chrono::microseconds{tokens(LogNumber::duration_us)},
             .bytes = 0};
-        const auto units = ask::settled_units(*rules_.config, cost, cost.reserved,
-                                              request.text(LogText::model), answer);
+        const auto units =
+            ask::settled_units(*rules_.config, cost, cost.reserved, decision.model, answer);
         if (units) return units;
     }
     if (known(LogNumber::usage_cost)) return number(LogNumber::usage_cost);

@@ -150,7 +150,8 @@ class Simulation {
     void identify(const LoggedRequest& request, ask::Decision& decision);
     void set_costs(const LoggedRequest& request, ask::Decision& decision);
     std::optional<std::int64_t> cost_of(const config::PolicyCost& cost,
-                                        const LoggedRequest& request);
+                                        const LoggedRequest& request,
+                                        const ask::Decision& decision);
     Decided charge(const LoggedRequest& request, ask::Decision& decision,
                    std::span<const ItemAhead> items);
     static bool takes(const limit::Verdict& verdict, const limit::Policy& policy, std::size_t item);

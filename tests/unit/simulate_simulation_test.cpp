@@ -531,6 +531,40 @@ TEST_CASE("simulation: statuses, slots and tokens of the log count") {
     CHECK(without.says("--map usage_input=FIELD"));
 }
 
+TEST_CASE("simulation: money counts by the model of the line, and by the one that answered") {
+    const LogOnDisk prices(
+        "models: {gpt-x-mini: {input: 1, output: 2}, gpt-x: {input: 10, output: 20}}\n");
+    const std::string config = config_of(
+        "  one:\n    key: [ip]\n    limits: [{quota: 0.001, unit: usd, per: 1h}]\n"
+        "    cost: {reserve: auto, settle: openai, unit: usd}\n",
+        "one", "prices: " + prices.path() + "\n");
+    const auto line = [](int at, const std::string& models) {
+        return line_of(at, "10.0.0.1", R"(,"usage_input":200,"usage_output":100)" + models);
+    };
+    // 400, 400 and 4,000 millionths of a dollar.
+    const Ran ran(config, {line(0, R"(,"usage_model":"gpt-x-mini")") +
+                           line(1, R"(,"usage_model":"gpt-x","usage_answer_model":"gpt-x-mini")") +
+                           line(2, R"(,"usage_model":"gpt-x","usage_answer_model":"gpt-x-1")")});
+    CHECK(ran.doc.json["refused"] == 0);
+    CHECK(ran.doc.json["limited"] == 1);
+    CHECK(ran.limit()["peaks"]["max"] == 0.0048);
+
+    SUBCASE("a model without a price is refused, as the proxy does") {
+        const Ran unknown(config, {line(0, R"(,"usage_model":"other")")});
+        CHECK(unknown.doc.json["refused"] == 1);
+    }
+    SUBCASE("a line without a model has an unknown cost, or none if it failed") {
+        const Ran unnamed(config,
+                          {line(0, R"(,"usage_model":"gpt-x-mini")") + line_of(1, "10.0.0.1") +
+                           R"({"time":"2026-11-29T10:00:01Z","client":"10.0.0.1","method":"GET",)"
+                           R"("path":"/","status":429})"
+                           "\n"});
+        CHECK(unnamed.doc.json["refused"] == 0);
+        CHECK(unnamed.doc.json["admitted"] == 3);
+        CHECK(unnamed.doc.json["unknown_costs"] == 1);
+    }
+}
+
 TEST_CASE("simulation: requests without a route, and lines about none, are counted apart") {
     const std::string config =
         "upstreams: {api: {servers: ['http://127.0.0.1:3000']}}\n"
