@@ -70,7 +70,8 @@ void list_limits(const Ruleset& rules, Decision& decision, Visit visit) {
     for_each_limit(decision.charge, [&](const limit::ChargeItem& item, std::size_t i,
                                         const limit::LimitVerdict& one) {
         visit(item, i, one);
-        if (item.policy->shadow) return;
+        // A client has no reason to wait for a limit that never refuses.
+        if (!item.policy->is_enforced()) return;
         if (item.policy != policy || item.tier != begun->tier) {
             policy = item.policy;
             begun = &item;

@@ -521,12 +521,13 @@ TEST_CASE("costs: a soft policy lets all pass, and tells the upstream when it is
     CHECK_FALSE(upstream.last().has("X-Tidegate-Over"));
     CHECK(tidegate.get("/", "X_Tidegate_Over: forged\r\n").status() == 200);
     CHECK(upstream.last().field("X-Tidegate-Over") == "soft");
-    const auto lines = tidegate.access_log(2);
+    CHECK_FALSE(tidegate.get("/").has("RateLimit"));
+    const auto lines = tidegate.access_log(3);
     CHECK(std::count_if(lines.begin(), lines.end(), [](const json& line) {
               return line.value("soft_over", "") == "soft-1h";
-          }) == 1);
+          }) == 2);
     CHECK(tidegate.metric(
-              "tidegate_decisions_total{policy=\"soft\",limit=\"1h\",outcome=\"soft_over\"}") == 1);
+              "tidegate_decisions_total{policy=\"soft\",limit=\"1h\",outcome=\"soft_over\"}") == 2);
 }
 
 TEST_CASE("costs: the answer to a client that has left is read on, for so long as it may be") {

@@ -126,6 +126,26 @@ TEST_CASE("verdict: the answer has each limit once, for the identifier with leas
     CHECK(told[1].reset_seconds == 4);
 }
 
+TEST_CASE("verdict: a soft policy is over, and clients are told only of the limits that refuse") {
+    World world(
+        "upstream: http://127.0.0.1:3000\npolicies:\n"
+        "  advice: {key: [ip], limits: [100/min], mode: soft}\n"
+        "  p: {key: [ip], limits: [40000/min]}\n"
+        "default_policies: [advice, p]\n");
+    Request request(world, get());
+    REQUIRE(request.decide() == Fault::none);
+    auto& decision = request.decision.charge;
+    REQUIRE(decision.items.size() == 2);
+    decision.result = Decided::admitted;
+    decision.verdict.limits = {{.remaining = 0, .next_unit = 60s, .denied = true},
+                               {.remaining = 39'000, .next_unit = 1s}};
+    request.apply_verdict();
+    const auto& told = request.decision.ratelimit;
+    REQUIRE(told.size() == 1);
+    CHECK(told[0].name == "p-1min");
+    CHECK(told[0].remaining == 39'000);
+}
+
 TEST_CASE("verdict: of two identifiers with as little left, the answer has the longer wait") {
     World world(kUpstream + "limits: [10/s]\n" + kTrusting);
     Request request(world, get("X-User-Id: alice\r\n"), true);
