@@ -90,14 +90,16 @@ Json counted_limit_json(const limit::Limit& limit, std::string_view name, const 
     return json;
 }
 
-std::string state_of(const LimitCount& count) {
+// A soft limit admits what is over it.
+std::string state_of(const LimitCount& count, bool is_soft) {
     if (!count.denied) return "admits";
-    if (count.denied_for == limit::kNever) return "always denies";
-    return is_known(count.denied_for) ? "denies for " + rough(*count.denied_for) : "denies";
+    const std::string state = is_soft ? "over" : "denies";
+    if (count.denied_for == limit::kNever) return "always " + state;
+    return is_known(count.denied_for) ? state + " for " + rough(*count.denied_for) : state;
 }
 
 Doc::Row limit_row(const std::string& policy, const limit::Limit& limit, std::string_view name,
-                   const LimitCount& count) {
+                   const LimitCount& count, bool is_soft) {
     return {policy,
             escaped_text(name),
             shown_amount({count.counted, limit.in_money}) + (count.counted_all ? "" : " or more"),
@@ -105,7 +107,7 @@ Doc::Row limit_row(const std::string& policy, const limit::Limit& limit, std::st
             shown_amount({count.remaining, limit.in_money}),
             rough_or_dash(count.next_unit),
             rough_or_dash(count.all_free),
-            state_of(count)};
+            state_of(count, is_soft)};
 }
 
 std::vector<std::string> moment_lines(std::string_view name, const LimitCount& count,
@@ -231,9 +233,7 @@ class InspectedIdentifier {
         const std::string name = row_name(item);
         Json limits = Json::array();
         for (std::size_t k = 0; shown && k < item.limits().size(); ++k) {
-            limits.push_back(add_limit(name, item.limits()[k], texts_.of(item, k),
-                                       inspected_.counts.items[i].limits[k],
-                                       is_of_calls(*item.policy)));
+            limits.push_back(add_limit(name, item, k, inspected_.counts.items[i].limits[k]));
         }
         Json records = Json::array();
         for (const store::OtherCount& other : unknown) {
@@ -261,13 +261,13 @@ class InspectedIdentifier {
             name, held, static_cast<double>(item.policy->lease_slack) / 10'000));
     }
 
-    Json add_limit(const std::string& policy, const limit::Limit& limit,
-                   const ask::PolicyTexts::LimitTexts& texts, const LimitCount& count,
-                   bool is_of_calls) {
-        const std::string_view name = texts.name;
+    Json add_limit(const std::string& policy, const limit::ChargeItem& item, std::size_t position,
+                   const LimitCount& count) {
+        const limit::Limit& limit = item.limits()[position];
+        const std::string_view name = texts_.of(item, position).name;
         Json json = counted_limit_json(limit, name, count);
-        rows_.push_back(limit_row(policy, limit, name, count));
-        if (is_of_calls) {
+        rows_.push_back(limit_row(policy, limit, name, count, item.policy->soft));
+        if (is_of_calls(*item.policy)) {
             for (const char* const unknown : {"quota", "remaining", "denied", "denied_for_us"}) {
                 json[unknown] = nullptr;
             }

@@ -463,7 +463,10 @@ void add_policy(const Explanation::Policy& policy, Doc& doc) {
         if (limit.never_passes) limits.back()["never_passes"] = true;
         if (!is_counted) continue;
         std::string why = described(limit.limit, policy.in_money);
-        if (limit.never_passes) why += "; this request never passes: it asks for more";
+        if (limit.never_passes) {
+            why += policy.mode == "enforce" ? "; this request never passes: it asks for more"
+                                            : "; this request asks for more than this limit has";
+        }
         doc.fact("  limit", limit.name, std::move(why));
     }
     Json reserved = nullptr;

@@ -298,8 +298,9 @@ struct CountedUser {
     Inspected inspected;
 };
 
-void denied_for(std::optional<limit::Micros> time, const std::string& part) {
-    CountedUser user;
+void denied_for(std::optional<limit::Micros> time, const std::string& part,
+                const std::string& mode = "shadow") {
+    CountedUser user("{quota: 4, per: 1s}", mode);
     user.count().denied = true;
     user.count().denied_for = time;
     user.says(part);
@@ -354,6 +355,13 @@ TEST_CASE("inspect text: times are rounded up, never down") {
     denied_for(Micros{86'400'000'000}, "denies for 1d 0h");
     denied_for(std::nullopt, "denies\n");
     denied_for(limit::kNever, "always denies");
+}
+
+TEST_CASE("inspect text: a soft policy is over, as it denies nothing") {
+    denied_for(limit::Micros{12'300'001}, "  over for 12.4s", "soft");
+    denied_for(std::nullopt, "  over\n", "soft");
+    denied_for(limit::kNever, "  always over\n", "soft");
+    denied_for(limit::Micros{12'300'001}, "denies for 12.4s", "enforce");
 }
 
 TEST_CASE("inspect text: moments, and counts of an older configuration") {

@@ -206,6 +206,8 @@ TEST_CASE("explain body: a request that no limit could ever admit is refused, an
     const Explanation soft = explained(config("soft"), body);
     CHECK(soft.refusal == 0);
     CHECK(soft.policies.at(0).limits.at(0).never_passes);
+    CHECK(has(doc_of(soft).text(), "; this request asks for more than this limit has"));
+    CHECK_FALSE(has(doc_of(soft).text(), "never passes"));
 }
 
 TEST_CASE("explain body: a body that has not what a key wants says what is wrong") {
