@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/utf8.hpp"
 
@@ -190,14 +191,47 @@ std::optional<TooLarge> refused_as_too_large(const store::LimitDecision& decisio
     return first;
 }
 
-std::string text_of(const Ruleset& rules, const TooLarge& one) {
+namespace {
+
+// ` tokens`, as it stands behind an amount of the limit.
+std::string_view unit_text(http::RateLimitItem::Unit unit) {
     using Unit = http::RateLimitItem::Unit;
+    return unit == Unit::microdollars ? " USD" : unit == Unit::tokens ? " tokens" : " units";
+}
+
+}  // namespace
+
+std::string text_of(const Ruleset& rules, const TooLarge& one) {
     const auto& texts = rules.policy_texts.of(*one.item, one.limit);
-    const bool in_money = texts.unit == Unit::microdollars;
     std::string text = "This request would use " + shown_amount(one.cost);
-    text += in_money ? " USD" : texts.unit == Unit::tokens ? " tokens" : " units";
-    text += " of a quota of " + shown_amount(one.most) + (in_money ? " USD" : "");
+    text += unit_text(texts.unit);
+    text += " of a quota of " + shown_amount(one.most) + (one.most.in_money ? " USD" : "");
     return text + " (limit " + quote(texts.name) + "): it never passes. Ask for less.";
+}
+
+std::string text_of_usage(const Ruleset& rules, const store::LimitDecision& decision) {
+    std::string text;
+    bool is_first = true;
+    const limit::Charge charge = decision.charge();
+    for_each_limit(decision, [&](const limit::ChargeItem& item, std::size_t i,
+                                 const limit::LimitVerdict& one) {
+        if (!one.denied || !item.policy->is_enforced() || !std::exchange(is_first, false)) return;
+        if (item.own_cost == limit::ChargeItem::kOfCharge) return;
+        const auto& texts = rules.policy_texts.of(item, i);
+        const UnitsTaken units = units_taken(item.limits()[i], one);
+        const auto shown = [&](std::int64_t amount) {
+            return shown_amount({amount, item.limits()[i].in_money});
+        };
+        text.append(texts.name).append(", ").append(shown(units.of)).append(unit_text(texts.unit));
+        std::string_view before = ": ";
+        if (one.is_current) {
+            text.append(std::exchange(before, ", ")).append(shown(units.count)).append(" used");
+        }
+        // Of a request whose body is not read yet, one unit is asked for.
+        const std::int64_t cost = charge.cost_of(item);
+        if (cost > 1) text.append(before).append("this request may take ").append(shown(cost));
+    });
+    return text;
 }
 
 namespace {
@@ -240,6 +274,8 @@ std::string_view refusal_text(const Ruleset& rules, const Facts& facts, const De
             if (const auto large = refused_as_too_large(decision.charge)) {
                 return room = text_of(rules, *large);
             }
+            room = text_of_usage(rules, decision.charge);
+            if (!room.empty()) return room = "The request is over the limit " + room + ".";
             break;
         case Fault::no_price:
             if (decision.model.empty()) break;

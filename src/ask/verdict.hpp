@@ -49,6 +49,10 @@ std::optional<TooLarge> refused_as_too_large(const store::LimitDecision& charge)
 // for less.`
 std::string text_of(const Ruleset& rules, const TooLarge& one);
 
+// Of a denial, if the first limit that refused is of a policy with a cost of its own: `tokens-1min,
+// 40000 tokens: 20003 used, this request may take 30032`. Else empty.
+std::string text_of_usage(const Ruleset& rules, const store::LimitDecision& charge);
+
 // The sentences that say to the client why its request goes no further. `room` holds them, unless
 // the program or the decision does.
 std::string_view refusal_text(const Ruleset& rules, const Facts& facts, const Decision& decision,

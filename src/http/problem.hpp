@@ -37,7 +37,7 @@ void append_problem(const Problem& problem, std::string& out);
 
 // A refusal by a limit, as a provider of models says it.
 struct RateLimitError {
-    std::string_view limit;      // that refused: `tokens-1min`
+    std::string_view limit;      // that refused: `tokens-1min`; perhaps with what is used of it
     bool counts_tokens = false;  // else requests
     // Its window is a day or longer: no pause helps that a program makes between two attempts.
     bool is_quota = false;

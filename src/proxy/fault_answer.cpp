@@ -124,12 +124,17 @@ FaultAnswer plain_answer(const Exchange& exchange, Content content) {
 }
 
 // The body that libraries of a provider of models read.
-void append_provider_error(config::AnswerBody::Form form, const Violated& limits,
-                           std::int64_t retry_after, std::string_view never, std::string& out) {
+void append_provider_error(const Exchange& exchange, config::AnswerBody::Form form,
+                           const Violated& limits, std::int64_t retry_after, std::string& out) {
+    const ask::Ruleset& rules = *exchange.generation;
+    const store::LimitDecision& charge = exchange.decision.charge;
     const config::PolicyCost* const cost =
         limits.policy != nullptr ? limits.policy->cost.get() : nullptr;
+    const auto large = ask::refused_as_too_large(charge);
+    const std::string never = large ? ask::text_of(rules, *large) : "";
+    const std::string usage = ask::text_of_usage(rules, charge);
     const http::RateLimitError error{
-        .limit = limits.limit,
+        .limit = usage.empty() ? limits.limit : usage,
         .counts_tokens = cost != nullptr && cost->settle == config::PolicyCost::Settle::usage,
         .is_quota = limits.has_quota,
         .retry_after_seconds = retry_after,
@@ -168,12 +173,9 @@ FaultAnswer limited_answer(const Exchange& exchange, Content content) {
         append_should_retry(retry_after, answer.more_fields);
     }
     if (content == Content::none) return answer;
-    std::string room;
-    const std::string_view detail =
-        ask::refusal_text(*exchange.generation, exchange.facts, exchange.decision, room);
     if (body.is_of_provider()) {
         answer.content_type = kJsonType;
-        append_provider_error(body.form, limits, retry_after, room, answer.body);
+        append_provider_error(exchange, body.form, limits, retry_after, answer.body);
         return answer;
     }
     if (body.form == config::AnswerBody::Form::text) {
@@ -185,7 +187,9 @@ FaultAnswer limited_answer(const Exchange& exchange, Content content) {
     http::Problem problem;
     problem.status = answer.status;
     problem.type = http::ProblemType::quota_exceeded;
-    problem.detail = detail;
+    std::string room;
+    problem.detail =
+        ask::refusal_text(*exchange.generation, exchange.facts, exchange.decision, room);
     problem.request_id = exchange.facts.request_id;
     problem.violated_policies = limits.names;
     if (retry_after > 0) problem.retry_after_seconds = retry_after;

@@ -243,6 +243,7 @@ void note_denial(const Caller& caller, Whose of, telemetry::TopNames* names,
         const bool in_money = item.limits()[i].in_money;
         denial.count = {units.count, in_money};
         denial.quota = {units.of, in_money};
+        denial.cost = {decision.charge.charge().cost_of(item), in_money};
         const std::int64_t retry_after =
             of == Whose::enforced ? ask::retry_after_seconds(decision.charge) : 0;
         if (retry_after > 0) denial.retry_after_seconds = retry_after;

@@ -221,6 +221,7 @@ struct Denial {
     DenialText limit;
     Amount count;  // of the limit, that requests have taken
     Amount quota;
+    Amount cost;                                      // that the request asked for
     std::optional<std::int64_t> retry_after_seconds;  // unset: Tidegate cannot tell
 };
 
@@ -246,6 +247,7 @@ inline constexpr auto kDenialFields = std::to_array<DenialField>({
     {"limit", &Denial::limit, "the limit, as `limited_by` in the access log names it"},
     {"count", &Denial::count, "units of the limit that were taken; with `unit: usd` dollars"},
     {"quota", &Denial::quota, "units that the limit allows, or dollars"},
+    {"cost", &Denial::cost, "units that the request asked for, or dollars"},
     {"retry_after_seconds", &Denial::retry_after_seconds,
      "seconds until the limits may admit the request; `null`: Tidegate cannot tell"},
 });

@@ -167,6 +167,7 @@ TEST_CASE("dashboard: a denial says whose it is, by which limit, and when to com
     CHECK(denial.at("limit") == "p-hourly");
     CHECK(denial.at("count") == 3);
     CHECK(denial.at("quota") == 3);
+    CHECK(denial.at("cost") == 1);
     CHECK(std::to_string(denial.at("retry_after_seconds").get<int>()) ==
           refused.field("Retry-After"));
     const Finished shown = run_tidegate(command);

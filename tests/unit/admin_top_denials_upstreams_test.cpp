@@ -252,11 +252,13 @@ TEST_CASE("denials answer: those of money have dollars and say so") {
     denial.limit = "budget-utc_month";
     denial.count = {499'999'985, true};
     denial.quota = {500'000'000, true};
+    denial.cost = {30'000, true};
     threads[0].copy.denials = {denial};
     const AdminAnswer answer = answer_to_denials(threads, 64);
     const Json json = Json::parse(answer.body).at("denials").at(0);
     CHECK(json.at("count") == 499.999985);
     CHECK(json.at("quota") == 500);
+    CHECK(json.at("cost") == 0.03);
     CHECK(json.at("unit") == "usd");
     CHECK(denial_line(json).find("499.999985 of 500.000000") != std::string::npos);
 }
@@ -309,13 +311,14 @@ TEST_CASE("denials answer: all fields, in their order") {
     denial.limit = "p-1s";
     denial.count = 3;
     denial.quota = 4;
+    denial.cost = 2;
     denial.retry_after_seconds = 7;
     threads[0].copy.denials = {denial};
     CHECK(
         answer_to_denials(threads, 64).body ==
         R"({"enabled":true,"shadow":false,"candidate":false,"left_out":0,"denials":[{"id":"3-8","time_ms":5000,)"
         R"("request_id":"0f3c","identifier":"ip:1","route":"search","policy":"p",)"
-        R"("limit":"p-1s","count":3,"quota":4,"retry_after_seconds":7}]})"
+        R"("limit":"p-1s","count":3,"quota":4,"cost":2,"retry_after_seconds":7}]})"
         "\n");
 }
 

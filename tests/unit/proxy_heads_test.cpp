@@ -474,6 +474,51 @@ TEST_CASE("heads: the answer to a request for more than a limit ever allows says
     }
 }
 
+TEST_CASE(
+    "heads: a refusal by a limit with costs says what is used and what the request may take") {
+    const auto refused = [&](const std::string& limit, const std::string& cost,
+                             const std::string& body, limit::LimitVerdict verdict,
+                             std::int64_t own_cost) {
+        World world(
+            "upstreams: {u: {servers: [http://127.0.0.1:3000]}}\n"
+            "policies: {p: {key: [ip], limits: [" +
+            limit + "], cost: {" + cost +
+            "}}}\nroutes: [{match: {path: /**}, upstream: u, policies: [p]}]\n"
+            "response: {body: " +
+            body + "}\n");
+        Request request(world, get());
+        REQUIRE(request.decide() == Fault::none);
+        auto& decision = request.exchange.decision.charge;
+        decision.items[0].own_cost = own_cost;
+        decision.result = store::LimitDecision::Result::limited;
+        decision.verdict.admitted = false;
+        decision.verdict.retry_after = std::chrono::seconds(59);
+        verdict.denied = true;
+        decision.verdict.limits = {verdict};
+        ask::apply_verdict(*world.generation, world.ask_metrics, request.exchange.decision);
+        return request.refused();
+    };
+    const std::string tokens = "reserve: 5, settle: openai";
+    for (const std::string body : {"openai", "anthropic"}) {
+        CHECK(has(refused("40000/min", tokens, body, {.remaining = 19'997}, 30'032),
+                  "Rate limit reached: limit p-1min, 40000 tokens: 20003 used, this request may "
+                  "take 30032. Please try again in 59s."));
+    }
+    CHECK(has(refused("40000/min", tokens, "problem", {.remaining = 19'997}, 30'032),
+              R"("detail":"The request is over the limit p-1min, 40000 tokens: 20003 used, this )"
+              R"(request may take 30032.")"));
+    CHECK(has(refused("{quota: 5, unit: usd, per: 1h}", "reserve: 0.05, unit: usd", "openai",
+                      {.remaining = 10'000}, 50'000),
+              "limit p-1h, 5.000000 USD: 4.990000 used, this request may take 0.050000. Please"));
+    // The body is not read yet; what is used is not known.
+    CHECK(has(refused("40000/min", tokens, "openai", {.remaining = 0}, 1),
+              "limit p-1min, 40000 tokens: 40000 used. Please"));
+    CHECK(has(refused("40000/min", tokens, "openai", {.is_current = false}, 30'032),
+              "limit p-1min, 40000 tokens: this request may take 30032. Please"));
+    CHECK(has(refused("9/min", "reserve: 2, settle: {header: x}", "openai", {.remaining = 1}, 2),
+              "limit p-1min, 9 units: 8 used, this request may take 2. Please"));
+}
+
 TEST_CASE("heads: POST, PUT and PATCH without a body have a length, as some servers insist on it") {
     World world(kUpstream);
     const auto length = [&](const std::string& method, const std::string& fields = "") {

@@ -99,7 +99,7 @@ TEST_CASE("denials: a denial has nothing of the one whose place it takes") {
                                  &denial.policy, &denial.limit}) {
             *text = longer;
         }
-        denial.count = denial.quota = 7;
+        denial.count = denial.quota = denial.cost = 7;
         denial.retry_after_seconds = 7;
     }
     const Denial& next = log.keep(kNoon + 1s);
@@ -111,6 +111,7 @@ TEST_CASE("denials: a denial has nothing of the one whose place it takes") {
     }
     CHECK(next.count == 0);
     CHECK(next.quota == 0);
+    CHECK(next.cost == 0);
     CHECK_FALSE(next.retry_after_seconds);
 }
 
