@@ -555,7 +555,8 @@ function sayFault(error) {
   }
   say(error.status ? error.message : "Tidegate does not answer.", true);
 }
-function limitState(limit) {
+function limitState(limit, mode) {
+  if (limit.denied && mode === "soft") return ["over", "warn"];
   if (limit.never_passes) return ["never passes", "bad"];
   if (limit.denied_for_us !== null) return [`denied for ${spanText(limit.denied_for_us / 1e6)}`, "bad"];
   if (limit.denied) return ["denied", "bad"];
@@ -587,7 +588,7 @@ function showInspected(answer) {
     put(parts.detail, shown(words.join(", ")));
     putNumber(parts.count, limit.counted, `${numberText(limit.counted)} of ${numberText(limit.quota)}`);
     parts.meter.style.width = `${Math.min(100, Math.round((100 * limit.counted) / Math.max(1, limit.quota)))}%`;
-    const [text, sign] = limitState(limit);
+    const [text, sign] = limitState(limit, policy.mode);
     put(parts.sign, text);
     give(parts.sign, "data-sign", sign);
   });
