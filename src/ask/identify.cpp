@@ -76,10 +76,8 @@ std::string_view field_of(const Facts& facts) {
 }  // namespace
 
 IpNetwork noticed_network(const IpAddress& address) {
-    if (!address.v4) return {masked(address, kPrefixV6), kPrefixV6};
-    IpNetwork network{address, kPrefixV4};
-    network.address.bytes[3] = 0;
-    return network;
+    const int prefix = address.v4 ? kPrefixV4 : kPrefixV6;
+    return {masked(address, prefix), prefix};
 }
 
 bool NetworkNotices::is_due(const std::optional<IpAddress>& peer, Time now) {

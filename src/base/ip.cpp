@@ -1,5 +1,7 @@
 #include "base/ip.hpp"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -40,64 +42,13 @@ bool parse_v4(std::string_view text, std::uint8_t* bytes) {
     return at == end;
 }
 
-// Reads up to four hexadecimal digits off the front of `text`.
-std::optional<std::uint16_t> take_group(std::string_view& text) {
-    unsigned value = 0;
-    std::size_t digits = 0;
-    for (; digits < text.size() && hex_value(text[digits]) >= 0; ++digits) {
-        if (digits == 4) return std::nullopt;
-        value = value << 4 | static_cast<unsigned>(hex_value(text[digits]));
-    }
-    if (digits == 0) return std::nullopt;
-    text.remove_prefix(digits);
-    return static_cast<std::uint16_t>(value);
-}
-
 // RFC 4291 section 2.2.
 bool parse_v6(std::string_view text, std::array<std::uint8_t, 16>& bytes) {
-    constexpr std::size_t kNoGap = kGroups + 1;
-    std::array<std::uint8_t, 16> read{};
-    std::size_t groups = 0;
-    std::size_t gap = kNoGap;  // the number of groups before `::`
-    if (text.starts_with("::")) {
-        gap = 0;
-        text.remove_prefix(2);
-    }
-    while (!text.empty()) {
-        if (groups == kGroups) return false;
-        const std::string_view rest = text;
-        const auto group = take_group(text);
-        if (!group) return false;
-        if (!text.empty() && text.front() == '.') {
-            if (groups > kGroups - 2 || !parse_v4(rest, &read[2 * groups])) return false;
-            groups += 2;
-            break;
-        }
-        read[2 * groups] = static_cast<std::uint8_t>(*group >> 8);
-        read[2 * groups + 1] = static_cast<std::uint8_t>(*group & 0xff);
-        ++groups;
-        if (text.empty()) break;
-        if (text.front() != ':') return false;
-        text.remove_prefix(1);
-        if (text.empty()) return false;
-        if (text.front() == ':') {
-            if (gap != kNoGap) return false;
-            gap = groups;
-            text.remove_prefix(1);
-        }
-    }
-    if (gap == kNoGap) {
-        if (groups != kGroups) return false;
-        bytes = read;
-        return true;
-    }
-    // `::` replaces at least one group.
-    if (groups >= kGroups) return false;
-    const auto tail = static_cast<std::ptrdiff_t>(2 * (groups - gap));
-    bytes.fill(0);
-    std::copy_n(read.begin(), 2 * gap, bytes.begin());
-    std::copy_n(read.begin() + static_cast<std::ptrdiff_t>(2 * gap), tail, bytes.end() - tail);
-    return true;
+    // inet_pton() would read no further than the first NUL.
+    std::array<char, INET6_ADDRSTRLEN> terminated{};
+    if (text.size() >= terminated.size() || text.find('\0') != text.npos) return false;
+    text.copy(terminated.data(), text.size());
+    return inet_pton(AF_INET6, terminated.data(), bytes.data()) == 1;
 }
 
 bool is_v4_mapped(const std::array<std::uint8_t, 16>& bytes) {
@@ -202,15 +153,6 @@ bool has_prefix(const IpNetwork& network) {
     return network.prefix >= 0 && network.prefix <= (network.address.v4 ? 32 : 128);
 }
 
-// Requires has_prefix(network).
-IpNetwork without_stray_bits(IpNetwork network) {
-    for (int bit = network.prefix; bit < (network.address.v4 ? 32 : 128); ++bit) {
-        network.address.bytes[static_cast<std::size_t>(bit / 8)] &=
-            static_cast<std::uint8_t>(~(0x80 >> bit % 8));
-    }
-    return network;
-}
-
 // The address of `network` with all bits beyond the prefix set.
 std::array<std::uint8_t, 16> last_of(const IpNetwork& network) {
     std::array<std::uint8_t, 16> last = network.address.bytes;
@@ -276,8 +218,8 @@ bool IpNetwork::contains(const IpAddress& ip) const {
 std::optional<IpNetwork> parse_network(std::string_view text) {
     const auto written = written_network(text);
     if (!written || !has_prefix(*written)) return std::nullopt;
-    const IpNetwork& network = *written;
-    return without_stray_bits(network).address == network.address ? written : std::nullopt;
+    const IpAddress& address = written->address;
+    return masked(address, written->prefix) == address ? written : std::nullopt;
 }
 
 std::string advice_about_network(std::string_view text) {
@@ -286,8 +228,8 @@ std::string advice_about_network(std::string_view text) {
     if (!has_prefix(*written)) {
         return written->address.v4 ? "an IPv4 prefix is 0 to 32" : "an IPv6 prefix is 0 to 128";
     }
-    const IpNetwork network = without_stray_bits(*written);
-    return "write `" + network.address.to_string() + "/" + std::to_string(network.prefix) + "`";
+    const IpAddress first = masked(written->address, written->prefix);
+    return "write `" + first.to_string() + "/" + std::to_string(written->prefix) + "`";
 }
 
 IpAddress masked(const IpAddress& ip, int prefix) {
