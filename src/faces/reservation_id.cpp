@@ -12,11 +12,11 @@
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 
+#include "base/base64.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "faces/faces.hpp"
 #include "identity/digest.hpp"
-#include "identity/jwk.hpp"
 
 namespace tidegate::faces {
 
@@ -90,15 +90,6 @@ std::optional<std::string> decrypted(std::string_view key, std::string_view seal
     return out;
 }
 
-std::string base64url(std::string_view bytes) {
-    std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
-    out.resize(static_cast<std::size_t>(
-        EVP_EncodeBlock(bytes_of(out), bytes_of(bytes), static_cast<int>(bytes.size()))));
-    while (out.ends_with('=')) out.pop_back();
-    for (char& c : out) c = c == '+' ? '-' : c == '/' ? '_' : c;
-    return out;
-}
-
 constexpr unsigned kVarintBits = 7;
 
 // In pieces of seven bits, the lowest first; all but the last have the high bit.
@@ -129,12 +120,12 @@ std::string packed(const std::vector<store::Reservation::Taken>& limits) {
         }
         append_varint(static_cast<std::uint64_t>(one.quota), bytes);
     }
-    return base64url(bytes);
+    return base64url_of(bytes);
 }
 
 std::vector<store::Reservation::Taken> unpacked(const std::string& text) {
     constexpr std::size_t kLimitBytes = 4;
-    const std::string bytes = identity::decode_base64url(text).value_or("");
+    const std::string bytes = decode_base64url(text).value_or("");
     std::string_view left = bytes;
     std::vector<store::Reservation::Taken> limits;
     while (left.size() > kLimitBytes) {
@@ -211,18 +202,14 @@ IdSeal::IdSeal(std::string_view secret) {
 std::string IdSeal::seal(SealedReservation& content) const {
     content.nonce.clear();
     const std::string nonce = random_bytes(kNonceBytes);
-    for (const char c : nonce) {
-        const auto byte = static_cast<unsigned char>(c);
-        content.nonce += kHexDigits[byte >> 4];
-        content.nonce += kHexDigits[byte & 15];
-    }
-    return base64url(
+    append_hex({bytes_of(std::string_view(nonce)), nonce.size()}, content.nonce);
+    return base64url_of(
         encrypted(key_, random_bytes(kIvBytes), json_text(json_of(content), {.strict = true})));
 }
 
 std::optional<SealedReservation> IdSeal::open(std::string_view id) const {
     if (id.size() > kIdBytesMax) return std::nullopt;
-    const auto sealed = identity::decode_base64url(id);
+    const auto sealed = decode_base64url(id);
     if (!sealed) return std::nullopt;
     const auto text = decrypted(key_, *sealed);
     if (!text) return std::nullopt;

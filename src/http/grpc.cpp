@@ -2,14 +2,12 @@
 
 #include <algorithm>
 
+#include "base/base64.hpp"
 #include "base/text.hpp"
 
 namespace tidegate::http {
 
 namespace {
-
-constexpr std::string_view kBase64Digits =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 // Fields that begin with a length, in the encoding of protocol buffers.
 constexpr unsigned kLengthDelimited = 2;
@@ -62,19 +60,6 @@ bool skip_value(std::string_view& bytes, unsigned type) {
     if (size > bytes.size()) return false;
     bytes.remove_prefix(size);
     return true;
-}
-
-void append_base64(std::string_view bytes, std::string& out) {
-    for (std::size_t i = 0; i < bytes.size(); i += 3) {
-        const std::string_view some = bytes.substr(i, 3);
-        std::uint32_t bits = 0;
-        for (std::size_t j = 0; j < 3; ++j) {
-            bits = bits << 8 | (j < some.size() ? static_cast<unsigned char>(some[j]) : 0U);
-        }
-        for (std::size_t j = 0; j <= some.size(); ++j) {
-            out += kBase64Digits[bits >> (18 - 6 * j) & 0x3f];
-        }
-    }
 }
 
 }  // namespace
@@ -241,7 +226,7 @@ void append_retry_details(GrpcStatus status, std::string_view message,
     append_number_field(1, static_cast<std::uint64_t>(status), whole);
     append_bytes_field(2, message, whole);
     append_bytes_field(3, any, whole);
-    append_base64(whole, out);
+    append_base64(whole, kBase64Digits, out);
 }
 
 }  // namespace tidegate::http

@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <openssl/err.h>
 
+#include "base/base64.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"

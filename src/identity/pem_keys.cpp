@@ -17,6 +17,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include "base/base64.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "identity/jwk.hpp"
@@ -99,18 +100,6 @@ std::string fault_of_label(std::string_view label, std::string_view file) {
                " -pubkey -noout > public.pem` takes the key out of it";
     }
     return "is " + shown + ", which is no public key: write `PUBLIC KEY` or `RSA PUBLIC KEY`";
-}
-
-std::string base64url_of(std::string_view bytes) {
-    std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');
-    const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                                     reinterpret_cast<const unsigned char*>(bytes.data()),
-                                     static_cast<int>(bytes.size()));
-    text.resize(static_cast<std::size_t>(size));
-    text.resize(text.find_last_not_of('=') + 1);
-    std::replace(text.begin(), text.end(), '+', '-');
-    std::replace(text.begin(), text.end(), '/', '_');
-    return text;
 }
 
 // A number of the key, in base64url; with `bytes`, as that many. Empty: it has none.

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <random>
@@ -14,6 +15,7 @@
 
 #include <openssl/evp.h>
 
+#include "base/base64.hpp"
 #include "client/stream.hpp"
 #include "http/websocket.hpp"
 #include "proxy/heads.hpp"
@@ -345,7 +347,6 @@ milliseconds Tunnel::time_left() const {
 std::string websocket_accept(std::string_view key) {
     constexpr std::string_view kGuid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
     constexpr std::size_t kDigestBytes = 20;
-    constexpr std::size_t kBase64Bytes = (kDigestBytes + 2) / 3 * 4;
     std::string text(key);
     text += kGuid;
     std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
@@ -354,25 +355,22 @@ std::string websocket_accept(std::string_view key) {
         size != kDigestBytes) {
         return {};
     }
-    std::array<unsigned char, kBase64Bytes + 1> encoded;  // with the end that OpenSSL writes
-    EVP_EncodeBlock(encoded.data(), digest.data(), static_cast<int>(size));
-    return {encoded.begin(), encoded.begin() + kBase64Bytes};
+    std::string encoded;
+    append_base64({reinterpret_cast<const char*>(digest.data()), size}, kBase64Digits, encoded);
+    return encoded + "=";
 }
 
 std::string random_websocket_key() {
     constexpr std::size_t kKeyBytes = 16;
-    constexpr std::size_t kKeyText = (kKeyBytes + 2) / 3 * 4;
     std::random_device device;
-    std::array<unsigned char, kKeyBytes> key;
+    std::array<char, kKeyBytes> key;
     for (std::size_t i = 0; i < key.size(); i += sizeof(std::uint32_t)) {
         const std::uint32_t drawn = device();
-        for (std::size_t byte = 0; byte < sizeof drawn; ++byte) {
-            key[i + byte] = drawn >> (8 * byte) & 0xff;
-        }
+        std::memcpy(&key[i], &drawn, sizeof drawn);
     }
-    std::array<unsigned char, kKeyText + 1> text;  // with the end that OpenSSL writes
-    EVP_EncodeBlock(text.data(), key.data(), static_cast<int>(key.size()));
-    return {text.begin(), text.begin() + kKeyText};
+    std::string text;
+    append_base64({key.data(), key.size()}, kBase64Digits, text);
+    return text + "==";
 }
 
 ask::Fault check_upgrade(Exchange& x) {

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/base64.hpp"
 #include "identity/jwk.hpp"
 #include "token_maker.hpp"
 
