@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "ask/charge_list.hpp"
 #include "ask/identify.hpp"

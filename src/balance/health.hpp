@@ -27,7 +27,6 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "base/described_enum.hpp"

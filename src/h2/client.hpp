@@ -5,7 +5,6 @@
 // frames they send. What they make the proxy keep is bounded.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>

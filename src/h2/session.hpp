@@ -29,7 +29,6 @@
 
 #include <nghttp2/nghttp2.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -3,7 +3,6 @@
 // Filled once, then immutable: find() from any thread.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

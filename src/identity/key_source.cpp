@@ -1,7 +1,5 @@
 #include "identity/key_source.hpp"
 
-#include <optional>
-
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <exception>
 #include <functional>
-#include <optional>
 #include <string_view>
 #include <utility>
 

@@ -3,7 +3,6 @@
 #include <array>
 #include <map>
 #include <tuple>
-#include <utility>
 
 #include "telemetry/metric_members.hpp"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <optional>
 #include <utility>
 
 #include <boost/container/static_vector.hpp>

@@ -5,7 +5,6 @@
 // worth more than those that were chosen by chance.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 #include <memory>
-#include <system_error>
 #include <utility>
 #include <vector>
 

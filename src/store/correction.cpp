@@ -1,7 +1,6 @@
 #include "store/correction.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <memory>
 #include <utility>
 

@@ -1,15 +1,11 @@
 // What requests truly cost, once their answers say so, in place of what they were charged.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "limit/charge.hpp"

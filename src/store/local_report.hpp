@@ -1,7 +1,6 @@
 // Reports to Redis, once it is back, what this worker admitted by itself while Redis was away.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>

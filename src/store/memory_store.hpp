@@ -1,7 +1,6 @@
 // Counts in this process: the store of a single proxy, and what stands in when Redis is away.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -1,7 +1,6 @@
 #include "store/metrics.hpp"
 
 #include <algorithm>
-#include <cstddef>
 
 #include "store/memory_store.hpp"
 #include "telemetry/metric_members.hpp"

@@ -10,7 +10,6 @@
 #include <sys/uio.h>
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <utility>
 

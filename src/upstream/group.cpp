@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <sstream>
 #include <stdexcept>
 #include <utility>
 

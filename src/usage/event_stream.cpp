@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 #include "base/text.hpp"
 #include "usage/json_reader.hpp"
