@@ -14,6 +14,7 @@
 #include "ask/identify.hpp"
 #include "ask/policy_cost.hpp"
 #include "ask/ruleset.hpp"
+#include "base/described_enum.hpp"
 #include "base/timestamp.hpp"
 #include "base/units.hpp"
 #include "config/claimed_quotas.hpp"
@@ -286,24 +287,15 @@ PolicyOutcome list_policy(const config::Config& config, const config::PolicySett
 }
 
 // Why the request goes no further, if it does not.
-Fault fault_of(PolicyOutcome outcome) {
-    switch (outcome) {
-        case PolicyOutcome::counted:
-        case PolicyOutcome::exempt:
-        case PolicyOutcome::unlimited:
-        case PolicyOutcome::skipped:
-            return Fault::none;
-        case PolicyOutcome::denied:
-            return Fault::denied;
-        case PolicyOutcome::no_identifier:
-            return Fault::no_identifier;
-        case PolicyOutcome::no_user:
-            return Fault::no_user;
-        case PolicyOutcome::unclear:
-            break;
-    }
-    return Fault::ambiguous_name;
-}
+constexpr EnumTable<PolicyOutcome, Fault> kPolicyFaults(
+    {{PolicyOutcome::counted, Fault::none},
+     {PolicyOutcome::exempt, Fault::none},
+     {PolicyOutcome::unlimited, Fault::none},
+     {PolicyOutcome::denied, Fault::denied},
+     {PolicyOutcome::skipped, Fault::none},
+     {PolicyOutcome::no_identifier, Fault::no_identifier},
+     {PolicyOutcome::no_user, Fault::no_user},
+     {PolicyOutcome::unclear, Fault::ambiguous_name}});
 
 // Points the items at their identifiers. Requires that all are written: later, their bytes may not
 // move.
@@ -449,7 +441,7 @@ bool list_policies(const config::Config& config, const Facts& facts, IdentifierM
         auto* const note = begin_note(notes, *policy);
         const PolicyOutcome outcome = list_policy(config, *policy, maker, decision, note);
         if (note != nullptr) note->outcome = outcome;
-        Fault fault = fault_of(outcome);
+        Fault fault = kPolicyFaults[outcome];
         if (fault == Fault::none && policy->cost != nullptr) {
             fault = reserve(config, *policy->cost, facts, before, decision);
         }
@@ -488,7 +480,8 @@ void list_preflight(const config::Config& config, const Facts& facts, Decision& 
     const PolicyOutcome outcome = list_policy(config, policy, maker, decision, note);
     if (note != nullptr) note->outcome = outcome;
     // Without an address there is no key for its count, and it must not pass uncounted.
-    if (const Fault fault = fault_of(outcome); fault != Fault::none) return decision.refuse(fault);
+    if (const Fault fault = kPolicyFaults[outcome]; fault != Fault::none)
+        return decision.refuse(fault);
     name_items(decision);
     decision.charge.cost = 1;
     decision.charge.needs_settling = needs_settling(config, decision);
@@ -567,7 +560,7 @@ void list_policy_charges(const config::Config& config, const config::PolicySetti
     IdentifierMaker maker(config, facts, decision);
     const PolicyOutcome outcome = list_policy(config, policy, maker, decision, note);
     if (note != nullptr) note->outcome = outcome;
-    const Fault fault = fault_of(outcome);
+    const Fault fault = kPolicyFaults[outcome];
     if (fault != Fault::none) return decision.refuse(fault);
     name_items(decision);
 }

@@ -15,82 +15,61 @@ namespace tidegate::identity {
 
 namespace {
 
-constexpr EnumTexts<CredentialFault> kCredentialFaults(
-    {{CredentialFault::none, ""},
-     {CredentialFault::malformed, "credential: malformed"},
-     {CredentialFault::unsafe_user, "credential: unusable user name"},
-     {CredentialFault::unclear_cookie, "cookie: unclear"},
-     {CredentialFault::foreign_space, "credential: user of another method's namespace"},
-     {CredentialFault::not_json, "token: not strict JSON"},
-     {CredentialFault::critical_extension, "token: critical extension"},
-     {CredentialFault::token_type, "token: of another type"},
-     {CredentialFault::algorithm, "token: algorithm not allowed"},
-     {CredentialFault::unknown_key, "token: no such key"},
-     {CredentialFault::signature, "token: wrong signature"},
-     {CredentialFault::expired, "token: expired"},
-     {CredentialFault::not_yet_valid, "token: not valid yet"},
-     {CredentialFault::time_claim, "token: bad time claim"},
-     {CredentialFault::issuer, "token: wrong issuer"},
-     {CredentialFault::audience, "token: wrong audience"},
-     {CredentialFault::user_claim, "token: no user"},
-     {CredentialFault::unknown_secret, "key: unknown"},
-     {CredentialFault::wrong_password, "password: wrong"},
-     {CredentialFault::certificate_name, "certificate: not exactly one name that fits"}});
+// What a fault says about the client that sent the credential.
+enum class Sender : std::uint8_t { unclear, may_guess, has_signature };
+
+struct CredentialFaultTraits {
+    std::string_view text;
+    Sender sender = Sender::unclear;
+    std::string_view public_reason = "The credentials are not valid.";
+};
+
+constexpr std::string_view kBadClaim =
+    "The token lacks a claim that is needed here, or has a wrong one.";
+
+constexpr EnumTable<CredentialFault, CredentialFaultTraits> kCredentialFaults(
+    {{CredentialFault::none, {""}},
+     {CredentialFault::malformed, {"credential: malformed", Sender::may_guess}},
+     {CredentialFault::unsafe_user, {"credential: unusable user name", Sender::has_signature}},
+     {CredentialFault::unclear_cookie, {"cookie: unclear"}},
+     {CredentialFault::foreign_space,
+      {"credential: user of another method's namespace", Sender::has_signature}},
+     {CredentialFault::not_json, {"token: not strict JSON", Sender::may_guess}},
+     {CredentialFault::critical_extension, {"token: critical extension", Sender::may_guess}},
+     {CredentialFault::token_type, {"token: of another type", Sender::may_guess}},
+     {CredentialFault::algorithm, {"token: algorithm not allowed", Sender::may_guess}},
+     {CredentialFault::unknown_key, {"token: no such key"}},
+     {CredentialFault::signature, {"token: wrong signature", Sender::may_guess}},
+     {CredentialFault::expired,
+      {"token: expired", Sender::has_signature, "The token has expired."}},
+     {CredentialFault::not_yet_valid,
+      {"token: not valid yet", Sender::has_signature, "The token is not valid yet."}},
+     {CredentialFault::time_claim, {"token: bad time claim", Sender::has_signature, kBadClaim}},
+     {CredentialFault::issuer,
+      {"token: wrong issuer", Sender::has_signature, "The token is of another issuer."}},
+     {CredentialFault::audience,
+      {"token: wrong audience", Sender::has_signature, "The token is for another audience."}},
+     {CredentialFault::user_claim, {"token: no user", Sender::has_signature, kBadClaim}},
+     {CredentialFault::unknown_secret, {"key: unknown", Sender::may_guess}},
+     {CredentialFault::wrong_password, {"password: wrong", Sender::may_guess}},
+     {CredentialFault::certificate_name, {"certificate: not exactly one name that fits"}}});
 
 }  // namespace
 
 std::string_view to_string(CredentialFault fault) {
-    return kCredentialFaults[fault];
+    return kCredentialFaults[fault].text;
 }
 
 bool is_guess(CredentialFault fault) {
-    switch (fault) {
-        case CredentialFault::malformed:
-        case CredentialFault::not_json:
-        case CredentialFault::critical_extension:
-        case CredentialFault::algorithm:
-        case CredentialFault::token_type:
-        case CredentialFault::signature:
-        case CredentialFault::unknown_secret:
-        case CredentialFault::wrong_password:
-            return true;
-        default:
-            return false;
-    }
+    return kCredentialFaults[fault].sender == Sender::may_guess;
 }
 
 bool is_proved_by_signature(CredentialFault fault) {
-    switch (fault) {
-        case CredentialFault::unsafe_user:
-        case CredentialFault::foreign_space:
-        case CredentialFault::expired:
-        case CredentialFault::not_yet_valid:
-        case CredentialFault::time_claim:
-        case CredentialFault::issuer:
-        case CredentialFault::audience:
-        case CredentialFault::user_claim:
-            return true;
-        default:
-            return false;
-    }
+    return kCredentialFaults[fault].sender == Sender::has_signature;
 }
 
 std::string_view public_reason(CredentialFault fault) {
-    switch (fault) {
-        case CredentialFault::expired:
-            return "The token has expired.";
-        case CredentialFault::not_yet_valid:
-            return "The token is not valid yet.";
-        case CredentialFault::issuer:
-            return "The token is of another issuer.";
-        case CredentialFault::audience:
-            return "The token is for another audience.";
-        case CredentialFault::time_claim:
-        case CredentialFault::user_claim:
-            return "The token lacks a claim that is needed here, or has a wrong one.";
-        default:
-            return "The credentials are not valid.";
-    }
+    return kCredentialFaults[fault].public_reason;
 }
 
 namespace {

@@ -9,6 +9,7 @@
 
 #include "ask/identifiers.hpp"
 #include "balance/retry_budget.hpp"
+#include "base/described_enum.hpp"
 #include "proxy/tunnel.hpp"
 
 namespace tidegate::proxy {
@@ -23,26 +24,14 @@ bool is_idempotent(std::string_view method) {
            method == "OPTIONS";
 }
 
-Fault fault_of_connecting(upstream::Pool::ConnectFault fault) {
-    using ConnectFault = upstream::Pool::ConnectFault;
-    switch (fault) {
-        case ConnectFault::none:
-            return Fault::none;
-        case ConnectFault::timeout:
-            return Fault::connect_timeout;
-        case ConnectFault::refused:
-            return Fault::upstream_refused;
-        case ConnectFault::tls:
-            return Fault::upstream_tls;
-        case ConnectFault::no_http2:
-            return Fault::upstream_no_http2;
-        case ConnectFault::client_left:
-            return Fault::client_left;
-        case ConnectFault::unreachable:
-            break;
-    }
-    return Fault::upstream_unreachable;
-}
+constexpr EnumTable<upstream::ConnectFault, Fault> kConnectFaults(
+    {{upstream::ConnectFault::none, Fault::none},
+     {upstream::ConnectFault::unreachable, Fault::upstream_unreachable},
+     {upstream::ConnectFault::refused, Fault::upstream_refused},
+     {upstream::ConnectFault::timeout, Fault::connect_timeout},
+     {upstream::ConnectFault::tls, Fault::upstream_tls},
+     {upstream::ConnectFault::no_http2, Fault::upstream_no_http2},
+     {upstream::ConnectFault::client_left, Fault::client_left}});
 
 }  // namespace
 
@@ -301,7 +290,7 @@ Task<Fault> Forwarder::connect() {
         if (outcome == ConnectFault::none) co_return Fault::none;
         if (outcome == ConnectFault::client_left) co_return Fault::client_left;
         server_->count_failure();
-        const Fault fault = fault_of_connecting(outcome);
+        const Fault fault = kConnectFaults[outcome];
         // Timers fire a little late: that takes nothing from the attempts that follow.
         connect_left_ -=
             std::min(std::chrono::floor<milliseconds>(steady_now() - began), terms.patience);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/described_enum.hpp"
 #include "store/process_clock.hpp"
 
 namespace tidegate::store {
@@ -9,20 +10,14 @@ namespace tidegate::store {
 using limit::OnStoreFailure;
 
 StoreFailure failure_of(redis::Failure failure) {
-    switch (failure) {
-        case redis::Failure::timeout:
-            return StoreFailure::timeout;
-        case redis::Failure::disconnected:
-            return StoreFailure::disconnected;
-        case redis::Failure::unavailable:
-            return StoreFailure::unavailable;
-        case redis::Failure::overloaded:
-            return StoreFailure::overloaded;
-        case redis::Failure::not_ready:
-        case redis::Failure::refused:
-            return StoreFailure::refused;
-    }
-    return StoreFailure::protocol;
+    static constexpr EnumTable<redis::Failure, StoreFailure> kCounted(
+        {{redis::Failure::timeout, StoreFailure::timeout},
+         {redis::Failure::disconnected, StoreFailure::disconnected},
+         {redis::Failure::unavailable, StoreFailure::unavailable},
+         {redis::Failure::overloaded, StoreFailure::overloaded},
+         {redis::Failure::not_ready, StoreFailure::refused},
+         {redis::Failure::refused, StoreFailure::refused}});
+    return kCounted[failure];
 }
 
 LimitDecision::Result charge_in_process(MemoryStore& memory, const limit::Charge& charge,

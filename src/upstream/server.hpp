@@ -15,6 +15,7 @@
 #include <boost/smart_ptr/intrusive_ref_counter.hpp>
 
 #include "balance/choice.hpp"
+#include "base/described_enum.hpp"
 #include "config/config.hpp"
 #include "net/connection.hpp"
 #include "net/deadline.hpp"
@@ -26,15 +27,8 @@
 namespace tidegate::upstream {
 
 // Why a request has no connection to its server.
-enum class ConnectFault : std::uint8_t {
-    none,
-    unreachable,
-    refused,
-    timeout,
-    tls,
-    no_http2,
-    client_left
-};
+BOOST_DEFINE_FIXED_ENUM_CLASS(ConnectFault, std::uint8_t, none, unreachable, refused, timeout, tls,
+                              no_http2, client_left)
 
 // A connection in HTTP/2 that one request makes, and that others wait for: many requests at once
 // must not make a connection each. One thread.
