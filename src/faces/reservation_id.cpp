@@ -17,6 +17,7 @@
 #include "base/text.hpp"
 #include "faces/faces.hpp"
 #include "identity/digest.hpp"
+#include "tls/openssl.hpp"
 
 namespace tidegate::faces {
 
@@ -27,10 +28,7 @@ constexpr std::size_t kTagBytes = 16;
 constexpr std::size_t kNonceBytes = 16;
 constexpr std::size_t kIdBytesMax = 98'304;
 
-struct ReleaseCipher {
-    void operator()(EVP_CIPHER_CTX* context) const { EVP_CIPHER_CTX_free(context); }
-};
-using Cipher = std::unique_ptr<EVP_CIPHER_CTX, ReleaseCipher>;
+using Cipher = Owned<EVP_CIPHER_CTX, EVP_CIPHER_CTX_free>;
 
 unsigned char* bytes_of(std::string& text) {
     return reinterpret_cast<unsigned char*>(text.data());

@@ -1,6 +1,5 @@
 #include "identity/digest.hpp"
 
-#include <memory>
 #include <new>
 #include <stdexcept>
 
@@ -9,14 +8,13 @@
 #include <openssl/params.h>
 #include <openssl/rand.h>
 
+#include "tls/openssl.hpp"
+
 namespace tidegate::identity {
 
 namespace {
 
-struct ReleaseDigest {
-    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-};
-using DigestContext = std::unique_ptr<EVP_MD_CTX, ReleaseDigest>;
+using DigestContext = Owned<EVP_MD_CTX, EVP_MD_CTX_free>;
 
 DigestContext make_digest() {
     DigestContext context(EVP_MD_CTX_new());
@@ -43,14 +41,10 @@ Sha256 sha256(std::string_view text) {
 
 namespace {
 
-struct ReleaseMac {
-    void operator()(EVP_MAC* mac) const { EVP_MAC_free(mac); }
-    void operator()(EVP_MAC_CTX* context) const { EVP_MAC_CTX_free(context); }
-};
-using MacContext = std::unique_ptr<EVP_MAC_CTX, ReleaseMac>;
+using MacContext = Owned<EVP_MAC_CTX, EVP_MAC_CTX_free>;
 
 MacContext make_mac() {
-    const std::unique_ptr<EVP_MAC, ReleaseMac> mac(EVP_MAC_fetch(nullptr, "SIPHASH", nullptr));
+    const Owned<EVP_MAC, EVP_MAC_free> mac(EVP_MAC_fetch(nullptr, "SIPHASH", nullptr));
     MacContext context(mac ? EVP_MAC_CTX_new(mac.get()) : nullptr);
     std::size_t size = KeyedDigest::Value{}.size();
     const OSSL_PARAM wanted[] = {OSSL_PARAM_construct_size_t(OSSL_MAC_PARAM_SIZE, &size),

@@ -69,12 +69,7 @@ std::size_t hash_bytes_of(JwsAlgorithm algorithm) {
 
 namespace {
 
-struct FreeNumber {
-    void operator()(BIGNUM* number) const { BN_free(number); }
-    void operator()(BN_CTX* context) const { BN_CTX_free(context); }
-    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-};
-using Number = std::unique_ptr<BIGNUM, FreeNumber>;
+using Number = Owned<BIGNUM, BN_free>;
 
 // p = 2^255 - 19, and d of the curve -x^2 + y^2 = 1 + d x^2 y^2 (RFC 8032 section 5.1).
 constexpr const char* kPrime = "7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffed";
@@ -110,7 +105,7 @@ bool has_small_order(const BIGNUM& y) {
 // Euler's criterion it is one if (y^2 - 1) * (d y^2 + 1), raised to (p - 1) / 2, is 1. Requires
 // y < p; the divisor is never 0, and the numerator only where the order is small.
 bool is_on_curve(const BIGNUM& y, const BIGNUM& prime) {
-    const std::unique_ptr<BN_CTX, FreeNumber> context(BN_CTX_new());
+    const Owned<BN_CTX, BN_CTX_free> context(BN_CTX_new());
     require(context != nullptr);
     const Number square = new_number();
     const Number numerator = new_number();
@@ -144,10 +139,6 @@ const unsigned char* bytes_of(std::string_view text) {
 
 }  // namespace
 
-void FreePublicKey::operator()(EVP_PKEY* key) const {
-    EVP_PKEY_free(key);
-}
-
 PublicKey read_ed25519_key(std::string_view bytes) {
     if (bytes.size() != kEd25519KeyBytes || !is_safe_point(bytes)) return nullptr;
     PublicKey key(
@@ -160,7 +151,7 @@ PublicKey read_ed25519_key(std::string_view bytes) {
 // signature has one form (RFC 8032 section 5.1.7).
 bool is_signed_with_ed25519(EVP_PKEY& key, std::string_view message, std::string_view signature) {
     if (signature.size() != kEd25519SignatureBytes) return false;
-    const std::unique_ptr<EVP_MD_CTX, FreeNumber> context(EVP_MD_CTX_new());
+    const Owned<EVP_MD_CTX, EVP_MD_CTX_free> context(EVP_MD_CTX_new());
     return context != nullptr &&
            EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, &key) == 1 &&
            EVP_DigestVerify(context.get(), bytes_of(signature), signature.size(), bytes_of(message),

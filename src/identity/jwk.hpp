@@ -19,6 +19,7 @@
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "identity/user_methods.hpp"
+#include "tls/openssl.hpp"
 
 namespace tidegate::identity {
 
@@ -39,10 +40,7 @@ std::size_t hash_bytes_of(JwsAlgorithm algorithm);
 inline constexpr std::size_t kEd25519KeyBytes = 32;
 inline constexpr std::size_t kEd25519SignatureBytes = 64;
 
-struct FreePublicKey {
-    void operator()(EVP_PKEY* key) const;
-};
-using PublicKey = std::unique_ptr<EVP_PKEY, FreePublicKey>;
+using PublicKey = OpensslPtr<EVP_PKEY>;
 
 // The public key that has these bytes (RFC 8032 section 5.1.5). Null if they are not a point of the
 // curve in its one canonical form, or a point of small order: everyone can make signatures that

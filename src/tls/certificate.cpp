@@ -49,14 +49,7 @@ std::string holds_none(std::string_view text, std::string_view what, std::string
     return "holds no " + std::string(what) + " (PEM: `-----BEGIN " + std::string(kind) + "-----`)";
 }
 
-struct FreeVerification {
-    void operator()(X509_STORE_CTX* verification) const { X509_STORE_CTX_free(verification); }
-};
-using VerificationPtr = std::unique_ptr<X509_STORE_CTX, FreeVerification>;
-// Frees a stack of pointers that others own, and none of the certificates.
-struct FreeStack {
-    void operator()(STACK_OF(X509) * stack) const { sk_X509_free(stack); }
-};
+using VerificationPtr = Owned<X509_STORE_CTX, X509_STORE_CTX_free>;
 
 // `name` of the environment, if OpenSSL reads it, else `otherwise`.
 std::string system_path(const char* name, const char* otherwise) {
@@ -91,15 +84,8 @@ bool is_of_unknown_issuer(int verdict) {
 constexpr std::chrono::minutes kClockSlack{5};
 constexpr int kSerialBits = 127;
 
-struct FreeThrowawayPart {
-    void operator()(BIGNUM* number) const { BN_free(number); }
-    void operator()(X509_EXTENSION* extension) const { X509_EXTENSION_free(extension); }
-};
-template <class Part>
-using PartPtr = std::unique_ptr<Part, FreeThrowawayPart>;
-
 bool set_random_serial(X509* certificate) {
-    const PartPtr<BIGNUM> serial(BN_new());
+    const Owned<BIGNUM, BN_free> serial(BN_new());
     return serial != nullptr &&
            BN_rand(serial.get(), kSerialBits, BN_RAND_TOP_ONE, BN_RAND_BOTTOM_ANY) == 1 &&
            BN_to_ASN1_INTEGER(serial.get(), X509_get_serialNumber(certificate)) != nullptr;
@@ -124,7 +110,8 @@ bool set_names(X509* certificate) {
 bool add_extension(X509* certificate, int id, const char* value) {
     X509V3_CTX context{};
     X509V3_set_ctx(&context, certificate, certificate, nullptr, nullptr, 0);
-    const PartPtr<X509_EXTENSION> extension(X509V3_EXT_conf_nid(nullptr, &context, id, value));
+    const Owned<X509_EXTENSION, X509_EXTENSION_free> extension(
+        X509V3_EXT_conf_nid(nullptr, &context, id, value));
     return extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1;
 }
 
@@ -256,10 +243,6 @@ std::optional<std::string> normal_general_name(const GENERAL_NAME& name) {
     return std::nullopt;
 }
 
-struct FreeAuthorityAccess {
-    void operator()(AUTHORITY_INFO_ACCESS* access) const { AUTHORITY_INFO_ACCESS_free(access); }
-};
-
 std::vector<std::string> sorted_names_of(const X509& certificate) {
     std::vector<std::string> names = names_of(certificate);
     std::stable_partition(names.begin(), names.end(),
@@ -268,7 +251,7 @@ std::vector<std::string> sorted_names_of(const X509& certificate) {
 }
 
 std::string issuer_location_of(const X509& certificate) {
-    const std::unique_ptr<AUTHORITY_INFO_ACCESS, FreeAuthorityAccess> access(
+    const Owned<AUTHORITY_INFO_ACCESS, AUTHORITY_INFO_ACCESS_free> access(
         static_cast<AUTHORITY_INFO_ACCESS*>(
             X509_get_ext_d2i(&certificate, NID_info_access, nullptr, nullptr)));
     for (int i = 0; i < sk_ACCESS_DESCRIPTION_num(access.get()); ++i) {
@@ -282,14 +265,6 @@ std::string issuer_location_of(const X509& certificate) {
 }
 
 }  // namespace
-
-void FreeCertificate::operator()(X509* certificate) const {
-    X509_free(certificate);
-}
-
-void FreePrivateKey::operator()(EVP_PKEY* key) const {
-    EVP_PKEY_free(key);
-}
 
 Result<std::vector<CertificatePtr>, std::string> parse_certificates(std::string_view pem) {
     auto found = read_all<CertificatePtr>(pem, PEM_read_bio_X509);
@@ -363,7 +338,7 @@ std::vector<SharedCertificate> shown_chain(const SSL* tls) {
     for (int i = 0; shown != nullptr && i < sk_X509_num(shown); ++i) {
         X509* const one = sk_X509_value(shown, i);
         X509_up_ref(one);
-        chain.emplace_back(one, FreeCertificate());
+        chain.emplace_back(one, FreeOpenssl());
     }
     return chain;
 }
@@ -462,10 +437,6 @@ long days_left(std::chrono::system_clock::time_point until,
     return std::chrono::floor<std::chrono::days>(until - now).count();
 }
 
-void SystemAuthorities::FreeStore::operator()(X509_STORE* store) const {
-    X509_STORE_free(store);
-}
-
 Result<std::shared_ptr<const SystemAuthorities>, std::string> SystemAuthorities::read() {
     const FileWait wait(
         system_path(X509_get_default_cert_file_env(), X509_get_default_cert_file()));
@@ -494,7 +465,9 @@ bool SystemAuthorities::have_issuer_of(const X509& certificate) const {
 std::optional<SystemAuthorities::Doubt> SystemAuthorities::doubt(
     std::span<const SharedCertificate> chain) const {
     const VerificationPtr verification(X509_STORE_CTX_new());
-    const std::unique_ptr<STACK_OF(X509), FreeStack> others(sk_X509_new_null());
+    // The chain owns its certificates, the stack none of them.
+    constexpr auto kFreeStack = [](STACK_OF(X509) * stack) { sk_X509_free(stack); };
+    const Owned<STACK_OF(X509), kFreeStack> others(sk_X509_new_null());
     if (verification == nullptr || others == nullptr) return Doubt{.why = "out of memory"};
     for (const SharedCertificate& one : chain.subspan(1)) sk_X509_push(others.get(), one.get());
     int verdict = X509_V_ERR_UNSPECIFIED;

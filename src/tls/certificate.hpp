@@ -19,17 +19,12 @@
 
 #include "base/described_enum.hpp"
 #include "base/result.hpp"
+#include "tls/openssl.hpp"
 
 namespace tidegate {
 
-struct FreeCertificate {
-    void operator()(X509* certificate) const;
-};
-struct FreePrivateKey {
-    void operator()(EVP_PKEY* key) const;
-};
-using CertificatePtr = std::unique_ptr<X509, FreeCertificate>;
-using PrivateKeyPtr = std::unique_ptr<EVP_PKEY, FreePrivateKey>;
+using CertificatePtr = OpensslPtr<X509>;
+using PrivateKeyPtr = OpensslPtr<EVP_PKEY>;
 
 // All certificates of `pem`, at least one, in their order; other text is passed over. Or why not: a
 // clause that continues the name of a file.
@@ -182,10 +177,7 @@ class SystemAuthorities {
     std::optional<Doubt> doubt(std::span<const SharedCertificate> chain) const;
 
   private:
-    struct FreeStore {
-        void operator()(X509_STORE* store) const;
-    };
-    using StorePtr = std::unique_ptr<X509_STORE, FreeStore>;
+    using StorePtr = OpensslPtr<X509_STORE>;
 
     explicit SystemAuthorities(StorePtr store) : store_(std::move(store)) {}
 

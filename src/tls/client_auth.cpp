@@ -382,10 +382,6 @@ ClientCertificate read_client_certificate(const X509& certificate) {
     return read;
 }
 
-void FreeRevocationList::operator()(X509_CRL* list) const {
-    X509_CRL_free(list);
-}
-
 Result<std::vector<RevocationListPtr>, std::string> parse_revocation_lists(std::string_view pem) {
     using boost::system::in_place_error;
     auto found = read_all<RevocationListPtr>(pem, PEM_read_bio_X509_CRL);

@@ -52,10 +52,7 @@ std::optional<ClientCertificate> client_certificate_of(const SSL* tls);
 ClientCertificate read_client_certificate(const X509& certificate);
 
 // Lists of revoked certificates (CRL, RFC 5280 section 5) as PEM. Pure.
-struct FreeRevocationList {
-    void operator()(X509_CRL* list) const;
-};
-using RevocationListPtr = std::unique_ptr<X509_CRL, FreeRevocationList>;
+using RevocationListPtr = OpensslPtr<X509_CRL>;
 
 // All lists of `pem`, at least one, or why not: a clause that continues the name of a file.
 Result<std::vector<RevocationListPtr>, std::string> parse_revocation_lists(std::string_view pem);

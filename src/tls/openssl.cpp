@@ -15,16 +15,44 @@
 
 namespace tidegate {
 
-void FreeTls::operator()(SSL* tls) const {
+void FreeOpenssl::operator()(SSL* tls) const {
     SSL_free(tls);
 }
 
-void FreeTlsSession::operator()(SSL_SESSION* session) const {
+void FreeOpenssl::operator()(SSL_SESSION* session) const {
     SSL_SESSION_free(session);
 }
 
-void FreeBio::operator()(BIO* bio) const {
+void FreeOpenssl::operator()(SSL_CTX* context) const {
+    SSL_CTX_free(context);
+}
+
+void FreeOpenssl::operator()(BIO* bio) const {
     BIO_free(bio);
+}
+
+void FreeOpenssl::operator()(EVP_PKEY* key) const {
+    EVP_PKEY_free(key);
+}
+
+void FreeOpenssl::operator()(X509* certificate) const {
+    X509_free(certificate);
+}
+
+void FreeOpenssl::operator()(stack_st_X509* chain) const {
+    sk_X509_pop_free(chain, X509_free);
+}
+
+void FreeOpenssl::operator()(X509_CRL* list) const {
+    X509_CRL_free(list);
+}
+
+void FreeOpenssl::operator()(X509_STORE* store) const {
+    X509_STORE_free(store);
+}
+
+void FreeOpenssl::operator()(stack_st_GENERAL_NAME* names) const {
+    GENERAL_NAMES_free(names);
 }
 
 BioPtr open_text(std::string_view text) {
@@ -87,10 +115,6 @@ std::string shown_name(const X509_NAME& name) {
 
 std::string ascii_name(const X509_NAME& name) {
     return printed_name(name, XN_FLAG_RFC2253);
-}
-
-void FreeAlternativeNames::operator()(stack_st_GENERAL_NAME* names) const {
-    GENERAL_NAMES_free(names);
 }
 
 AlternativeNames alternative_names(const X509& certificate) {

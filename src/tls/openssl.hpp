@@ -14,27 +14,46 @@
 
 // <openssl/types.h> leaves this one to the large <openssl/ssl.h>.
 using SSL_SESSION = struct ssl_session_st;
-// <openssl/types.h> leaves this one to the large <openssl/x509v3.h>.
+// <openssl/types.h> leaves these to the large <openssl/x509.h> and <openssl/x509v3.h>.
+struct stack_st_X509;
 struct stack_st_GENERAL_NAME;
 
 namespace tidegate {
 
-// Owners of OpenSSL's connections and sessions.
-struct FreeTls {
+// Owners of objects whose headers of OpenSSL are large.
+struct FreeOpenssl {
     void operator()(SSL* tls) const;
-};
-struct FreeTlsSession {
     void operator()(SSL_SESSION* session) const;
+    void operator()(SSL_CTX* context) const;
+    void operator()(BIO* bio) const;
+    void operator()(EVP_PKEY* key) const;
+    void operator()(X509* certificate) const;
+    void operator()(stack_st_X509* chain) const;
+    void operator()(X509_CRL* list) const;
+    void operator()(X509_STORE* store) const;
+    void operator()(stack_st_GENERAL_NAME* names) const;
 };
-using TlsPtr = std::unique_ptr<SSL, FreeTls>;
+template <class T>
+using OpensslPtr = std::unique_ptr<T, FreeOpenssl>;
+
+using TlsPtr = OpensslPtr<SSL>;
 // A session lets a later connection skip most of the handshake.
-using TlsSessionPtr = std::unique_ptr<SSL_SESSION, FreeTlsSession>;
+using TlsSessionPtr = OpensslPtr<SSL_SESSION>;
+using TlsContextPtr = OpensslPtr<SSL_CTX>;
+
+// Owners for a file that includes the header: `Owned<BIGNUM, BN_free>`.
+template <auto kFree>
+struct FreeWith {
+    template <class T>
+    void operator()(T* object) const {
+        kFree(object);
+    }
+};
+template <class T, auto kFree>
+using Owned = std::unique_ptr<T, FreeWith<kFree>>;
 
 // Texts that OpenSSL reads and writes, and its words for what went wrong.
-struct FreeBio {
-    void operator()(BIO* bio) const;
-};
-using BioPtr = std::unique_ptr<BIO, FreeBio>;
+using BioPtr = OpensslPtr<BIO>;
 
 // Opens `text`, which outlives it, for reading. Null when there is no memory, or more than 2 GiB.
 // Forgets older complaints of OpenSSL.
@@ -82,12 +101,9 @@ std::string shown_name(const X509_NAME& name);
 // are special there by a backslash.
 std::string ascii_name(const X509_NAME& name);
 
-struct FreeAlternativeNames {
-    void operator()(stack_st_GENERAL_NAME* names) const;
-};
 struct AlternativeNames {
-    std::unique_ptr<stack_st_GENERAL_NAME, FreeAlternativeNames> list;  // null: none
-    bool is_broken = false;  // the extension cannot be read, or is there twice
+    OpensslPtr<stack_st_GENERAL_NAME> list;  // null: none
+    bool is_broken = false;                  // the extension cannot be read, or is there twice
 };
 AlternativeNames alternative_names(const X509& certificate);
 

@@ -98,16 +98,12 @@ std::string set_up(SSL_CTX* context, const TlsSettings& settings) {
 
 }  // namespace
 
-void TlsClient::FreeContext::operator()(SSL_CTX* context) const {
-    SSL_CTX_free(context);
-}
-
-TlsClient::TlsClient(ContextPtr context, TlsSettings settings)
+TlsClient::TlsClient(TlsContextPtr context, TlsSettings settings)
     : context_(std::move(context)), settings_(std::move(settings)) {}
 
 Result<std::shared_ptr<TlsClient>, std::string> TlsClient::make(const TlsSettings& settings) {
     using boost::system::in_place_error;
-    ContextPtr context(SSL_CTX_new(TLS_client_method()));
+    TlsContextPtr context(SSL_CTX_new(TLS_client_method()));
     if (context == nullptr) return {in_place_error, "TLS cannot be set up: " + openssl_reason()};
     std::string fault = set_up(context.get(), settings);
     if (fault.empty() && settings.verify) {
@@ -119,7 +115,7 @@ Result<std::shared_ptr<TlsClient>, std::string> TlsClient::make(const TlsSetting
 
 std::shared_ptr<TlsClient> TlsClient::copy() const {
     const std::lock_guard lock(mutex_);
-    ContextPtr context(SSL_CTX_new(TLS_client_method()));
+    TlsContextPtr context(SSL_CTX_new(TLS_client_method()));
     if (context == nullptr || !set_up(context.get(), settings_).empty()) return nullptr;
     SSL_CTX_set1_cert_store(context.get(), SSL_CTX_get_cert_store(context_.get()));
     return std::shared_ptr<TlsClient>(new TlsClient(std::move(context), settings_));

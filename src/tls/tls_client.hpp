@@ -45,15 +45,10 @@ class TlsClient {
     void replace_with(const TlsClient& other);
 
   private:
-    struct FreeContext {
-        void operator()(SSL_CTX* context) const;
-    };
-    using ContextPtr = std::unique_ptr<SSL_CTX, FreeContext>;
-
-    TlsClient(ContextPtr context, TlsSettings settings);
+    TlsClient(TlsContextPtr context, TlsSettings settings);
 
     mutable std::mutex mutex_;  // of both
-    ContextPtr context_;
+    TlsContextPtr context_;
     TlsSettings settings_;
 };
 

@@ -247,10 +247,6 @@ using Choice = ServerCredentials::Choice;
 // How long a session can be resumed: as long as the key of its ticket decrypts for certain.
 constexpr std::chrono::seconds kSessionLife = TicketKeys::kOldPeriods * TicketKeys::kNewEvery;
 
-struct FreeCipher {
-    void operator()(EVP_CIPHER* cipher) const { EVP_CIPHER_free(cipher); }
-};
-
 // The data of OpenSSL's callbacks. The SSL_CTX owns it, as connections may outlive the TlsServer.
 class TlsServerState {
   public:
@@ -269,7 +265,7 @@ class TlsServerState {
   private:
     std::shared_ptr<const ServerCredentials> credentials_;
     TicketKeyReader tickets_;
-    std::unique_ptr<EVP_CIPHER, FreeCipher> cipher_;
+    Owned<EVP_CIPHER, EVP_CIPHER_free> cipher_;
 };
 
 void free_state(void*, void* state, CRYPTO_EX_DATA*, int, long, void*) {
@@ -378,20 +374,12 @@ int on_ticket(SSL* tls, unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX* 
 
 }  // namespace
 
-void FreeTlsContext::operator()(SSL_CTX* context) const {
-    SSL_CTX_free(context);
-}
-
 TlsContextPtr make_server_context(TlsVersion min_version, HttpVersions http) {
     TlsContextPtr context(SSL_CTX_new(TLS_server_method()));
     const bool is_made = context != nullptr && apply(context.get(), min_version, http);
     ERR_clear_error();
     if (!is_made) throw std::bad_alloc();
     return context;
-}
-
-void FreeCertificateChain::operator()(stack_st_X509* chain) const {
-    sk_X509_pop_free(chain, X509_free);
 }
 
 Result<std::shared_ptr<const ServerCredentials>, std::string> parse_credentials(

@@ -26,9 +26,6 @@
 #include "tls/openssl.hpp"
 #include "tls/tls_settings.hpp"
 
-// <openssl/types.h> leaves this one to the large <openssl/x509.h>.
-struct stack_st_X509;
-
 namespace tidegate {
 
 // The keys that session tickets are encrypted with (RFC 5077 section 4): of the process's own
@@ -121,11 +118,6 @@ class TicketKeyReader {
 
 // Which versions, ciphers, groups and habits a listener has in TLS. There is no setting for them
 // but the oldest version, and which versions of HTTP are spoken over it.
-struct FreeTlsContext {
-    void operator()(SSL_CTX* context) const;
-};
-using TlsContextPtr = std::unique_ptr<SSL_CTX, FreeTlsContext>;
-
 // Makes a context without a certificate, tickets or client authentication. Throws std::bad_alloc
 // when OpenSSL has no memory.
 TlsContextPtr make_server_context(TlsVersion min_version, HttpVersions http);
@@ -133,10 +125,7 @@ TlsContextPtr make_server_context(TlsVersion min_version, HttpVersions http);
 // The certificates and authorities of a listener, parsed once from its settings.
 //
 // Immutable, any thread. The workers' TlsServers share it.
-struct FreeCertificateChain {
-    void operator()(stack_st_X509* chain) const;
-};
-using CertificateChainPtr = std::unique_ptr<stack_st_X509, FreeCertificateChain>;
+using CertificateChainPtr = OpensslPtr<stack_st_X509>;
 
 class ServerCredentials {
   public:
