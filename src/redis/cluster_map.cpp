@@ -36,16 +36,6 @@ std::uint16_t crc16(std::string_view bytes) {
     return crc;
 }
 
-std::uint16_t slot_of_key(std::string_view key) {
-    if (const std::size_t open = key.find('{'); open != std::string_view::npos) {
-        const std::size_t close = key.find('}', open + 1);
-        if (close != std::string_view::npos && close != open + 1) {
-            key = key.substr(open + 1, close - open - 1);
-        }
-    }
-    return slot_of_tag(key);
-}
-
 namespace {
 
 // Takes what is before `separator` off the front of `text`; all of it when there is none.

@@ -33,9 +33,6 @@ inline constexpr std::size_t kSlots = 16'384;
 // CRC-16/XMODEM, as the specification's appendix has it.
 std::uint16_t crc16(std::string_view bytes);
 
-// The slot of a key: of what is between its first `{` and the next `}`, if there is something.
-std::uint16_t slot_of_key(std::string_view key);
-
 // The slot of every key whose hash tag is `tag`. Requires that it is not empty and has no `}`.
 inline std::uint16_t slot_of_tag(std::string_view tag) {
     return static_cast<std::uint16_t>(crc16(tag) % kSlots);
@@ -53,11 +50,6 @@ struct ClusterNode {
     NodeAddress address;
     std::string name;  // the host name it announces; empty: none
     std::vector<SlotRange> slots;
-
-    bool is_at(const NodeAddress& other) const {
-        return address.port == other.port &&
-               (address.host == other.host || (!name.empty() && name == other.host));
-    }
 };
 
 inline constexpr std::size_t kClusterNodesMax = 1'000;

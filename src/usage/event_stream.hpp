@@ -58,7 +58,6 @@ class ServerSentEvents {
     EventPart end_event();
     void read_name(std::string_view& bytes);
     EventPart value(std::string_view& bytes);
-    bool count_line(std::size_t bytes);
 
     At at_ = At::line;
     bool skip_newline_ = false;  // the last byte was a carriage return

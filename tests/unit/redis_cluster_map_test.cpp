@@ -37,10 +37,6 @@ TEST_CASE("cluster map: masters and their slots, as redis 7 writes them") {
     CHECK(nodes->at(0).name == "hostname2");
     CHECK(nodes->at(0).slots == std::vector<SlotRange>{{5461, 10922}});
     CHECK(nodes->at(2).slots == std::vector<SlotRange>{{0, 5460}});
-    CHECK(nodes->at(0).is_at({"127.0.0.1", 30002}));
-    CHECK(nodes->at(0).is_at({"hostname2", 30002}));
-    CHECK_FALSE(nodes->at(0).is_at({"hostname2", 30003}));
-    CHECK_FALSE(nodes->at(0).is_at({"", 30002}));
 }
 
 TEST_CASE("cluster map: single slots, slots on their way, old and new ways to write an address") {
@@ -128,29 +124,10 @@ TEST_CASE("slot: the specification's example of CRC16") {
     CHECK(crc16("") == 0);
 }
 
-TEST_CASE("slot: keys are where CLUSTER KEYSLOT says") {
-    CHECK(slot_of_key("foo") == 12182);
-    CHECK(slot_of_key("bar") == 5061);
-    CHECK(slot_of_key("") == 0);
-    CHECK(slot_of_key(std::string("\xff\x00\x80", 3)) < kSlots);
-}
-
-TEST_CASE("slot: only what is in the first braces counts, if there is something") {
-    CHECK(slot_of_key("{user1000}.following") == slot_of_key("{user1000}.followers"));
-    CHECK(slot_of_key("{user1000}.following") == slot_of_tag("user1000"));
-    // The examples of "Hash tags".
-    CHECK(slot_of_key("foo{}{bar}") == slot_of_tag("foo{}{bar}"));
-    CHECK(slot_of_key("foo{{bar}}zap") == slot_of_tag("{bar"));
-    CHECK(slot_of_key("foo{bar}{zap}") == slot_of_tag("bar"));
-    CHECK(slot_of_key("foo{bar") == slot_of_tag("foo{bar"));
-    CHECK(slot_of_key("foo}bar{") == slot_of_tag("foo}bar{"));
-}
-
-TEST_CASE("slot: the key of a state and the identifier alone are in one slot") {
-    for (const std::string identifier : {"ip:192.0.2.1", "user:alice", "1:a+2:%7B"}) {
-        CHECK(slot_of_key("tg:4:default:{" + identifier + "}") == slot_of_tag(identifier));
-        CHECK(slot_of_key("tg:4:p:{" + identifier + "}:00c0ffee") == slot_of_tag(identifier));
-    }
+TEST_CASE("slot: keys with that tag are where CLUSTER KEYSLOT says") {
+    CHECK(slot_of_tag("foo") == 12182);
+    CHECK(slot_of_tag("bar") == 5061);
+    CHECK(slot_of_tag(std::string("\xff\x00\x80", 3)) < kSlots);
 }
 
 }  // namespace tidegate::redis::cluster_map_test
