@@ -130,15 +130,6 @@ std::uint32_t folded(std::uint32_t character) {
     return run.folded + (character - run.first);
 }
 
-// Returns the character that a UTF-8 sequence of 2 to 4 bytes encodes.
-std::uint32_t decoded(std::string_view sequence) {
-    const auto lead = static_cast<unsigned char>(sequence[0]);
-    std::uint32_t character = lead & (0x7FU >> sequence.size());
-    for (const char c : sequence.substr(1))
-        character = character << 6 | (static_cast<unsigned char>(c) & 0x3FU);
-    return character;
-}
-
 char* put(std::uint32_t character, char* out) {
     if (character < 0x80) {
         *out++ = static_cast<char>(character);
@@ -162,7 +153,7 @@ char* fold_one(std::string_view& text, char* out) {
         text.remove_prefix(1);
         return out;
     }
-    const std::uint32_t character = decoded(text.substr(0, length));
+    const std::uint32_t character = code_point(text.substr(0, length));
     text.remove_prefix(length);
     for (const LettersFolded& letters : kLetters)
         if (letters.character == character)

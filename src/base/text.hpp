@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -41,6 +42,12 @@ constexpr char to_lower(char c) {
 
 constexpr char to_upper(char c) {
     return is_lower(c) ? static_cast<char>(c & ~0x20) : c;
+}
+
+// Whether one of its characters is a control of ASCII: below the space, or DEL.
+inline bool has_control(std::string_view text) {
+    return std::any_of(text.begin(), text.end(),
+                       [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; });
 }
 
 inline std::string to_lower(std::string text) {
@@ -264,6 +271,11 @@ constexpr std::size_t printable_size(std::string_view text) {
     }
     return size;
 }
+
+// The hash of a map of texts in which views are looked up; it goes with std::equal_to<>.
+struct TextHash : std::hash<std::string_view> {
+    using is_transparent = void;
+};
 
 // Empties a text or a list for its next use. One of unusual size gives its room back.
 template <class Container>

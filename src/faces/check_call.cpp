@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "base/json.hpp"
+#include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "limit/algorithm.hpp"
 
@@ -41,10 +42,7 @@ struct WrongCheckCall {
 }
 
 void refuse_controls(std::string_view text, const BodyPlace& place) {
-    const bool has_control = std::any_of(text.begin(), text.end(), [](char c) {
-        return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
-    });
-    if (has_control) wrong(place, "a control character cannot stand here");
+    if (has_control(text)) wrong(place, "a control character cannot stand here");
 }
 
 std::string_view text_at(const JsonNode& value, const BodyPlace& place) {

@@ -82,11 +82,6 @@ bool decode_form(std::string_view text, std::string& out) {
     return ascii || is_utf8(out);
 }
 
-bool has_control(std::string_view text) {
-    return std::any_of(text.begin(), text.end(),
-                       [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; });
-}
-
 // The comparison of the least exact servers: PHP takes `.`, a space and a `[` that nothing closes
 // for `_`, others ignore case.
 char loosely(char c) {

@@ -176,15 +176,6 @@ bool Htpasswd::verify(std::string_view user, std::string_view password) const {
     return matches(password, is_known ? known->second : longest_) && is_known;
 }
 
-namespace {
-
-bool has_control(std::string_view text) {
-    return std::any_of(text.begin(), text.end(),
-                       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-}
-
-}  // namespace
-
 BasicLogin::~BasicLogin() {
     OPENSSL_cleanse(bytes_.data(), bytes_.size());
 }

@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "base/result.hpp"
+#include "base/text.hpp"
 #include "identity/credentials.hpp"
 #include "identity/identifier.hpp"
 
@@ -46,14 +47,7 @@ class Htpasswd {
     std::size_t size() const { return hashes_.size(); }
 
   private:
-    struct NameHash {
-        using is_transparent = void;
-        std::size_t operator()(std::string_view name) const {
-            return std::hash<std::string_view>{}(name);
-        }
-    };
-
-    std::unordered_map<std::string, std::string, NameHash, std::equal_to<>> hashes_;
+    std::unordered_map<std::string, std::string, TextHash, std::equal_to<>> hashes_;
     std::string longest_;  // the hash that takes longest; empty: there is none
 };
 

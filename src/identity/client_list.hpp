@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/ip.hpp"
+#include "base/text.hpp"
 
 namespace tidegate::identity {
 
@@ -45,16 +46,8 @@ struct ClientList {
     bool lists_tier(const ClientIdentity& client) const;
 };
 
-// The tiers of users (`identity.users`). Immutable once read.
-struct NameHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view name) const {
-        return std::hash<std::string_view>{}(name);
-    }
-};
-
-// `identity.users`: from the name of a user to the tier.
-using UserTiers = std::unordered_map<std::string, std::string, NameHash, std::equal_to<>>;
+// The tiers of users (`identity.users`), by name. Immutable once read.
+using UserTiers = std::unordered_map<std::string, std::string, TextHash, std::equal_to<>>;
 
 // Empty: none. The view goes into `tiers`.
 std::string_view tier_of(const std::optional<std::string_view>& user, const UserTiers& tiers);

@@ -66,15 +66,8 @@ class RouteIndex {
     }
 
   private:
-    struct Hash {
-        using is_transparent = void;
-        std::size_t operator()(std::string_view text) const {
-            return std::hash<std::string_view>{}(text);
-        }
-    };
-
     struct Node {
-        std::unordered_map<std::string, std::uint32_t, Hash, std::equal_to<>> literals;
+        std::unordered_map<std::string, std::uint32_t, TextHash, std::equal_to<>> literals;
         std::uint32_t any = kNone;
         std::uint32_t lowest = kNone;     // route here or below
         std::vector<std::uint32_t> here;  // patterns that end here, ascending
@@ -141,13 +134,6 @@ std::uint32_t RouteIndex::child(std::uint32_t node, const PathPattern::Segment& 
 
 constexpr std::uint32_t kNone = RouteIndex::kNone;
 
-struct HostHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view host) const {
-        return std::hash<std::string_view>{}(host);
-    }
-};
-
 constexpr std::string_view kAnyLabels = "*.";
 
 bool has_any_labels(std::string_view host) {
@@ -203,7 +189,7 @@ bool headers_fit(const Entry& entry, const http::Fields* fields) {
 // Finds routes whose paths are segments in one way of comparing: with case or without.
 struct Index {
     RouteIndex any_host;
-    using Hosts = std::unordered_map<std::string, RouteIndex, HostHash, std::equal_to<>>;
+    using Hosts = std::unordered_map<std::string, RouteIndex, TextHash, std::equal_to<>>;
     Hosts by_host;
     Hosts by_parent;  // has `*.example.com` under `example.com`
     std::size_t parent_labels_max = 0;

@@ -19,6 +19,7 @@
 
 #include "base/described_enum.hpp"
 #include "base/result.hpp"
+#include "base/text.hpp"
 #include "tls/openssl.hpp"
 
 namespace tidegate {
@@ -122,12 +123,8 @@ class CertificateNames {
     std::size_t size() const { return numbers_.size(); }
 
   private:
-    struct Hash : std::hash<std::string_view> {
-        using is_transparent = void;
-    };
-
     // Wildcards without their asterisk: no name begins with a dot.
-    std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>> numbers_;
+    std::unordered_map<std::string, std::size_t, TextHash, std::equal_to<>> numbers_;
 };
 
 // Holds what a certificate states, as text and numbers for checks, reports and logs. Pure.
