@@ -231,6 +231,16 @@ constexpr Word load_word(const char* bytes) {
     return word;
 }
 
+// The number whose bytes stand at `at`, the first one the highest. Requires all of them.
+template <class Unsigned>
+constexpr Unsigned big_endian(std::string_view bytes, std::size_t at = 0) {
+    std::uint64_t number = 0;
+    for (std::size_t i = at; i < at + sizeof(Unsigned); ++i) {
+        number = number << 8 | static_cast<unsigned char>(bytes[i]);
+    }
+    return static_cast<Unsigned>(number);
+}
+
 constexpr std::uint64_t each_byte(std::uint8_t byte) {
     return byte * std::uint64_t{0x0101010101010101};
 }

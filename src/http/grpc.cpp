@@ -169,10 +169,7 @@ GrpcMessage read_grpc_message(std::string_view body) {
     GrpcMessage message;
     message.fault = GrpcMessage::Fault::malformed;
     if (body.size() < kGrpcMessageHeadBytes) return message;
-    std::uint32_t length = 0;
-    for (std::size_t i = 1; i < kGrpcMessageHeadBytes; ++i) {
-        length = length << 8 | static_cast<unsigned char>(body[i]);
-    }
+    const auto length = big_endian<std::uint32_t>(body, 1);
     if (body.size() - kGrpcMessageHeadBytes != length) return message;
     if (body[0] != 0) {
         if (body[0] == 1) message.fault = GrpcMessage::Fault::compressed;

@@ -77,12 +77,6 @@ ProxyHeader read_text(std::string_view bytes) {
     return complete_header(size, ends);
 }
 
-std::uint16_t number_at(std::string_view bytes, std::size_t at) {
-    const auto high = static_cast<unsigned char>(bytes[at]);
-    const auto low = static_cast<unsigned char>(bytes[at + 1]);
-    return static_cast<std::uint16_t>(high << 8 | low);
-}
-
 IpAddress address_at(std::string_view bytes, std::size_t at, bool v6) {
     constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
     IpAddress address;
@@ -104,8 +98,8 @@ ProxyHeader::Ends ends_of(std::string_view bytes, bool v6) {
     const std::size_t size = v6 ? 16 : 4;
     const std::size_t ports = kBinaryFixedBytes + 2 * size;
     return {address_at(bytes, kBinaryFixedBytes, v6),
-            address_at(bytes, kBinaryFixedBytes + size, v6), number_at(bytes, ports),
-            number_at(bytes, ports + 2)};
+            address_at(bytes, kBinaryFixedBytes + size, v6),
+            big_endian<std::uint16_t>(bytes, ports), big_endian<std::uint16_t>(bytes, ports + 2)};
 }
 
 ProxyHeader read_binary(std::string_view bytes) {
@@ -118,7 +112,7 @@ ProxyHeader read_binary(std::string_view bytes) {
     if (bytes.size() < kBinaryFixedBytes) return {};
     const auto version_and_command = static_cast<unsigned char>(bytes[12]);
     const auto family_and_protocol = static_cast<unsigned char>(bytes[13]);
-    const std::size_t length = number_at(bytes, 14);
+    const std::size_t length = big_endian<std::uint16_t>(bytes, 14);
     const std::size_t size = kBinaryFixedBytes + length;
     if (version_and_command >> 4 != kVersion) return malformed_header("has an unknown version");
     const int command = version_and_command & 0xf;

@@ -60,12 +60,6 @@ unsigned char byte_at(std::string_view bytes, std::size_t at) {
     return static_cast<unsigned char>(bytes[at]);
 }
 
-std::uint64_t length_at(std::string_view bytes, std::size_t at, std::size_t size) {
-    std::uint64_t number = 0;
-    for (std::size_t i = 0; i < size; ++i) number = number << 8 | byte_at(bytes, at + i);
-    return number;
-}
-
 }  // namespace
 
 WebSocketRequest websocket_request(const RequestHead& head, const Framing& framing) {
@@ -130,7 +124,9 @@ FrameFollower::Followed FrameFollower::follow(std::string_view bytes) {
     const std::size_t more = length < kTwoBytesMin ? 0 : length == kTwoBytesMin ? 2 : 8;
     next.head_bytes = 2 + more + (is_masked ? kMaskBytes : 0);
     if (bytes.size() < 2 + more) return kIncomplete;
-    next.payload_bytes = more == 0 ? length : length_at(bytes, 2, more);
+    next.payload_bytes = more == 0   ? length
+                         : more == 2 ? big_endian<std::uint16_t>(bytes, 2)
+                                     : big_endian<std::uint64_t>(bytes, 2);
     // Section 5.2: in as few bytes as it takes, and at most 63 bits.
     if ((more == 2 && next.payload_bytes < kTwoBytesMin) ||
         (more == 8 && next.payload_bytes < kEightBytesMin) || next.payload_bytes >> 63 != 0) {

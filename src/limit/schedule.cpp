@@ -137,7 +137,7 @@ bool read_moments(PackedReader& reader, ListedMoments& list) {
         if (!add_moments(reader.take(reader.byte()), list.moments)) return false;
     }
     list.are_all = members < kMembersMax;
-    return reader.ok();
+    return !reader.is_broken();
 }
 
 LimitCount count_of_moments(const ListedMoments& list, const Limit& limit, Micros now) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "limit/bytes.hpp"
 
 namespace tidegate::limit {
 namespace {
@@ -36,35 +37,16 @@ std::int64_t seconds_of(sys_days day) {
     return day.time_since_epoch().count() * kDay;
 }
 
-// Big-endian numbers. Past the end it yields zeros, and is broken from then on.
-class Bytes {
+// Big-endian numbers.
+class ZoneBytes : public ByteReader {
   public:
-    explicit Bytes(std::string_view bytes) : left_(bytes) {}
+    using ByteReader::ByteReader;
 
-    std::string_view take(std::size_t size) {
-        if (is_broken_ || size > left_.size()) {
-            is_broken_ = true;
-            return {};
-        }
-        const std::string_view taken = left_.substr(0, size);
-        left_.remove_prefix(size);
-        return taken;
+    template <class Unsigned>
+    Unsigned number() {
+        const std::string_view bytes = take(sizeof(Unsigned));
+        return bytes.empty() ? 0 : big_endian<Unsigned>(bytes);
     }
-    std::int64_t number(std::size_t size) {
-        std::uint64_t value = 0;
-        const std::string_view bytes = take(size);
-        for (const char byte : bytes) value = value << 8 | static_cast<unsigned char>(byte);
-        if (size == 4) return static_cast<std::int32_t>(static_cast<std::uint32_t>(value));
-        return static_cast<std::int64_t>(value);
-    }
-    std::uint32_t count() { return static_cast<std::uint32_t>(number(4)); }
-
-    std::string_view left() const { return left_; }
-    bool is_broken() const { return is_broken_; }
-
-  private:
-    std::string_view left_;
-    bool is_broken_ = false;
 };
 
 struct Header {
@@ -78,7 +60,7 @@ struct Header {
     }
 };
 
-std::optional<Header> read_header(Bytes& in) {
+std::optional<Header> read_header(ZoneBytes& in) {
     if (in.take(4) != "TZif") return std::nullopt;
     Header header;
     const std::string_view version = in.take(1);
@@ -86,7 +68,7 @@ std::optional<Header> read_header(Bytes& in) {
     in.take(15);  // reserved
     for (std::uint32_t* count : {&header.ut, &header.standard, &header.leaps, &header.times,
                                  &header.types, &header.letters}) {
-        *count = in.count();
+        *count = in.number<std::uint32_t>();
     }
     if (in.is_broken()) return std::nullopt;
     return header;
@@ -274,11 +256,12 @@ class TimeZone::Parser {
 
     bool read_data(const Header& header) {
         std::vector<std::int64_t> times(header.times);
-        for (std::int64_t& time : times) time = in_.number(8);
+        for (std::int64_t& time : times)
+            time = static_cast<std::int64_t>(in_.number<std::uint64_t>());
         const std::string_view types_of_times = in_.take(header.times);
         std::vector<std::int32_t> offsets(header.types);
         for (std::int32_t& offset : offsets) {
-            offset = static_cast<std::int32_t>(in_.number(4));
+            offset = static_cast<std::int32_t>(in_.number<std::uint32_t>());
             const std::int64_t is_summer = static_cast<unsigned char>(byte());
             const std::size_t name = static_cast<unsigned char>(byte());
             if (offset < -kOffsetMax || offset > kOffsetMax) return false;
@@ -341,7 +324,7 @@ class TimeZone::Parser {
         if (changes.empty() || changes.back().offset != change.offset) changes.push_back(change);
     }
 
-    Bytes in_;
+    ZoneBytes in_;
     std::int64_t last_time_ = std::numeric_limits<std::int64_t>::min();
 };
 

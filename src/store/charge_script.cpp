@@ -308,7 +308,7 @@ bool read_answer(limit::PackedReader& reader, std::span<const limit::Charge> cha
             answer.numbers.push_back({first, reader.number()});
         }
     }
-    return reader.ok() && answer.now >= Micros{0} && answer.now <= limit::kNowMax;
+    return !reader.is_broken() && answer.now >= Micros{0} && answer.now <= limit::kNowMax;
 }
 
 // False: the script cannot have sent these numbers.
@@ -415,7 +415,7 @@ bool read_schedules(limit::PackedReader& reader, const limit::Charge& charge, Mi
         have_all = have_all && reply.are_all;
         moment = std::max(moment, reply.asked_for);
     }
-    if (!reader.ok() || !have_all || !any_takes) return reader.ok();
+    if (reader.is_broken() || !have_all || !any_takes) return !reader.is_broken();
     for (Micros before{-1}; before != moment && moment != kNever;) {
         before = moment;
         for (const Schedule& schedule : schedules) {
@@ -589,11 +589,11 @@ bool read_charge_reply(std::string_view reply, std::span<const limit::Charge> ch
         if (!tell(charges[i], answer, answer.decided[i], *verdicts[i])) return false;
         if (charges.size() > 1 && answer.decided[i].admitted) take(charges[i], answer);
     }
-    if (!reader.at_end() &&
+    if (!reader.is_at_end() &&
         !read_schedules(reader, charges[0], answer.now, verdicts[0]->earliest)) {
         return false;
     }
-    return reader.at_end();
+    return reader.is_at_end();
 }
 
 bool read_mixed_reply(std::string_view reply, std::span<const limit::Charge> charges,

@@ -38,7 +38,7 @@ bool read_item(limit::PackedReader& reader, const ChargeItem& item, Micros now,
     for (const Limit& limit : item.limits()) {
         limit::InspectedNumbers numbers{};
         for (std::int64_t& number : numbers) number = reader.number();
-        if (!reader.ok()) return false;
+        if (reader.is_broken()) return false;
         if (!read_limit_count(limit, numbers, now, counts.limits.emplace_back())) return false;
     }
     const std::uint8_t others = reader.byte();
@@ -47,7 +47,7 @@ bool read_item(limit::PackedReader& reader, const ChargeItem& item, Micros now,
         const Micros all_free = Micros{reader.number()} - now;
         if (all_free > Micros{0}) counts.others.push_back({id, all_free});
     }
-    return reader.ok();
+    return !reader.is_broken();
 }
 
 // The moments of all schedules come behind everything else, in the order of items and limits.
@@ -122,14 +122,14 @@ void append_counts_command(std::span<const ChargeItem> items, std::string_view p
 bool read_counts_reply(std::string_view reply, std::span<const ChargeItem> items, Counts& counts) {
     limit::PackedReader reader(reply);
     const Micros now{reader.number()};
-    if (!reader.ok() || now < Micros{0} || now > limit::kNowMax) return false;
+    if (reader.is_broken() || now < Micros{0} || now > limit::kNowMax) return false;
     counts.now = now;
     const std::size_t first = counts.items.size();
     for (const ChargeItem& item : items) {
         if (!read_item(reader, item, now, counts.items.emplace_back())) return false;
     }
     return read_schedules(reader, items, now, std::span(counts.items).subspan(first)) &&
-           reader.at_end();
+           reader.is_at_end();
 }
 
 void append_forget_command(std::span<const ChargeItem> items, std::string_view prefix,

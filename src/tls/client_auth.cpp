@@ -331,10 +331,7 @@ std::optional<std::chrono::seconds> read_expiry(const SSL_SESSION* session) {
         size != sizeof(TicketExpiry)) {
         return std::nullopt;
     }
-    std::uint64_t seconds = 0;
-    for (std::size_t i = 0; i < size; ++i) {
-        seconds = seconds << 8 | static_cast<const unsigned char*>(bytes)[i];
-    }
+    const auto seconds = big_endian<std::uint64_t>({static_cast<const char*>(bytes), size});
     return std::chrono::seconds(static_cast<std::int64_t>(seconds));
 }
 

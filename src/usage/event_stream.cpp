@@ -12,14 +12,6 @@ namespace {
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view kName = "data";
 
-std::uint32_t number_at(std::string_view bytes, std::size_t at, std::size_t size) {
-    std::uint32_t number = 0;
-    for (std::size_t i = 0; i < size; ++i) {
-        number = number << 8 | static_cast<unsigned char>(bytes[at + i]);
-    }
-    return number;
-}
-
 bool is_line_end(char c) {
     return c == '\n' || c == '\r';
 }
@@ -228,7 +220,7 @@ EventPart AmazonEvents::next(std::string_view& bytes) {
             }
             case At::checksum: {
                 if (!collect(bytes, kChecksum)) return {};
-                const bool is_sound = number_at(buffer_, 0, kChecksum) == crc_.checksum();
+                const bool is_sound = big_endian<std::uint32_t>(buffer_) == crc_.checksum();
                 buffer_.clear();
                 at_ = At::prelude;
                 if (!wanted_) break;
@@ -251,11 +243,11 @@ bool AmazonEvents::collect(std::string_view& bytes, std::size_t size) {
 }
 
 bool AmazonEvents::read_prelude() {
-    const std::uint32_t total = number_at(buffer_, 0, 4);
-    headers_ = number_at(buffer_, 4, 4);
+    const std::uint32_t total = big_endian<std::uint32_t>(buffer_);
+    headers_ = big_endian<std::uint32_t>(buffer_, 4);
     crc_.reset();
     crc_.process_bytes(buffer_.data(), 8);
-    if (number_at(buffer_, 8, 4) != crc_.checksum()) return false;
+    if (big_endian<std::uint32_t>(buffer_, 8) != crc_.checksum()) return false;
     if (total > kMessageMax || headers_ > total || total - headers_ < kPrelude + kChecksum)
         return false;
     payload_ = total - headers_ - static_cast<std::uint32_t>(kPrelude + kChecksum);
@@ -282,7 +274,7 @@ bool AmazonEvents::is_wanted() {
         const bool has_length = type == 6 || type == 7;
         std::size_t size = kSizes[type];
         if (has_length) {
-            size = number_at(buffer_, at, 2);
+            size = big_endian<std::uint16_t>(buffer_, at);
             at += 2;
             if (buffer_.size() - at < size) return false;
         }
