@@ -8,7 +8,6 @@
 
 #include "ask/verdict.hpp"
 #include "base/text.hpp"
-#include "base/utf8.hpp"
 #include "client/stream.hpp"
 #include "faces/check_call.hpp"
 #include "faces/check_question.hpp"

@@ -8,7 +8,6 @@
 #include "base/utf8.hpp"
 #include "http/field.hpp"
 #include "http/query_and_method_override.hpp"
-#include "identity/identifier.hpp"
 #include "identity/user_methods.hpp"
 
 namespace tidegate::identity {

@@ -3,7 +3,6 @@
 // Lua: a new algorithm is a row, a class and a file of lua/. Pure.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -17,8 +17,6 @@
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 
-#include "net/deadline.hpp"
-
 namespace tidegate {
 
 namespace {

@@ -7,7 +7,6 @@
 #include "ask/ruleset.hpp"
 #include "ask/verdict.hpp"
 #include "base/timestamp.hpp"
-#include "base/utf8.hpp"
 #include "http/field.hpp"
 #include "http/websocket.hpp"
 #include "identity/authenticator.hpp"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "limit/limit.hpp"
-#include "store/charge_script.hpp"
 #include "store/process_clock.hpp"
 #include "store/scripts.hpp"
 
