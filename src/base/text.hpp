@@ -282,6 +282,23 @@ constexpr std::size_t printable_size(std::string_view text) {
     return size;
 }
 
+// Whether `value` is `pattern`, in which each `*` stands for any text, also none. Each part between
+// two `*` is taken at the first place where it fits, which leaves most room for those behind it.
+inline bool matches_wildcard(std::string_view pattern, std::string_view value) {
+    std::size_t star = pattern.find('*');
+    if (star == std::string_view::npos) return pattern == value;
+    if (!value.starts_with(pattern.substr(0, star))) return false;
+    value.remove_prefix(star);
+    for (;;) {
+        pattern.remove_prefix(star + 1);
+        star = pattern.find('*');
+        if (star == std::string_view::npos) return value.ends_with(pattern);
+        const std::size_t at = value.find(pattern.substr(0, star));
+        if (at == std::string_view::npos) return false;
+        value.remove_prefix(at + star);
+    }
+}
+
 // The hash of a map of texts in which views are looked up; it goes with std::equal_to<>.
 struct TextHash : std::hash<std::string_view> {
     using is_transparent = void;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.hpp"
 #include "base/utf8.hpp"
 
 namespace tidegate::rls {
@@ -27,23 +28,6 @@ Unit unit_of(limit::Micros duration) {
     const auto found = std::find(kDurations.begin() + 1, kDurations.end(), duration);
     if (found == kDurations.end()) return Unit::unknown;
     return static_cast<Unit>(found - kDurations.begin());
-}
-
-// Each part between two `*` is taken at the first place where it fits, which leaves most room for
-// those behind it.
-bool matches_wildcard(std::string_view pattern, std::string_view value) {
-    std::size_t star = pattern.find('*');
-    if (star == std::string_view::npos) return pattern == value;
-    if (!value.starts_with(pattern.substr(0, star))) return false;
-    value.remove_prefix(star);
-    for (;;) {
-        pattern.remove_prefix(star + 1);
-        star = pattern.find('*');
-        if (star == std::string_view::npos) return value.ends_with(pattern);
-        const std::size_t at = value.find(pattern.substr(0, star));
-        if (at == std::string_view::npos) return false;
-        value.remove_prefix(at + star);
-    }
 }
 
 bool RuleLevel::add(Rule&& rule) {

@@ -87,9 +87,6 @@ class RuleLevel {
     std::vector<const Rule*> wildcards_;              // in the order of the file
 };
 
-// Whether `value` is `pattern`, in which each `*` stands for any text, also none.
-bool matches_wildcard(std::string_view pattern, std::string_view value);
-
 class Domains {
   public:
     // Null: there is a domain of that name already.

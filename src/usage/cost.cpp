@@ -3,36 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.hpp"
+
 namespace tidegate::usage {
 namespace {
 
 // Four products of 2^31 and 10^12 do not fit 64 bits.
 __extension__ using Wide = __int128;
 constexpr std::int64_t kCostMax = std::int64_t{1} << 62;
-
-// In each step either a character or a star is matched, and only the last star is tried again, so
-// the time is at most the product of both lengths.
-bool matches(std::string_view pattern, std::string_view text) {
-    std::size_t at = 0;
-    std::size_t from = 0;
-    std::size_t star = pattern.npos;
-    std::size_t tried = 0;
-    while (from < text.size()) {
-        if (at < pattern.size() && pattern[at] == '*') {
-            star = at++;
-            tried = from;
-        } else if (at < pattern.size() && pattern[at] == text[from]) {
-            ++at;
-            ++from;
-        } else if (star != pattern.npos) {
-            at = star + 1;
-            from = ++tried;
-        } else {
-            return false;
-        }
-    }
-    return pattern.find_first_not_of('*', at) == pattern.npos;
-}
 
 }  // namespace
 
@@ -69,7 +47,7 @@ void PriceList::add(std::string pattern, Rates rates) {
 
 std::size_t PriceList::row_of(std::string_view model) const {
     const auto found = std::find_if(prices_.begin(), prices_.end(), [&](const Price& price) {
-        return matches(price.pattern, model);
+        return matches_wildcard(price.pattern, model);
     });
     return found == prices_.end() ? kNoRow : static_cast<std::size_t>(found - prices_.begin());
 }

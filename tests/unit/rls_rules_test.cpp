@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/text.hpp"
 #include "rls/rules.hpp"
 
 namespace tidegate::rls::rules_test {
