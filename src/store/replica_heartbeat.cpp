@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/text.hpp"
+#include "redis/client.hpp"
 #include "redis/cluster_map.hpp"
 
 namespace tidegate::store {
@@ -44,42 +44,23 @@ int ReplicaCount::number() const {
     return is_known() ? std::max(settings_.configured, counted_) : std::max(settings_.assumed, 1);
 }
 
-// One command and its reply.
-class Heartbeat::Call final : public redis::Request {
-  public:
-    Call(Wakeup& wakeup, std::initializer_list<std::string_view> arguments) : wakeup_(wakeup) {
-        redis::append_resp(arguments, command_);
-    }
+namespace {
 
-    // All keys are in the slot of kHeartbeatTag.
-    void send(const redis::RedisServers& servers) {
-        done_ = servers.send(*this, redis::slot_of_tag(kHeartbeatTag)).has_value();
-    }
-    bool done() const { return done_; }
-    std::optional<std::int64_t> number() const { return number_; }
+// The number that the reply is, or that is the first of it.
+std::optional<std::int64_t> number_of(const std::optional<redis::Reply>& reply) {
+    if (!reply) return std::nullopt;
+    if (reply->kind == redis::Reply::Kind::integer) return reply->integer;
+    if (reply->kind != redis::Reply::Kind::array) return std::nullopt;
+    return parse_number<std::int64_t>(reply->text);
+}
 
-    void append_command(std::string& out) override { out += command_; }
-    const redis::Script* script() const override { return nullptr; }
-    void on_reply(const redis::Reply& reply) override {
-        if (reply.kind == redis::Reply::Kind::integer) {
-            number_ = reply.integer;
-        } else if (reply.kind == redis::Reply::Kind::array) {
-            number_ = parse_number<std::int64_t>(reply.text);
-        }
-        done_ = true;
-        wakeup_.wake_later();
-    }
-    void on_failure(redis::Failure) override {
-        done_ = true;
-        wakeup_.wake_later();
-    }
+// All keys are in the slot of kHeartbeatTag.
+void send(redis::AwaitedCommand& command, const redis::RedisServers& servers) {
+    const auto failure = servers.send(command, redis::slot_of_tag(kHeartbeatTag));
+    if (failure) command.on_failure(*failure);
+}
 
-  private:
-    Wakeup& wakeup_;
-    std::string command_;
-    bool done_ = false;
-    std::optional<std::int64_t> number_;  // the reply, or the first element of an array
-};
+}  // namespace
 
 Heartbeat::Heartbeat(Executor executor, RedisStore redis, Options options, ReplicaFigures& figures)
     : redis_(std::move(redis)),
@@ -109,17 +90,20 @@ Task<> Heartbeat::beat() {
     const std::string last_seen = std::to_string(now);
     const std::string silent_since = "(" + std::to_string(now - kHeartbeatGoodFor.count());
     // They leave together, and Redis answers in order.
-    Call add(wakeup_, {"ZADD", key, last_seen, options_.name});
-    Call remove(wakeup_, {"ZREMRANGEBYSCORE", key, "-inf", silent_since});
-    Call expire(wakeup_, {"EXPIRE", key, std::to_string(kHeartbeatGoodFor.count())});
-    Call count(wakeup_, {"ZCARD", key});
-    for (Call* call : {&add, &remove, &expire, &count}) call->send(redis_.servers);
+    using redis::resp;
+    const std::string good_for = std::to_string(kHeartbeatGoodFor.count());
+    redis::AwaitedCommand add(resp({"ZADD", key, last_seen, options_.name}), wakeup_);
+    redis::AwaitedCommand remove(resp({"ZREMRANGEBYSCORE", key, "-inf", silent_since}), wakeup_);
+    redis::AwaitedCommand expire(resp({"EXPIRE", key, good_for}), wakeup_);
+    redis::AwaitedCommand count(resp({"ZCARD", key}), wakeup_);
+    for (auto* const command : {&add, &remove, &expire, &count}) send(*command, redis_.servers);
     while (!(add.done() && remove.done() && expire.done() && count.done())) {
         co_await wakeup_.wait();
     }
     // Without ZADD the count lacks this proxy.
-    if (!add.number() || !count.number()) co_return;
-    count_.update(*count.number(), std::chrono::steady_clock::now());
+    const auto seen = number_of(count.reply());
+    if (!number_of(add.reply()) || !seen) co_return;
+    count_.update(*seen, std::chrono::steady_clock::now());
     publish();
 }
 
@@ -127,10 +111,10 @@ Task<std::int64_t> Heartbeat::time() {
     if (const auto clock = redis_.clock()) {
         co_return std::chrono::duration_cast<std::chrono::seconds>(*clock).count();
     }
-    Call call(wakeup_, {"TIME"});
-    call.send(redis_.servers);
-    while (!call.done()) co_await wakeup_.wait();
-    co_return call.number().value_or(0);
+    redis::AwaitedCommand command(redis::resp({"TIME"}), wakeup_);
+    send(command, redis_.servers);
+    while (!command.done()) co_await wakeup_.wait();
+    co_return number_of(command.reply()).value_or(0);
 }
 
 void Heartbeat::configure(const ReplicaSettings& replicas) {

@@ -91,8 +91,6 @@ class Heartbeat : public std::enable_shared_from_this<Heartbeat> {
     void configure(const ReplicaSettings& replicas);
 
   private:
-    class Call;
-
     Task<> beat();
     // In seconds; 0 if Redis does not tell.
     Task<std::int64_t> time();
