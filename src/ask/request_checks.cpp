@@ -137,10 +137,6 @@ void check_overrides(const config::Config& config, const http::RequestHead& head
     }
 }
 
-bool is_named(const Field& field, std::string_view name) {
-    return field.id == FieldName::other && http::equal_ignoring_case(field.name, name);
-}
-
 }  // namespace
 
 void match_route(const config::Config& config, const Facts& facts, Decision& decision) {

@@ -101,17 +101,6 @@ bool equal_folded(std::string_view a, std::string_view b, Fold fold) {
     return true;
 }
 
-template <class IsWanted>
-std::string_view single_value_where(const Fields& fields, IsWanted is_wanted) {
-    const Field* found = nullptr;
-    for (const Field& field : fields) {
-        if (!is_wanted(field)) continue;
-        if (found != nullptr) return {};
-        found = &field;
-    }
-    return found != nullptr ? found->value : std::string_view{};
-}
-
 // Sorted from the shortest to the longest.
 constexpr auto kKnownNames = std::to_array<KnownName>({
     {"te", FieldName::te},

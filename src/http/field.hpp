@@ -95,6 +95,25 @@ void keep_in(std::string& text, Fields& fields);
 std::string_view single_value(const Fields& fields, std::string_view name);
 std::string_view single_value(const Fields& fields, FieldName name);
 
+// The same of the field that `is_wanted` takes.
+template <class IsWanted>
+std::string_view single_value_where(const Fields& fields, IsWanted is_wanted) {
+    const Field* found = nullptr;
+    for (const Field& field : fields) {
+        if (!is_wanted(field)) continue;
+        if (found != nullptr) return {};
+        found = &field;
+    }
+    return found != nullptr ? found->value : std::string_view{};
+}
+
+// Whether the field goes to the other end, and is of that name, which FieldName does not know: a
+// field that Connection names has another id. Calls nothing for a name of another length.
+inline bool is_named(const Field& field, std::string_view name) {
+    return field.id == FieldName::other && field.name.size() == name.size() &&
+           equal_ignoring_case(field.name, name);
+}
+
 // Appends `name: value` and the end of the line, as clients and upstreams get it.
 inline void append_field(std::string_view name, std::string_view value, std::string& out) {
     // One growth for the four pieces: a message has some ten of these lines.

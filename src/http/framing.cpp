@@ -254,6 +254,14 @@ bool next_list_item(std::string_view& list, std::string_view& item) {
     return false;
 }
 
+bool lists(std::string_view list, std::string_view wanted) {
+    std::string_view item;
+    while (next_list_item(list, item)) {
+        if (equal_ignoring_case(item, wanted)) return true;
+    }
+    return false;
+}
+
 void ListedNames::add(std::string_view list) {
     std::string_view item;
     while (next_list_item(list, item)) names_.push_back(item);

@@ -63,6 +63,8 @@ FramingFault response_framing(ResponseHead& head, bool to_head, Framing& framing
 // The next element of a comma-separated list, without white space around it; empty elements are
 // passed over (RFC 9110 section 5.6.1). False at the end.
 bool next_list_item(std::string_view& list, std::string_view& item);
+// Whether `list` has `wanted`, in any case.
+bool lists(std::string_view list, std::string_view wanted);
 
 // Names in comma-separated lists, sorted: looking up many fields costs no comparison of each with
 // each.

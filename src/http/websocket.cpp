@@ -21,13 +21,7 @@ constexpr std::size_t kMaskBytes = 4;
 // The value of the only field of that name that goes to the other end; empty if there is none, or
 // more than one.
 std::string_view end_to_end_value(const Fields& fields, std::string_view name) {
-    const Field* found = nullptr;
-    for (const Field& field : fields) {
-        if (field.id != FieldName::other || !equal_ignoring_case(field.name, name)) continue;
-        if (found != nullptr) return {};
-        found = &field;
-    }
-    return found != nullptr ? found->value : std::string_view();
+    return single_value_where(fields, [&](const Field& field) { return is_named(field, name); });
 }
 
 // Whether a list of all fields `id` has `wanted`. `only`: and nothing else.

@@ -55,15 +55,9 @@ bool goes_to_upstream(const Exchange& exchange, const Field& field) {
 
 // The client takes trailers, which servers of gRPC insist on (RFC 9110 section 10.1.4).
 bool takes_trailers(const http::Fields& fields) {
-    for (const Field& field : fields) {
-        if (!http::equal_ignoring_case(field.name, "te")) continue;
-        std::string_view list = field.value;
-        std::string_view item;
-        while (http::next_list_item(list, item)) {
-            if (http::equal_ignoring_case(item, "trailers")) return true;
-        }
-    }
-    return false;
+    return std::any_of(fields.begin(), fields.end(), [](const Field& field) {
+        return http::equal_ignoring_case(field.name, "te") && http::lists(field.value, "trailers");
+    });
 }
 
 bool had_content_length(const http::Fields& fields) {
@@ -144,24 +138,11 @@ void end_request_head(Exchange& exchange, std::optional<std::uint64_t> whole_bod
 constexpr std::string_view kExposeHeaders = "Access-Control-Expose-Headers";
 constexpr std::string_view kMaxAge = "Access-Control-Max-Age";
 
-// A field that Connection names is not passed on, so it has another id.
-bool is_named(const Field& field, std::string_view name) {
-    return field.id == FieldName::other && http::equal_ignoring_case(field.name, name);
-}
-
-bool lists(std::string_view list, std::string_view name) {
-    std::string_view item;
-    while (http::next_list_item(list, item)) {
-        if (http::equal_ignoring_case(item, name)) return true;
-    }
-    return false;
-}
-
 // One line: clients that take only the last of several fields lose none.
 void append_merged(const Fields& fields, std::string_view ours, std::string& out) {
     const auto is_listed = [&](std::string_view name) {
         return std::any_of(fields.begin(), fields.end(), [&](const Field& field) {
-            return is_named(field, kExposeHeaders) && lists(field.value, name);
+            return is_named(field, kExposeHeaders) && http::lists(field.value, name);
         });
     };
     out.append(kExposeHeaders).append(": ");

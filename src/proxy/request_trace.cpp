@@ -32,21 +32,10 @@ constexpr auto kTraceParentLine = [] {
     return line;
 }();
 
-bool is_of_name(const Field& field, std::string_view name) {
-    return field.id == http::FieldName::other && field.name.size() == name.size() &&
-           http::equal_ignoring_case(field.name, name);
-}
-
-// As http::single_value(), without a call for each field that has another length. Empty if it is
-// there twice: which one is meant is unknown.
+// Empty if it is there twice: which one is meant is unknown.
 std::string_view trace_parent_in(const http::Fields& fields) {
-    const Field* found = nullptr;
-    for (const Field& field : fields) {
-        if (!is_of_name(field, telemetry::kTraceParent)) continue;
-        if (found != nullptr) return {};
-        found = &field;
-    }
-    return found != nullptr ? found->value : std::string_view();
+    return http::single_value_where(
+        fields, [](const Field& field) { return is_named(field, telemetry::kTraceParent); });
 }
 
 // Only for trusted peers: else any client could have the proxy record and export.
@@ -62,7 +51,7 @@ bool continue_trace(const http::Fields& fields, RequestTrace& trace) {
     trace.parent = caller->span;
     telemetry::TraceStateReader state(trace.state);
     for (const Field& field : fields) {
-        if (is_of_name(field, telemetry::kTraceState)) state.add(field.value);
+        if (is_named(field, telemetry::kTraceState)) state.add(field.value);
     }
     state.finish();
     return true;
