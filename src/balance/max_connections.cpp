@@ -5,12 +5,6 @@
 
 namespace tidegate::balance {
 
-bool SeatQueue::IsBefore::operator()(const std::optional<IpAddress>& one,
-                                     const std::optional<IpAddress>& other) const {
-    if (!one || !other) return !one && other;
-    return one->v4 != other->v4 ? one->v4 : one->bytes < other->bytes;
-}
-
 SeatQueue::SeatQueue(std::uint32_t max) : share_(std::max<std::size_t>(1, max / 4)) {}
 
 void SeatQueue::push(Request& request) {

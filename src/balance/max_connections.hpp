@@ -88,14 +88,9 @@ class SeatQueue {
                                boost::intrusive::member_hook<Request, Hook, &Request::in_line>>
             requests;
     };
-    struct IsBefore {
-        bool operator()(const std::optional<IpAddress>& one,
-                        const std::optional<IpAddress>& other) const;
-    };
-
     const std::size_t share_;
     Queue queue_;
-    std::map<std::optional<IpAddress>, Line, IsBefore> lines_;  // none is empty
+    std::map<std::optional<IpAddress>, Line> lines_;  // none is empty
     boost::intrusive::list<Line, boost::intrusive::constant_time_size<false>> turns_;
     boost::container::static_vector<Line*, 3> crowds_;
 };

@@ -23,6 +23,10 @@ struct IpAddress {
     bool v4 = true;
 
     bool operator==(const IpAddress&) const = default;
+    // IPv4 comes first.
+    std::strong_ordering operator<=>(const IpAddress& other) const {
+        return v4 != other.v4 ? other.v4 <=> v4 : bytes <=> other.bytes;
+    }
     int bits() const { return v4 ? 32 : 128; }
     // True for 0.0.0.0 and ::, which are the address of no host.
     bool is_unspecified() const;

@@ -7,18 +7,12 @@
 #include <random>
 #include <span>
 
+#include "base/secrets.hpp"
 #include "telemetry/error_log.hpp"
 
 namespace tidegate::client {
 
 namespace {
-
-// Folds a 128-bit product: every bit of the result hangs on every bit of both.
-std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
-    __extension__ using Wide = unsigned __int128;
-    const Wide product = static_cast<Wide>(a) * b;
-    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
-}
 
 constexpr std::chrono::nanoseconds kBucketTime = std::chrono::seconds{1};
 

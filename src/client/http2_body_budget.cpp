@@ -14,12 +14,6 @@ constexpr std::size_t kSharesMin = 4;
 
 }  // namespace
 
-bool BodyBudget::Less::operator()(const std::optional<IpAddress>& one,
-                                  const std::optional<IpAddress>& other) const {
-    if (!one || !other) return other.has_value() && !one;
-    return one->v4 != other->v4 ? one->v4 : one->bytes < other->bytes;
-}
-
 BodyBudget::AccountPtr BodyBudget::account_of(const std::optional<IpAddress>& address) {
     const auto found = accounts_.find(address);
     if (found != accounts_.end()) return found->second;

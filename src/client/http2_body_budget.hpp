@@ -81,11 +81,6 @@ class BodyBudget {
     std::size_t held() const { return held_; }
 
   private:
-    struct Less {
-        bool operator()(const std::optional<IpAddress>& one,
-                        const std::optional<IpAddress>& other) const;
-    };
-
     std::size_t share() const;
     void add(Account& account, std::size_t bytes);
     void subtract(Account& account, std::size_t bytes);
@@ -95,7 +90,7 @@ class BodyBudget {
     std::size_t bound_ = 0;
     std::size_t held_ = 0;
     std::size_t holding_ = 0;  // accounts that hold anything
-    std::map<std::optional<IpAddress>, Account*, Less> accounts_;
+    std::map<std::optional<IpAddress>, Account*> accounts_;
     // Accounts with holders that wait for room, or that did when they left.
     boost::intrusive::list<AccountHook, boost::intrusive::constant_time_size<false>> waiting_;
 };
