@@ -88,6 +88,15 @@ inline void append_resp(std::initializer_list<std::string_view> words, std::stri
     for (const std::string_view word : words) append_string(word, out);
 }
 
+// Appends a command up to its keys; they and the arguments are to follow.
+inline void append_evalsha(const Script& script, std::size_t keys, std::size_t arguments,
+                           std::string& out) {
+    append_length('*', 3 + keys + arguments, out);
+    append_string("EVALSHA", out);
+    append_string(script.sha1, out);
+    append_number(keys, out);
+}
+
 inline std::string resp(std::initializer_list<std::string_view> words) {
     std::string text;
     append_resp(words, text);

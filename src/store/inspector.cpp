@@ -137,10 +137,7 @@ void append_forget_command(std::span<const ChargeItem> items, std::string_view p
     assert(!items.empty() && items.size() <= kItemsCountedMax);
     const auto states = states_of(items);
     const auto schedules = schedules_of(items);
-    append_length('*', 3 + states.size() + schedules.size(), out);
-    append_string("EVALSHA", out);
-    append_string(forget_script().sha1, out);
-    append_number(states.size() + schedules.size(), out);
+    redis::append_evalsha(forget_script(), states.size() + schedules.size(), 0, out);
     for (const ChargeItem* item : states) append_state_key(*item, prefix, out);
     for (const auto& [item, limit] : schedules) append_set_key(*item, *limit, prefix, out);
 }

@@ -81,10 +81,7 @@ bool append_slots_command(const redis::Script& script, const limit::Charge& char
     std::size_t slots = 0;
     for_each_slot(charge, [&](const ChargeItem&, const Limit&) { ++slots; });
     if (slots == 0) return false;
-    append_length('*', 5 + slots + (clock ? 1 : 0), out);
-    append_string("EVALSHA", out);
-    append_string(script.sha1, out);
-    append_number(slots, out);
+    redis::append_evalsha(script, slots, clock ? 3 : 2, out);
     for_each_slot(charge, [&](const ChargeItem& item, const Limit& limit) {
         append_set_key(item, limit, prefix, out);
     });
@@ -173,10 +170,7 @@ bool append_refund_command(const limit::Refund& refund, std::string_view prefix,
                            std::optional<Micros> clock, std::string& out) {
     const std::size_t keys = refund_keys(refund);
     if (keys == 0) return false;
-    append_length('*', 4 + keys + (clock ? 1 : 0), out);
-    append_string("EVALSHA", out);
-    append_string(give_back_script().sha1, out);
-    append_number(keys, out);
+    redis::append_evalsha(give_back_script(), keys, clock ? 2 : 1, out);
     append_refund_keys(refund, prefix, out);
     append_refund_argument(refund, out);
     append_clock(clock, out);
@@ -231,10 +225,7 @@ StateRefund StateRefunds::at(std::size_t position) const {
 void StateRefunds::append_command(std::optional<Micros> clock, std::string& out) const {
     assert(size() > 0);
     const std::size_t keys = size() + set_count_;
-    append_length('*', 4 + keys + (clock ? 1 : 0), out);
-    append_string("EVALSHA", out);
-    append_string(give_back_script().sha1, out);
-    append_number(keys, out);
+    redis::append_evalsha(give_back_script(), keys, clock ? 2 : 1, out);
     out += keys_;
     out += sets_;
     append_length('$', 1 + packed_.size(), out);

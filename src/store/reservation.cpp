@@ -103,14 +103,6 @@ ReservedItems items_of(const Reservation::Part& part, const config::Config& conf
     return made;
 }
 
-void append_settle_call(const redis::Script& script, std::size_t keys, std::size_t arguments,
-                        std::string& out) {
-    append_length('*', 3 + keys + arguments, out);
-    append_string("EVALSHA", out);
-    append_string(script.sha1, out);
-    append_number(keys, out);
-}
-
 void append_claim_key(const Claim& claim, std::string_view prefix, std::string& out) {
     std::string key(prefix);
     key.append("settled:").append(claim.reservation);
@@ -361,7 +353,7 @@ void append_settle_less_command(const Claim& claim, const limit::Refund& refund,
     const std::size_t keys = refund_keys(refund);
     const bool corrects = keys > 0;
     const std::size_t arguments = corrects ? 3 + (clock ? 1 : 0) : 2;
-    append_settle_call(settle_less_script(), keys + 1, arguments, out);
+    redis::append_evalsha(settle_less_script(), keys + 1, arguments, out);
     if (corrects) append_refund_keys(refund, prefix, out);
     append_claim_key(claim, prefix, out);
     if (corrects) {
@@ -376,7 +368,7 @@ void append_settle_more_command(const Claim& claim, const limit::Charge& charge,
                                 std::string& out) {
     assert(!charge.items.empty() && charge.takes());
     const std::size_t keys = reading_keys(charge.items);
-    append_settle_call(settle_more_script(), keys + 1, 4 + (clock ? 1 : 0), out);
+    redis::append_evalsha(settle_more_script(), keys + 1, 4 + (clock ? 1 : 0), out);
     append_reading_keys(charge.items, prefix, out);
     append_claim_key(claim, prefix, out);
     append_charge_arguments({&charge, 1}, clock, out);
