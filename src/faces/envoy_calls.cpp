@@ -22,9 +22,18 @@ using envoy::CheckRequest;
 using envoy::CheckResponse;
 using HttpRequest = AttributeContext::HttpRequest;
 
-struct WrongAuthzCall {
+struct WrongEnvoyCall {
     std::string sentence;
 };
+
+template <class Call>
+Result<Call, std::string> read_or_fault(Call (*read)(std::string_view), std::string_view message) {
+    try {
+        return read(message);
+    } catch (WrongEnvoyCall& wrong) {
+        return {boost::system::in_place_error, std::move(wrong.sentence)};
+    }
+}
 
 // Whether a field is about the connection that the request came on, or about its body, which does
 // not come here.
@@ -58,9 +67,9 @@ bool announces_body(std::string_view name, std::string_view value) {
 void append_client_field(std::string_view name, std::string_view value, AuthzCall& call) {
     call.has_body = call.has_body || announces_body(name, value);
     if (name.starts_with(':') || is_of_framing(name)) return;
-    if (!http::is_token(name)) throw WrongAuthzCall{"the name of a header is none"};
+    if (!http::is_token(name)) throw WrongEnvoyCall{"the name of a header is none"};
     if (!http::is_field_value(value)) {
-        throw WrongAuthzCall{"the value of a header has bytes that no value has"};
+        throw WrongEnvoyCall{"the value of a header has bytes that no value has"};
     }
     http::append_field(name, value, call.head);
 }
@@ -70,7 +79,7 @@ std::string_view word_of(std::string_view text, const char* what) {
     const bool is_word = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
         return static_cast<unsigned char>(c) > ' ' && c != '\x7f';
     });
-    if (!is_word) throw WrongAuthzCall{std::string(what) + " of the request is missing or broken"};
+    if (!is_word) throw WrongEnvoyCall{std::string(what) + " of the request is missing or broken"};
     return text;
 }
 
@@ -78,7 +87,7 @@ std::string_view word_of(std::string_view text, const char* what) {
 // 3.2.3).
 void read_request(const HttpRequest& request, AuthzCall& call) {
     if (!http::is_token(request.method())) {
-        throw WrongAuthzCall{"the method of the request is missing or broken"};
+        throw WrongEnvoyCall{"the method of the request is missing or broken"};
     }
     const std::string_view host = word_of(request.host(), "the host");
     const std::string_view target =
@@ -98,11 +107,11 @@ void read_request(const HttpRequest& request, AuthzCall& call) {
 AuthzCall authz_call_of(std::string_view message) {
     CheckRequest request;
     if (!request.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
-        throw WrongAuthzCall{"the message is no CheckRequest"};
+        throw WrongEnvoyCall{"the message is no CheckRequest"};
     }
     const AttributeContext& attributes = request.attributes();
     if (!attributes.request().has_http()) {
-        throw WrongAuthzCall{"the call is about no request of HTTP (attributes.request.http)"};
+        throw WrongEnvoyCall{"the call is about no request of HTTP (attributes.request.http)"};
     }
     const HttpRequest& http = attributes.request().http();
     AuthzCall call;
@@ -113,7 +122,7 @@ AuthzCall authz_call_of(std::string_view message) {
 }
 
 template <class List>
-void add_fields(const AuthzAnswer::Fields& fields, List& list) {
+void add_fields(const EnvoyFields& fields, List& list) {
     for (const auto& [name, value] : fields) {
         envoy::HeaderValueOption& option = *list.Add();
         option.mutable_header()->set_key(name);
@@ -125,12 +134,21 @@ void add_fields(const AuthzAnswer::Fields& fields, List& list) {
 
 }  // namespace
 
-Result<AuthzCall, std::string> read_authz_call(std::string_view message) {
-    try {
-        return authz_call_of(message);
-    } catch (WrongAuthzCall& wrong) {
-        return {boost::system::in_place_error, std::move(wrong.sentence)};
+void add_lines(std::string_view lines, EnvoyFields& fields) {
+    constexpr std::string_view kEnd = "\r\n";
+    while (!lines.empty()) {
+        const std::size_t end = std::min(lines.find(kEnd), lines.size());
+        const std::string_view line = lines.substr(0, end);
+        const std::size_t colon = line.find(": ");
+        if (colon != std::string_view::npos) {
+            fields.emplace_back(line.substr(0, colon), line.substr(colon + 2));
+        }
+        lines.remove_prefix(std::min(end + kEnd.size(), lines.size()));
     }
+}
+
+Result<AuthzCall, std::string> read_authz_call(std::string_view message) {
+    return read_or_fault(authz_call_of, message);
 }
 
 void append_authz_answer(const AuthzAnswer& answer, std::string& out) {
@@ -157,41 +175,37 @@ using Descriptor = envoy::RateLimitDescriptor;
 using envoy::RateLimitRequest;
 using envoy::RateLimitResponse;
 
-struct WrongRlsCall {
-    std::string sentence;
-};
-
 RlsCall::Override override_of(const Descriptor::RateLimitOverride& limit) {
     constexpr int kUnitMax = static_cast<int>(rls::kUnits) - 1;
     if (limit.unit() < 1 || limit.unit() > kUnitMax) {
-        throw WrongRlsCall{"a descriptor's limit has the unit " + std::to_string(limit.unit()) +
-                           "; known are 1 (second) to 7 (week)"};
+        throw WrongEnvoyCall{"a descriptor's limit has the unit " + std::to_string(limit.unit()) +
+                             "; known are 1 (second) to 7 (week)"};
     }
     return {limit.requests_per_unit(), static_cast<rls::Unit>(limit.unit())};
 }
 
 std::int64_t hits_of(const Descriptor& descriptor, std::uint32_t of_call) {
     if (descriptor.is_negative_hits()) {
-        throw WrongRlsCall{"hits that give units back (is_negative_hits) are not supported"};
+        throw WrongEnvoyCall{"hits that give units back (is_negative_hits) are not supported"};
     }
     if (!descriptor.has_hits_addend()) return std::max<std::int64_t>(of_call, 1);
     const std::uint64_t hits = descriptor.hits_addend().value();
     if (hits > std::uint64_t{limit::kQuotaMax}) {
-        throw WrongRlsCall{"hits_addend of a descriptor is above " +
-                           std::to_string(limit::kQuotaMax)};
+        throw WrongEnvoyCall{"hits_addend of a descriptor is above " +
+                             std::to_string(limit::kQuotaMax)};
     }
     return static_cast<std::int64_t>(hits);
 }
 
 RlsCall::Descriptor descriptor_of(Descriptor& from, std::uint32_t hits) {
     RlsCall::Descriptor descriptor;
-    if (from.entries().empty()) throw WrongRlsCall{"a descriptor has no entries"};
+    if (from.entries().empty()) throw WrongEnvoyCall{"a descriptor has no entries"};
     if (static_cast<std::size_t>(from.entries_size()) > kRlsEntriesMax) {
-        throw WrongRlsCall{"a descriptor has more than " + std::to_string(kRlsEntriesMax) +
-                           " entries"};
+        throw WrongEnvoyCall{"a descriptor has more than " + std::to_string(kRlsEntriesMax) +
+                             " entries"};
     }
     for (Descriptor::Entry& entry : *from.mutable_entries()) {
-        if (entry.key().empty()) throw WrongRlsCall{"an entry of a descriptor has no key"};
+        if (entry.key().empty()) throw WrongEnvoyCall{"an entry of a descriptor has no key"};
         descriptor.entries.emplace_back(std::move(*entry.mutable_key()),
                                         std::move(*entry.mutable_value()));
     }
@@ -217,13 +231,13 @@ RlsCall call_of(std::string_view message) {
     MessageRoom room;
     auto& request = room.make<RateLimitRequest>();
     if (!request.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
-        throw WrongRlsCall{"the message is no RateLimitRequest"};
+        throw WrongEnvoyCall{"the message is no RateLimitRequest"};
     }
-    if (request.domain().empty()) throw WrongRlsCall{"the domain is empty"};
-    if (request.descriptors().empty()) throw WrongRlsCall{"the list of descriptors is empty"};
+    if (request.domain().empty()) throw WrongEnvoyCall{"the domain is empty"};
+    if (request.descriptors().empty()) throw WrongEnvoyCall{"the list of descriptors is empty"};
     if (static_cast<std::size_t>(request.descriptors_size()) > kRlsDescriptorsMax) {
-        throw WrongRlsCall{"there are more than " + std::to_string(kRlsDescriptorsMax) +
-                           " descriptors"};
+        throw WrongEnvoyCall{"there are more than " + std::to_string(kRlsDescriptorsMax) +
+                             " descriptors"};
     }
     RlsCall call;
     call.domain = std::move(*request.mutable_domain());
@@ -261,11 +275,7 @@ void fill(const RlsAnswer::Status& from, RateLimitResponse::DescriptorStatus& to
 }  // namespace
 
 Result<RlsCall, std::string> read_rls_call(std::string_view message) {
-    try {
-        return call_of(message);
-    } catch (WrongRlsCall& wrong) {
-        return {boost::system::in_place_error, std::move(wrong.sentence)};
-    }
+    return read_or_fault(call_of, message);
 }
 
 void append_rls_answer(const RlsAnswer& answer, std::string& out) {

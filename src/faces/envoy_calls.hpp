@@ -17,6 +17,12 @@
 
 namespace tidegate::faces {
 
+// Fields for the caller's answer, or for the request.
+using EnvoyFields = std::vector<std::pair<std::string, std::string>>;
+
+// Adds the fields that `lines`, whole ones, write.
+void add_lines(std::string_view lines, EnvoyFields& fields);
+
 struct AuthzCall {
     std::string scheme;               // as Envoy names it, or empty
     bool has_body = false;            // as far as Envoy tells
@@ -30,14 +36,12 @@ struct AuthzCall {
 Result<AuthzCall, std::string> read_authz_call(std::string_view message);
 
 struct AuthzAnswer {
-    using Fields = std::vector<std::pair<std::string, std::string>>;
-
     bool is_admitted = false;
     // Admitted: fields that the request gets in place of its own of these names, fields that it
     // loses, and fields of the answer to the client.
-    Fields request_fields;
+    EnvoyFields request_fields;
     std::vector<std::string> removed_fields;
-    Fields answer_fields;
+    EnvoyFields answer_fields;
     // Refused: the answer to the client, with answer_fields.
     int status = 0;
     int grpc_status = 0;
@@ -80,9 +84,9 @@ struct RlsAnswer {
         std::optional<std::chrono::microseconds> until_reset;
     };
     bool is_over = false;
-    std::vector<Status> statuses;                             // one a descriptor, in order
-    std::vector<std::pair<std::string, std::string>> fields;  // for the answer to the client
-    std::string body;                                         // of a refusal
+    std::vector<Status> statuses;  // one a descriptor, in order
+    EnvoyFields fields;            // for the answer to the client
+    std::string body;              // of a refusal
 };
 
 // Appends the message.

@@ -311,19 +311,6 @@ class EnvoyGrpcServing {
         if (!refusal.is_to_head) answer.body = std::move(refusal.body);
     }
 
-    static void add_lines(std::string_view lines, AuthzAnswer::Fields& fields) {
-        constexpr std::string_view kEnd = "\r\n";
-        while (!lines.empty()) {
-            const std::size_t end = std::min(lines.find(kEnd), lines.size());
-            const std::string_view line = lines.substr(0, end);
-            const std::size_t colon = line.find(": ");
-            if (colon != std::string_view::npos) {
-                fields.emplace_back(line.substr(0, colon), line.substr(colon + 2));
-            }
-            lines.remove_prefix(std::min(end + kEnd.size(), lines.size()));
-        }
-    }
-
     void check_health(std::string_view message) {
         envoy::HealthCheckRequest request;
         if (!request.ParseFromArray(message.data(), static_cast<int>(message.size()))) {

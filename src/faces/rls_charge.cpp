@@ -9,28 +9,14 @@
 
 #include "ask/identifiers.hpp"
 #include "ask/verdict.hpp"
-#include "base/utf8.hpp"
 #include "http/problem.hpp"
 #include "http/ratelimit_fields.hpp"
-#include "identity/identifier.hpp"
 #include "proxy/record.hpp"
 #include "proxy/request.hpp"
 
 namespace tidegate::faces {
 
 namespace {
-
-// Whole lines, as fields of the answer.
-void add_fields(std::string_view lines, RlsAnswer& answer) {
-    constexpr std::string_view kColon = ": ";
-    constexpr std::string_view kLineEnd = "\r\n";
-    while (!lines.empty()) {
-        const std::string_view line = lines.substr(0, lines.find(kLineEnd));
-        const std::size_t colon = line.find(kColon);
-        answer.fields.emplace_back(line.substr(0, colon), line.substr(colon + kColon.size()));
-        lines.remove_prefix(line.size() + kLineEnd.size());
-    }
-}
 
 // Envoy's own keys of the address that a request came from.
 bool names_client(const RlsCall::Descriptor& descriptor) {
@@ -386,7 +372,7 @@ void RlsCharge::finish(RlsAnswer& answer) {
     if (!items.empty()) {
         std::string lines;
         response.limit_fields.append(items, x_.facts.began_at, lines);
-        add_fields(lines, answer);
+        add_lines(lines, answer.fields);
     }
     x_.decision.fault = answer.is_over ? ask::Fault::limited : ask::Fault::none;
     if (!answer.is_over) return;
