@@ -182,42 +182,42 @@ Micros begin_for(const Limit& limit, Micros ends) {
 }
 
 template <class Label, class Total>
-WindowStanding standing_at(const WindowOf<Label, Total>& window,
-                           Ring<const MarkOf<Label, Total>> ring, const Limit& limit, Micros now) {
+WindowStanding WindowOf<Label, Total>::standing_at(ConstMarks ring, const Limit& limit,
+                                                   Micros now) const {
     assert(now >= Micros{0} && now <= kNowMax);
-    const Micros ends{window.ends_us};
+    const Micros ends{ends_us};
     WindowStanding standing;
     standing.at = std::max(now, ends - span_of(limit));
-    if (ends <= now || window.total == window.base) return standing;
+    if (ends <= now || total == base) return standing;
 
     const auto counts = [&](const MarkOf<Label, Total>& mark) {
-        return end_of(window, limit, mark.label) > standing.at;
+        return end_of(*this, limit, mark.label) > standing.at;
     };
     std::size_t expired = 0;
     // Nearly always nothing or little has expired: look there first.
-    if (window.marks > 0 && !counts(mark_at(window, ring, 0))) {
-        expired = first_mark(window, ring, 1, counts);
+    if (marks > 0 && !counts(mark_at(*this, ring, 0))) {
+        expired = first_mark(*this, ring, 1, counts);
     }
-    standing.units = static_cast<std::int64_t>(
-        static_cast<Total>(window.total - total_before(window, ring, expired)));
+    standing.units =
+        static_cast<std::int64_t>(static_cast<Total>(total - total_before(*this, ring, expired)));
     standing.expired = static_cast<std::uint16_t>(expired);
     if (standing.units == 0) return standing;
     standing.next_free =
-        expired < window.marks ? end_of(window, limit, mark_at(window, ring, expired).label) : ends;
+        expired < marks ? end_of(*this, limit, mark_at(*this, ring, expired).label) : ends;
     return standing;
 }
 
 template <class Label, class Total>
-Micros frees_at(const WindowOf<Label, Total>& window, Ring<const MarkOf<Label, Total>> ring,
-                const Limit& limit, const WindowStanding& standing, std::int64_t needed) {
+Micros WindowOf<Label, Total>::frees_at(ConstMarks ring, const Limit& limit,
+                                        const WindowStanding& standing, std::int64_t needed) const {
     assert(needed >= 1 && needed <= standing.units);
-    const auto base = static_cast<Total>(window.total - static_cast<Total>(standing.units));
+    const auto before = static_cast<Total>(total - static_cast<Total>(standing.units));
     const std::size_t position =
-        first_mark(window, ring, standing.expired, [&](const MarkOf<Label, Total>& mark) {
-            return static_cast<std::int64_t>(static_cast<Total>(mark.total - base)) >= needed;
+        first_mark(*this, ring, standing.expired, [&](const MarkOf<Label, Total>& mark) {
+            return static_cast<std::int64_t>(static_cast<Total>(mark.total - before)) >= needed;
         });
-    if (position == window.marks) return Micros{window.ends_us};
-    return end_of(window, limit, mark_at(window, ring, position).label);
+    if (position == marks) return Micros{ends_us};
+    return end_of(*this, limit, mark_at(*this, ring, position).label);
 }
 
 std::size_t marks_max(const Limit& limit) {
@@ -227,60 +227,59 @@ std::size_t marks_max(const Limit& limit) {
 }
 
 template <class Label, class Total>
-std::size_t marks_after_take(const WindowOf<Label, Total>& window,
-                             Ring<const MarkOf<Label, Total>> ring, const Limit& limit,
-                             const WindowStanding& standing) {
+std::size_t WindowOf<Label, Total>::marks_after_take(ConstMarks ring, const Limit& limit,
+                                                     const WindowStanding& standing) const {
     if (standing.units == 0) return 0;
-    const auto kept = static_cast<std::size_t>(window.marks - standing.expired);
-    if (newest_is_current(window, limit, standing.at) || !newest_has_units(window, ring)) {
+    const auto kept = static_cast<std::size_t>(marks - standing.expired);
+    if (newest_is_current(*this, limit, standing.at) || !newest_has_units(*this, ring)) {
         return kept;
     }
     return std::min(kept + 1, marks_max(limit));
 }
 
 template <class Label, class Total>
-void take(WindowOf<Label, Total>& window, Ring<MarkOf<Label, Total>> ring, const Limit& limit,
-          const WindowStanding& standing, std::int64_t units) {
+void WindowOf<Label, Total>::take(Marks ring, const Limit& limit, const WindowStanding& standing,
+                                  std::int64_t units) {
     assert(units >= 1 && standing.units + units <= limit.most_counted());
     const Micros ends = end_on_grid(limit, standing.at);
     if (standing.units == 0) {
-        window.base = window.total;
-        window.first = 0;
-        window.marks = 0;
-        window.ends_us = ends.count();
+        base = total;
+        first = 0;
+        marks = 0;
+        ends_us = ends.count();
     } else {
-        forget(window, ring, standing.expired);
-        if (!newest_is_current(window, limit, standing.at)) {
-            if (newest_has_units(window, ring)) add_mark(window, ring, limit);
-            const auto gap = (ends.count() - window.ends_us) / limit.precision.count();
-            window.newest = static_cast<Label>(window.newest + static_cast<std::uint64_t>(gap));
-            window.ends_us = ends.count();
+        forget(*this, ring, standing.expired);
+        if (!newest_is_current(*this, limit, standing.at)) {
+            if (newest_has_units(*this, ring)) add_mark(*this, ring, limit);
+            const auto gap = (ends.count() - ends_us) / limit.precision.count();
+            newest = static_cast<Label>(newest + static_cast<std::uint64_t>(gap));
+            ends_us = ends.count();
         }
     }
-    window.total += static_cast<Total>(units);
+    total += static_cast<Total>(units);
 }
 
 template <class Label, class Total>
-void give_back(WindowOf<Label, Total>& window, Ring<MarkOf<Label, Total>> ring, const Limit& limit,
-               Micros at, std::int64_t units, Micros now) {
-    const WindowStanding standing = standing_at(window, ring, limit, now);
+void WindowOf<Label, Total>::give_back(Marks ring, const Limit& limit, Micros at,
+                                       std::int64_t units, Micros now) {
+    const WindowStanding standing = standing_at(ring, limit, now);
     if (standing.units == 0) return;
-    const std::size_t position = position_of(window, ring, limit, at);
-    if (position < standing.expired || position > window.marks) return;
-    const bool is_newest = position == window.marks;
-    const Total begin = total_before(window, ring, position);
-    const Total end = is_newest ? window.total : mark_at(window, ring, position).total;
+    const std::size_t position = position_of(*this, ring, limit, at);
+    if (position < standing.expired || position > marks) return;
+    const bool is_newest = position == marks;
+    const Total begin = total_before(*this, ring, position);
+    const Total end = is_newest ? total : mark_at(*this, ring, position).total;
     const auto held = static_cast<Total>(end - begin);
     const auto given = static_cast<Total>(std::min(units, static_cast<std::int64_t>(held)));
-    window.total -= given;
+    total -= given;
     // Every later mark has the total without them, and an empty sub-bucket none at all.
     const std::size_t gone = !is_newest && given == held ? 1 : 0;
-    for (std::size_t i = position + gone; i < window.marks; ++i) {
-        MarkOf<Label, Total> mark = mark_at(window, ring, i);
+    for (std::size_t i = position + gone; i < marks; ++i) {
+        MarkOf<Label, Total> mark = mark_at(*this, ring, i);
         mark.total -= given;
-        ring[index_of(window, ring.size(), i - gone)] = mark;
+        ring[index_of(*this, ring.size(), i - gone)] = mark;
     }
-    window.marks = static_cast<std::uint16_t>(window.marks - gone);
+    marks = static_cast<std::uint16_t>(marks - gone);
 }
 
 LimitVerdict verdict_of(const Limit& limit, const WindowStanding& standing, Micros now,
@@ -295,29 +294,9 @@ LimitVerdict verdict_of(const Limit& limit, const WindowStanding& standing, Micr
     return verdict;
 }
 
-template WindowStanding standing_at(const Window&, Ring<const Mark>, const Limit&, Micros);
-template Micros frees_at(const Window&, Ring<const Mark>, const Limit&, const WindowStanding&,
-                         std::int64_t);
-template std::size_t marks_after_take(const Window&, Ring<const Mark>, const Limit&,
-                                      const WindowStanding&);
-template void take(Window&, Ring<Mark>, const Limit&, const WindowStanding&, std::int64_t);
-template void give_back(Window&, Ring<Mark>, const Limit&, Micros, std::int64_t, Micros);
-
-template WindowStanding standing_at(const Log&, Ring<const LogMark>, const Limit&, Micros);
-template Micros frees_at(const Log&, Ring<const LogMark>, const Limit&, const WindowStanding&,
-                         std::int64_t);
-template std::size_t marks_after_take(const Log&, Ring<const LogMark>, const Limit&,
-                                      const WindowStanding&);
-template void take(Log&, Ring<LogMark>, const Limit&, const WindowStanding&, std::int64_t);
-template void give_back(Log&, Ring<LogMark>, const Limit&, Micros, std::int64_t, Micros);
-
-template WindowStanding standing_at(const WideWindow&, Ring<const WideMark>, const Limit&, Micros);
-template Micros frees_at(const WideWindow&, Ring<const WideMark>, const Limit&,
-                         const WindowStanding&, std::int64_t);
-template std::size_t marks_after_take(const WideWindow&, Ring<const WideMark>, const Limit&,
-                                      const WindowStanding&);
-template void take(WideWindow&, Ring<WideMark>, const Limit&, const WindowStanding&, std::int64_t);
-template void give_back(WideWindow&, Ring<WideMark>, const Limit&, Micros, std::int64_t, Micros);
+template struct WindowOf<std::uint16_t>;
+template struct WindowOf<std::uint64_t>;
+template struct WindowOf<std::uint16_t, std::uint64_t>;
 
 LimitCount count_of_times(const WindowTimes& times, std::int64_t share, Micros now) {
     LimitCount count;
@@ -422,7 +401,7 @@ Micros WindowCount<Label, Total>::retry(const Limit& limit, const Asked& asked,
     const std::int64_t share = asked.share(limit);
     if (asked.cost > share) return kNever;
     const std::int64_t over = asked.cost - (share - standing.units);
-    return frees_at(window_, ring(), limit, standing, over) - asked.now.steady;
+    return window_.frees_at(ring(), limit, standing, over) - asked.now.steady;
 }
 
 template <class Label, class Total>
@@ -445,7 +424,7 @@ LimitCount WindowCount<Label, Total>::count(const Limit& limit, const Asked& ask
     times.units = standing.units;
     times.next_free = standing.next_free;
     if (standing.units > 0) {
-        times.all_free = frees_at(window_, ring(), limit, standing, standing.units);
+        times.all_free = window_.frees_at(ring(), limit, standing, standing.units);
     }
     if (share > 0 && !passes(limit, asked, standing)) {
         times.passes_at = asked.now.steady + retry(limit, asked, standing);

@@ -37,6 +37,18 @@ struct MarkOf {
     Label label;  // its position among the sub-buckets of this record
 };
 
+// The room of a window's marks. What it holds follows from the window: any span will do.
+template <class Mark>
+using Ring = std::type_identity_t<std::span<Mark>>;
+
+// How a window stands at a moment.
+struct WindowStanding {
+    std::int64_t units = 0;     // that count
+    Micros at{0};               // the moment as this window sees it: its time never runs backwards
+    Micros next_free{0};        // when the oldest sub-bucket that counts stops; 0 if none does
+    std::uint16_t expired = 0;  // marks that count no more
+};
+
 // What is counted. All zero: nothing. A sub-bucket with no units has no mark.
 template <class Label, class Total = std::uint32_t>
 struct WindowOf {
@@ -49,6 +61,28 @@ struct WindowOf {
     // When the newest sub-bucket stops counting. It stays though its units be given back: time
     // never runs backwards.
     std::int64_t ends_us = 0;
+
+    using Marks = Ring<MarkOf<Label, Total>>;
+    using ConstMarks = Ring<const MarkOf<Label, Total>>;
+
+    // Looks without touching. `ring` is the room of the window's marks.
+    // Requires 0us <= now <= kNowMax.
+    WindowStanding standing_at(ConstMarks ring, const Limit& limit, Micros now) const;
+    // When `needed` of the units that count will have stopped counting if nothing is taken.
+    // Requires 1 <= needed <= standing.units.
+    Micros frees_at(ConstMarks ring, const Limit& limit, const WindowStanding& standing,
+                    std::int64_t needed) const;
+    // How many marks the ring must have room for if units are taken now.
+    std::size_t marks_after_take(ConstMarks ring, const Limit& limit,
+                                 const WindowStanding& standing) const;
+    // Takes `units` at standing.at and forgets what has expired. Requires units >= 1, units that
+    // keep the count within limit.most_counted(), room for marks_after_take(), and a standing of
+    // this very window.
+    void take(Marks ring, const Limit& limit, const WindowStanding& standing, std::int64_t units);
+    // Gives back up to `units` of what the sub-bucket of `at` holds, if it still counts. Where time
+    // had run ahead, units taken at `at` are in a later sub-bucket: then too much is counted, never
+    // too little. Same requirements as standing_at().
+    void give_back(Marks ring, const Limit& limit, Micros at, std::int64_t units, Micros now);
 };
 
 using Mark = MarkOf<std::uint16_t>;  // of sliding_window and fixed_window
@@ -57,18 +91,6 @@ using LogMark = MarkOf<std::uint64_t>;  // of sliding_log
 using Log = WindowOf<std::uint64_t>;
 using WideMark = MarkOf<std::uint16_t, std::uint64_t>;  // of limits that count money
 using WideWindow = WindowOf<std::uint16_t, std::uint64_t>;
-
-// The room of a window's marks. What it holds follows from the window: any span will do.
-template <class Mark>
-using Ring = std::type_identity_t<std::span<Mark>>;
-
-// How a window stands at a moment.
-struct WindowStanding {
-    std::int64_t units = 0;     // that count
-    Micros at{0};               // the moment as this window sees it: its time never runs backwards
-    Micros next_free{0};        // when the oldest sub-bucket that counts stops; 0 if none does
-    std::uint16_t expired = 0;  // marks that count no more
-};
 
 // How long a sub-bucket counts from its beginning; of a period, the longest.
 constexpr Micros span_of(const Limit& limit) {
@@ -83,41 +105,9 @@ Micros end_for(const Limit& limit, Micros at);
 // When the sub-bucket or period began that stops counting at `ends`.
 Micros begin_for(const Limit& limit, Micros ends);
 
-// Looks without touching. `ring` is the room of the window's marks.
-// Requires 0us <= now <= kNowMax.
-template <class Label, class Total>
-WindowStanding standing_at(const WindowOf<Label, Total>& window,
-                           Ring<const MarkOf<Label, Total>> ring, const Limit& limit, Micros now);
-
-// When `needed` of the units that count will have stopped counting if nothing is taken.
-// Requires 1 <= needed <= standing.units.
-template <class Label, class Total>
-Micros frees_at(const WindowOf<Label, Total>& window, Ring<const MarkOf<Label, Total>> ring,
-                const Limit& limit, const WindowStanding& standing, std::int64_t needed);
-
 // The most marks a window of that limit ever has. A sliding_log that counts the denied ones too may
 // hold more units than its quota; its oldest go when those that stay deny everything by themselves.
 std::size_t marks_max(const Limit& limit);
-
-// How many marks the ring must have room for if units are taken now.
-template <class Label, class Total>
-std::size_t marks_after_take(const WindowOf<Label, Total>& window,
-                             Ring<const MarkOf<Label, Total>> ring, const Limit& limit,
-                             const WindowStanding& standing);
-
-// Takes `units` at standing.at and forgets what has expired. Requires units >= 1, units that keep
-// the count within limit.most_counted(), room for marks_after_take(), and a standing of this very
-// window.
-template <class Label, class Total>
-void take(WindowOf<Label, Total>& window, Ring<MarkOf<Label, Total>> ring, const Limit& limit,
-          const WindowStanding& standing, std::int64_t units);
-
-// Gives back up to `units` of what the sub-bucket of `at` holds, if it still counts. Where time had
-// run ahead, units taken at `at` are in a later sub-bucket: then too much is counted, never too
-// little. Same requirements as standing_at().
-template <class Label, class Total>
-void give_back(WindowOf<Label, Total>& window, Ring<MarkOf<Label, Total>> ring, const Limit& limit,
-               Micros at, std::int64_t units, Micros now);
 
 // What a client sees of the limit. `share` is the quota that holds here; `taken` is 0 for a
 // request that is denied.
@@ -189,7 +179,7 @@ template <class Label, class Total = std::uint32_t>
 class WindowCount : public WindowVerbs {
   public:
     WindowStanding look(const Limit& limit, const Asked& asked) const {
-        return standing_at(window_, ring(), limit, asked.now.steady);
+        return window_.standing_at(ring(), limit, asked.now.steady);
     }
     Micros retry(const Limit& limit, const Asked& asked, const WindowStanding& standing) const;
     static LimitVerdict verdict_of(const Limit& limit, const Asked& asked,
@@ -197,15 +187,15 @@ class WindowCount : public WindowVerbs {
         return limit::verdict_of(limit, standing, asked.now.steady, asked.share(limit), taken);
     }
     void reserve(const Limit& limit, const Asked&, const WindowStanding& standing) {
-        const std::size_t needed = marks_after_take(window_, ring(), limit, standing);
+        const std::size_t needed = window_.marks_after_take(ring(), limit, standing);
         if (needed > window_.room) grow(limit, needed);
     }
     void take(const Limit& limit, const Asked& asked, const WindowStanding& standing) {
         const std::int64_t units = std::min(asked.cost, kMost - standing.units);
-        if (units > 0) limit::take(window_, ring(), limit, standing, units);
+        if (units > 0) window_.take(ring(), limit, standing, units);
     }
     void give_back(const Limit& limit, const Asked& asked, Micros at) {
-        limit::give_back(window_, ring(), limit, at, asked.cost, asked.now.steady);
+        window_.give_back(ring(), limit, at, asked.cost, asked.now.steady);
     }
     LimitCount count(const Limit& limit, const Asked& asked) const;
     std::int64_t ends_us(const Now&) const { return window_.ends_us; }

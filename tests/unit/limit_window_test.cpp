@@ -25,11 +25,11 @@ constexpr Micros kBegin{1'700'000'000'000'000};
 struct Counter {
     explicit Counter(const Limit& counted) : limit(counted), ring(limit.blocks) {}
 
-    WindowStanding at(Micros now) const { return standing_at(window, ring, limit, now); }
+    WindowStanding at(Micros now) const { return window.standing_at(ring, limit, now); }
     void take_at(Micros now, std::int64_t units) {
         const WindowStanding standing = at(now);
-        REQUIRE(marks_after_take(window, ring, limit, standing) < ring.size() + 1);
-        take(window, ring, limit, standing, units);
+        REQUIRE(window.marks_after_take(ring, limit, standing) < ring.size() + 1);
+        window.take(ring, limit, standing, units);
     }
 
     Limit limit;
@@ -85,7 +85,7 @@ TEST_CASE("window: the time at which enough is free is that of the sub-bucket wh
     counter.take_at(kBegin + 900ms, 2);
     const WindowStanding standing = counter.at(kBegin + 950ms);
     const auto frees = [&](std::int64_t needed) {
-        return frees_at(counter.window, counter.ring, counter.limit, standing, needed) - kBegin;
+        return counter.window.frees_at(counter.ring, counter.limit, standing, needed) - kBegin;
     };
     CHECK(frees(1) == 1s);
     CHECK(frees(2) == 1'100ms);
@@ -138,7 +138,7 @@ TEST_CASE("window: units given back leave their sub-bucket, and an empty one lea
     counter.take_at(kBegin + 100ms, 3);
     counter.take_at(kBegin + 200ms, 2);
     const auto give = [&](Micros at, std::int64_t units, Micros now) {
-        give_back(counter.window, counter.ring, counter.limit, at, units, now);
+        counter.window.give_back(counter.ring, counter.limit, at, units, now);
     };
     give(kBegin + 150ms, 1, kBegin + 300ms);
     CHECK(counter.at(kBegin + 300ms).units == 5);
@@ -165,10 +165,10 @@ TEST_CASE("window: a log keeps each microsecond apart, and no more than deny by 
     Log log;
     std::vector<LogMark> ring(marks_max(limit));
     REQUIRE(ring.size() == kLogQuotaMax);
-    const auto at = [&](Micros now) { return standing_at(log, ring, limit, now); };
+    const auto at = [&](Micros now) { return log.standing_at(ring, limit, now); };
     for (int i = 0; i < 1'100; ++i) {
         const Micros now = kBegin + i * 1min;
-        take(log, ring, limit, at(now), 1);
+        log.take(ring, limit, at(now), 1);
     }
     CHECK(at(kBegin + 1'100min).units == kLogQuotaMax + 1);
     const WindowStanding later = at(kBegin + 240h + 1'096min);
