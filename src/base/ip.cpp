@@ -1,7 +1,5 @@
 #include "base/ip.hpp"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -42,13 +40,64 @@ bool parse_v4(std::string_view text, std::uint8_t* bytes) {
     return at == end;
 }
 
+// Reads up to four hexadecimal digits off the front of `text`.
+std::optional<std::uint16_t> take_group(std::string_view& text) {
+    unsigned value = 0;
+    std::size_t digits = 0;
+    for (; digits < text.size() && hex_value(text[digits]) >= 0; ++digits) {
+        if (digits == 4) return std::nullopt;
+        value = value << 4 | static_cast<unsigned>(hex_value(text[digits]));
+    }
+    if (digits == 0) return std::nullopt;
+    text.remove_prefix(digits);
+    return static_cast<std::uint16_t>(value);
+}
+
 // RFC 4291 section 2.2.
 bool parse_v6(std::string_view text, std::array<std::uint8_t, 16>& bytes) {
-    // inet_pton() would read no further than the first NUL.
-    std::array<char, INET6_ADDRSTRLEN> terminated{};
-    if (text.size() >= terminated.size() || text.find('\0') != text.npos) return false;
-    text.copy(terminated.data(), text.size());
-    return inet_pton(AF_INET6, terminated.data(), bytes.data()) == 1;
+    constexpr std::size_t kNoGap = kGroups + 1;
+    std::array<std::uint8_t, 16> read{};
+    std::size_t groups = 0;
+    std::size_t gap = kNoGap;  // the number of groups before `::`
+    if (text.starts_with("::")) {
+        gap = 0;
+        text.remove_prefix(2);
+    }
+    while (!text.empty()) {
+        if (groups == kGroups) return false;
+        const std::string_view rest = text;
+        const auto group = take_group(text);
+        if (!group) return false;
+        if (!text.empty() && text.front() == '.') {
+            if (groups > kGroups - 2 || !parse_v4(rest, &read[2 * groups])) return false;
+            groups += 2;
+            break;
+        }
+        read[2 * groups] = static_cast<std::uint8_t>(*group >> 8);
+        read[2 * groups + 1] = static_cast<std::uint8_t>(*group & 0xff);
+        ++groups;
+        if (text.empty()) break;
+        if (text.front() != ':') return false;
+        text.remove_prefix(1);
+        if (text.empty()) return false;
+        if (text.front() == ':') {
+            if (gap != kNoGap) return false;
+            gap = groups;
+            text.remove_prefix(1);
+        }
+    }
+    if (gap == kNoGap) {
+        if (groups != kGroups) return false;
+        bytes = read;
+        return true;
+    }
+    // `::` replaces at least one group.
+    if (groups >= kGroups) return false;
+    const auto tail = static_cast<std::ptrdiff_t>(2 * (groups - gap));
+    bytes.fill(0);
+    std::copy_n(read.begin(), 2 * gap, bytes.begin());
+    std::copy_n(read.begin() + static_cast<std::ptrdiff_t>(2 * gap), tail, bytes.end() - tail);
+    return true;
 }
 
 bool is_v4_mapped(const std::array<std::uint8_t, 16>& bytes) {
