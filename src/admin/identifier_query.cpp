@@ -140,16 +140,11 @@ std::optional<Kind> stated_kind(std::string_view kind) {
 // What is counted of the kind and name of `kind:name=value`, as a key has it; null: no key counts
 // it.
 const limit::KeyPart* stated_part(Kind kind, std::string_view name, const config::Config& config) {
+    const auto is_it = [&](const limit::KeyPart& part) {
+        return part.kind == kind && is_same_name(kind, part.name, name);
+    };
     for (const auto& policy : config.policies) {
-        for (const limit::Key& key : policy->key) {
-            for (const auto& choice : key.choices) {
-                for (const limit::KeyPart& part : choice) {
-                    if (part.kind == kind && is_same_name(kind, part.name, name)) {
-                        return &part;
-                    }
-                }
-            }
-        }
+        if (const auto* const found = limit::find_part(policy->key, is_it)) return found;
     }
     return nullptr;
 }

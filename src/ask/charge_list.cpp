@@ -137,36 +137,18 @@ KeyOutcome outcome_of(const limit::Key& key, Made made) {
     return KeyOutcome::rejected;
 }
 
-// Whether a user, or the token of one, makes an identifier of `key`.
-bool wants_user(const limit::Key& key) {
-    using Kind = limit::KeyPart::Kind;
-    const auto is_of_user = [](const limit::KeyPart& part) {
-        return part.kind == Kind::user || part.kind == Kind::claim;
-    };
-    return std::any_of(key.choices.begin(), key.choices.end(), [&](const auto& choice) {
-        return std::any_of(choice.begin(), choice.end(), is_of_user);
-    });
-}
-
-// The first part that one of `keys` wants of a body; null: none does.
-const limit::KeyPart* body_part_of(std::span<const limit::Key> keys) {
-    for (const limit::Key& key : keys) {
-        for (const auto& choice : key.choices) {
-            for (const limit::KeyPart& part : choice) {
-                if (part.reads_body()) return &part;
-            }
-        }
-    }
-    return nullptr;
+// Whether a user, or the token of one, makes the value of the part.
+bool is_of_user(const limit::KeyPart& part) {
+    return part.kind == limit::KeyPart::Kind::user || part.kind == limit::KeyPart::Kind::claim;
 }
 
 // The outcome for a request that has none of the `keys` of a policy. Credentials help an anonymous
 // client where some method of the configuration takes them.
 PolicyOutcome outcome_without(std::span<const limit::Key> keys, const config::Config& config,
                               Decision& decision) {
-    decision.fault_part = body_part_of(keys);
-    const bool would_help = !decision.user && !config.user_methods.empty() &&
-                            std::any_of(keys.begin(), keys.end(), wants_user);
+    decision.fault_part = limit::find_part(keys, &limit::KeyPart::reads_body);
+    const bool would_help =
+        !decision.user && !config.user_methods.empty() && limit::any_part(keys, is_of_user);
     return would_help ? PolicyOutcome::no_user : PolicyOutcome::no_identifier;
 }
 
@@ -507,15 +489,7 @@ bool is_in_share(const config::PolicySettings& policy, std::string_view identifi
 }
 
 bool lacks_address(const config::PolicySettings& policy, const Decision& decision) {
-    const auto is_address = [](const limit::KeyPart& part) {
-        return part.kind == limit::KeyPart::Kind::ip;
-    };
-    return !decision.client &&
-           std::any_of(policy.key.begin(), policy.key.end(), [&](const limit::Key& key) {
-               return std::any_of(key.choices.begin(), key.choices.end(), [&](const auto& choice) {
-                   return std::any_of(choice.begin(), choice.end(), is_address);
-               });
-           });
+    return !decision.client && limit::counts_by(policy.key, limit::KeyPart::Kind::ip);
 }
 
 bool counts_grpc_status(const config::Config& config, const Decision& decision) {

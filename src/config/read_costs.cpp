@@ -507,8 +507,7 @@ std::shared_ptr<const PolicyCost> read_policy_cost(const Value& value, const lim
 namespace {
 
 bool counts_by_body(const limit::Policy& policy) {
-    return std::any_of(policy.key.begin(), policy.key.end(),
-                       [](const limit::Key& key) { return reads_body(key); });
+    return limit::any_part(policy.key, &limit::KeyPart::reads_body);
 }
 
 // A model has its price, and its name is in the body.

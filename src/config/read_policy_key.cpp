@@ -317,42 +317,19 @@ std::optional<Key> read_single_key(const Value& value, Config& config) {
     const auto text =
         value.text("one key such as `ip` or `user|ip`; `+` joins several, as in `ip+route`");
     auto key = text ? KeyReader(value, config).read(*text) : std::nullopt;
-    if (!key || !reads_body(*key)) return key;
+    if (!key || !limit::any_part({&*key, 1}, &KeyPart::reads_body)) return key;
     value.fault(
         "`body:`, `body_lower:` and `form:` are keys of policies only: Tidegate does not choose a "
         "server by the body");
     return std::nullopt;
 }
 
-bool reads_body(const Key& key) {
-    return std::any_of(key.choices.begin(), key.choices.end(), [](const auto& choice) {
-        return std::any_of(choice.begin(), choice.end(),
-                           [](const KeyPart& part) { return part.reads_body(); });
-    });
-}
-
 std::string missing_capture(std::span<const Key> keys, const Route& route) {
-    for (const Key& key : keys) {
-        for (const auto& choice : key.choices) {
-            for (const KeyPart& part : choice) {
-                if (part.kind != Kind::capture) continue;
-                if (std::find(route.captures.begin(), route.captures.end(), part.name) ==
-                    route.captures.end()) {
-                    return part.name;
-                }
-            }
-        }
-    }
-    return {};
-}
-
-bool counts_by(const limit::Policy& policy, Kind kind) {
-    const auto is_it = [&](const KeyPart& part) { return part.kind == kind; };
-    return std::any_of(policy.key.begin(), policy.key.end(), [&](const Key& key) {
-        return std::any_of(key.choices.begin(), key.choices.end(), [&](const auto& choice) {
-            return std::any_of(choice.begin(), choice.end(), is_it);
-        });
+    const KeyPart* const missing = limit::find_part(keys, [&](const KeyPart& part) {
+        return part.kind == Kind::capture && std::find(route.captures.begin(), route.captures.end(),
+                                                       part.name) == route.captures.end();
     });
+    return missing != nullptr ? missing->name : std::string();
 }
 
 bool clients_choose_users(const Config& config) {

@@ -481,7 +481,7 @@ void read_route(const Value& value, Config& config, Declared& declared, RouteNam
 
 bool any_counts_by(const Config& config, limit::KeyPart::Kind kind) {
     return std::any_of(config.policies.begin(), config.policies.end(),
-                       [&](const auto& policy) { return counts_by(*policy, kind); });
+                       [&](const auto& policy) { return limit::counts_by(policy->key, kind); });
 }
 
 }  // namespace

@@ -260,12 +260,8 @@ std::optional<limit::Key> read_single_key(const Value& value, Config& config);
 // are too many, which is reported.
 std::optional<std::uint16_t> position_of_claim(const Value& value, const std::string& name,
                                                Config& config);
-// Whether a value of the key is in a request's body.
-bool reads_body(const limit::Key& key);
 // The first `path:NAME` of `keys` that the path of `route` does not capture; empty: none.
 std::string missing_capture(std::span<const limit::Key> keys, const Route& route);
-// Whether a key of the policy has a part of this kind.
-bool counts_by(const limit::Policy& policy, limit::KeyPart::Kind kind);
 // Has the methods keep of each token what policies look at: claims and tiers. After all policies.
 void tell_methods_what_counts(Config& config);
 // Sets Config::credential_fields. After all policies.

@@ -512,14 +512,10 @@ void list_credential_fields(Config& config) {
         if (!field.empty()) fields.push_back(std::move(field));
     }
     for (const auto& policy : config.policies) {
-        for (const limit::Key& key : policy->key) {
-            for (const auto& choice : key.choices) {
-                for (const limit::KeyPart& part : choice) {
-                    const bool is_field = part.kind == limit::KeyPart::Kind::header;
-                    if (is_field && part.secret) fields.push_back(part.name);
-                }
-            }
-        }
+        limit::for_each_part(policy->key, [&](const limit::KeyPart& part) {
+            const bool is_field = part.kind == limit::KeyPart::Kind::header;
+            if (is_field && part.secret) fields.push_back(part.name);
+        });
     }
     std::sort(fields.begin(), fields.end());
     fields.erase(std::unique(fields.begin(), fields.end()), fields.end());

@@ -73,17 +73,9 @@ std::vector<Diagnostic> warnings_about_tiers(const Config& config, const Declare
 namespace {
 
 bool counts_users(const Route& route) {
-    const auto is_user = [](const limit::KeyPart& part) {
-        return part.kind == limit::KeyPart::Kind::user;
-    };
-    const auto has_user = [&](const limit::Key& key) {
-        return std::any_of(key.choices.begin(), key.choices.end(), [&](const auto& choice) {
-            return std::any_of(choice.begin(), choice.end(), is_user);
-        });
-    };
     return std::any_of(route.policies.begin(), route.policies.end(),
-                       [&](const PolicySettings* policy) {
-                           return std::any_of(policy->key.begin(), policy->key.end(), has_user);
+                       [](const PolicySettings* policy) {
+                           return limit::counts_by(policy->key, limit::KeyPart::Kind::user);
                        });
 }
 
@@ -167,11 +159,7 @@ void warn_about_query_keys(const Config& config, const Declared& declared, Conte
                                         quote("query:" + part.name) + std::string(kQueryReading)});
     };
     for (const auto& policy : config.policies) {
-        for (const limit::Key& key : policy->key) {
-            for (const auto& choice : key.choices) {
-                for (const KeyPart& part : choice) warn(*policy, part);
-            }
-        }
+        limit::for_each_part(policy->key, [&](const KeyPart& part) { warn(*policy, part); });
     }
 }
 

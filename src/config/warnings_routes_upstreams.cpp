@@ -154,7 +154,7 @@ std::string about_hidden_method(const Config& config, const Declared& declared, 
                quote(config.routes[*other].name) + ", which lacks " + lacking;
     }
     for (const auto& policy : config.policies) {
-        if (!counts_by(*policy, limit::KeyPart::Kind::method)) continue;
+        if (!limit::counts_by(policy->key, limit::KeyPart::Kind::method)) continue;
         place = place_of(*policy, config, declared);
         return "the policy " + quote(policy->name) + " counts by `method`";
     }

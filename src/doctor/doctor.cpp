@@ -468,14 +468,8 @@ void check_trust(const config::Listen& listen, const config::Config& config, Fin
 }
 
 bool counts_by_address(const config::Config& config) {
-    using Kind = limit::KeyPart::Kind;
     return std::any_of(config.policies.begin(), config.policies.end(), [](const auto& policy) {
-        return std::any_of(policy->key.begin(), policy->key.end(), [](const limit::Key& key) {
-            return std::any_of(key.choices.begin(), key.choices.end(), [](const auto& choice) {
-                return std::any_of(choice.begin(), choice.end(),
-                                   [](const auto& part) { return part.kind == Kind::ip; });
-            });
-        });
+        return limit::counts_by(policy->key, limit::KeyPart::Kind::ip);
     });
 }
 

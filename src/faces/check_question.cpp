@@ -91,15 +91,6 @@ std::string set_cost(const CheckItem& item, const config::PolicySettings& policy
     return {};
 }
 
-template <class Test>
-bool any_part(const config::PolicySettings& policy, Test test) {
-    return std::any_of(policy.key.begin(), policy.key.end(), [&](const limit::Key& key) {
-        return std::any_of(key.choices.begin(), key.choices.end(), [&](const auto& choice) {
-            return std::any_of(choice.begin(), choice.end(), test);
-        });
-    });
-}
-
 const std::string* value_of(const CheckItem& item, const limit::KeyPart& part) {
     const auto found =
         std::find_if(item.identifiers.begin(), item.identifiers.end(),
@@ -124,7 +115,7 @@ std::string fault_of_identifiers(const CheckItem& item, const config::PolicySett
         const auto is_named = [&](const limit::KeyPart& part) {
             return ask::is_part_text(name, part);
         };
-        if (!any_part(policy, is_named)) {
+        if (!limit::any_part(policy.key, is_named)) {
             return "identifiers: " + quote(name) + " is no part of a key of the policy " +
                    quote(policy.name) + ": it has " + quote(ask::key_text(policy.key.front()));
         }
@@ -159,30 +150,26 @@ std::string head_with(const CheckItem& item, const config::PolicySettings& polic
     std::string cookies;
     std::string fields;
     std::vector<std::string> said;  // parts, each once
-    for (const limit::Key& key : policy.key) {
-        for (const auto& choice : key.choices) {
-            for (const limit::KeyPart& part : choice) {
-                const std::string* const value = value_of(item, part);
-                if (value == nullptr ||
-                    std::find(said.begin(), said.end(), ask::part_text(part)) != said.end()) {
-                    continue;
-                }
-                said.push_back(ask::part_text(part));
-                if (part.kind == Kind::method) method = *value;
-                if (part.kind == Kind::host) host = *value;
-                if (part.kind == Kind::header) http::append_field(part.name, *value, fields);
-                if (part.kind == Kind::query) {
-                    query += query.empty() ? "?" : "&";
-                    append_encoded(part.name, query);
-                    query += '=';
-                    append_encoded(*value, query);
-                }
-                if (part.kind == Kind::cookie) {
-                    cookies += (cookies.empty() ? "" : "; ") + part.name + "=" + *value;
-                }
-            }
+    limit::for_each_part(policy.key, [&](const limit::KeyPart& part) {
+        const std::string* const value = value_of(item, part);
+        if (value == nullptr ||
+            std::find(said.begin(), said.end(), ask::part_text(part)) != said.end()) {
+            return;
         }
-    }
+        said.push_back(ask::part_text(part));
+        if (part.kind == Kind::method) method = *value;
+        if (part.kind == Kind::host) host = *value;
+        if (part.kind == Kind::header) http::append_field(part.name, *value, fields);
+        if (part.kind == Kind::query) {
+            query += query.empty() ? "?" : "&";
+            append_encoded(part.name, query);
+            query += '=';
+            append_encoded(*value, query);
+        }
+        if (part.kind == Kind::cookie) {
+            cookies += (cookies.empty() ? "" : "; ") + part.name + "=" + *value;
+        }
+    });
     if (!cookies.empty()) http::append_field("cookie", cookies, fields);
     return method + " /" + query + " HTTP/1.1\r\nHost: " + host + "\r\n" + fields + "\r\n";
 }
@@ -194,7 +181,7 @@ void set_body(const CheckItem& item, const config::PolicySettings& policy,
     question.body.json.members.resize(config.body_pointers.size());
     const auto add = [&](const limit::KeyPart& part) {
         const std::string* const value = part.reads_body() ? value_of(item, part) : nullptr;
-        if (value == nullptr) return false;
+        if (value == nullptr) return;
         if (part.kind == Kind::form) {
             question.body.is_form = true;
             question.form += question.form.empty() ? "" : "&";
@@ -206,9 +193,8 @@ void set_body(const CheckItem& item, const config::PolicySettings& policy,
             member.kind = usage::JsonMember::Kind::text;
             member.text = *value;
         }
-        return false;
     };
-    any_part(policy, add);
+    limit::for_each_part(policy.key, add);
     question.body.text = question.form;
     question.facts.body = &question.body;
 }
@@ -258,12 +244,12 @@ std::string list_policy_item(const CheckItem& item, const config::Config& config
         if (!fault.empty()) return fault;
     }
     question.facts.began_at = std::chrono::system_clock::now();
-    if (any_part(*policy, std::not_fn(needs_no_head))) {
+    if (limit::any_part(policy->key, std::not_fn(needs_no_head))) {
         question.head = head_with(item, *policy);
         read_head(config.limits_on_requests, question, decision);
     }
     if (!decision.goes_on()) return "identifiers: a value cannot stand in a request";
-    if (any_part(*policy, [](const limit::KeyPart& part) { return part.reads_body(); })) {
+    if (limit::any_part(policy->key, &limit::KeyPart::reads_body)) {
         set_body(item, *policy, config, question);
     }
     decision.route = &question.route;

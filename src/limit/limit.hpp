@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -263,6 +265,36 @@ struct Key {
 // `ip` and the like: one choice of one part.
 inline Key single_key(KeyPart::Kind kind) {
     return {.choices = {{{kind, {}}}}};
+}
+
+// The first part of `keys` that passes `test`; null: none does.
+template <class Test>
+const KeyPart* find_part(std::span<const Key> keys, Test test) {
+    for (const Key& key : keys) {
+        for (const auto& choice : key.choices) {
+            for (const KeyPart& part : choice) {
+                if (std::invoke(test, part)) return &part;
+            }
+        }
+    }
+    return nullptr;
+}
+
+template <class Test>
+bool any_part(std::span<const Key> keys, Test test) {
+    return find_part(keys, test) != nullptr;
+}
+
+template <class Use>
+void for_each_part(std::span<const Key> keys, Use use) {
+    find_part(keys, [&](const KeyPart& part) {
+        use(part);
+        return false;
+    });
+}
+
+inline bool counts_by(std::span<const Key> keys, KeyPart::Kind kind) {
+    return any_part(keys, [kind](const KeyPart& part) { return part.kind == kind; });
 }
 
 // What decides when the store does not answer.

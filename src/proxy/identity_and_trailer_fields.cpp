@@ -45,13 +45,9 @@ constexpr std::string_view kDirecting[] = {
 };
 
 void add_counted(const limit::Policy& policy, std::vector<std::string>& names) {
-    for (const limit::Key& key : policy.key) {
-        for (const auto& choice : key.choices) {
-            for (const limit::KeyPart& part : choice) {
-                if (part.kind == limit::KeyPart::Kind::header) names.push_back(part.name);
-            }
-        }
-    }
+    limit::for_each_part(policy.key, [&](const limit::KeyPart& part) {
+        if (part.kind == limit::KeyPart::Kind::header) names.push_back(part.name);
+    });
 }
 
 void append_quoted(std::string_view value, std::string& out) {

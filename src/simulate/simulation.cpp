@@ -70,16 +70,11 @@ void for_each_limit(const config::PolicySettings& policy, Use use) {
 
 void add_wanted(const config::Config& config, std::vector<std::string>& wanted) {
     for (const auto& policy : config.policies) {
-        for (const limit::Key& key : policy->key) {
-            for (const auto& choice : key.choices) {
-                for (const limit::KeyPart& part : choice) {
-                    const bool is_value = part.kind == PartKind::header ||
-                                          part.kind == PartKind::cookie ||
-                                          part.kind == PartKind::claim;
-                    if (is_value) add_once(ask::part_text(part), wanted);
-                }
-            }
-        }
+        limit::for_each_part(policy->key, [&](const limit::KeyPart& part) {
+            const bool is_value = part.kind == PartKind::header || part.kind == PartKind::cookie ||
+                                  part.kind == PartKind::claim;
+            if (is_value) add_once(ask::part_text(part), wanted);
+        });
         for (const config::ClaimedQuota& one : policy->claimed_quotas) {
             add_once(std::string(kClaim) + config.claims[one.claim], wanted);
         }
@@ -97,14 +92,9 @@ void add_wanted(const config::Config& config, std::vector<std::string>& wanted) 
 }
 
 bool needs_address(const config::Config& config) {
-    const auto is_address = [](const limit::KeyPart& part) { return part.kind == PartKind::ip; };
-    return std::any_of(config.policies.begin(), config.policies.end(), [&](const auto& policy) {
-        if (!policy->exempt.networks.empty() || !policy->deny.networks.empty()) return true;
-        return std::any_of(policy->key.begin(), policy->key.end(), [&](const limit::Key& key) {
-            return std::any_of(key.choices.begin(), key.choices.end(), [&](const auto& choice) {
-                return std::any_of(choice.begin(), choice.end(), is_address);
-            });
-        });
+    return std::any_of(config.policies.begin(), config.policies.end(), [](const auto& policy) {
+        return !policy->exempt.networks.empty() || !policy->deny.networks.empty() ||
+               limit::counts_by(policy->key, PartKind::ip);
     });
 }
 
