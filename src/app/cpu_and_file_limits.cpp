@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "app/shared_state.hpp"
+#include "base/text.hpp"
 #include "client/unserved_connections.hpp"
 #include "net/transfer.hpp"
 #include "telemetry/error_log.hpp"
@@ -36,12 +37,10 @@ struct Mount {
 
 // Whether `name` is in a list such as `rw,cpu,cpuacct`.
 bool lists(std::string_view list, std::string_view name) {
-    for (;;) {
-        const std::size_t end = std::min(list.find(','), list.size());
-        if (list.substr(0, end) == name) return true;
-        if (end == list.size()) return false;
-        list.remove_prefix(end + 1);
+    while (!list.empty()) {
+        if (take_until(list, ',') == name) return true;
     }
+    return false;
 }
 
 // proc(5): a space, a tab, a line's end and a backslash of a path are three octal digits.

@@ -23,6 +23,7 @@
 #include <fmt/format.h>
 
 #include "base/file_work.hpp"
+#include "base/text.hpp"
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "config/address.hpp"
@@ -377,9 +378,7 @@ InheritedSockets take_inherited_sockets(config::Environment environment, pid_t p
     const auto listed = environment("LISTEN_FDNAMES");
     std::string_view names = listed ? std::string_view(*listed) : std::string_view();
     for (int descriptor = kFirstInherited; descriptor < kFirstInherited + count; ++descriptor) {
-        const std::size_t end = std::min(names.find(':'), names.size());
-        std::string name(listed ? names.substr(0, end) : kUnnamed);
-        names.remove_prefix(std::min(end + 1, names.size()));
+        std::string name(listed ? take_until(names, ':') : kUnnamed);
         if (::fcntl(descriptor, F_SETFD, FD_CLOEXEC) != 0) {
             telemetry::log(telemetry::Level::warn, "the socket {}, descriptor {}, is not open",
                            quote(name), descriptor);

@@ -62,9 +62,19 @@ inline std::string to_upper(std::string text) {
 
 // Cuts off the spaces and tabs at both ends (the OWS of RFC 9110 section 5.6.3).
 constexpr std::string_view trimmed(std::string_view text) {
-    const auto first = text.find_first_not_of(" \t");
-    if (first == text.npos) return {};
-    return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+    const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
+    while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+    while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+    return text;
+}
+
+// Takes what is before `separator` off the front of `text`, and the separator; all of `text` when
+// there is none.
+constexpr std::string_view take_until(std::string_view& text, char separator) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    const std::string_view taken = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return taken;
 }
 
 // The number that all of `text` writes in decimal; nothing when it is anything else or does not

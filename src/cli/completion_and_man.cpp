@@ -1,10 +1,10 @@
-#include <algorithm>
 #include <string_view>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/text.hpp"
 #include "cli/commands.hpp"
 
 namespace tidegate::cli {
@@ -309,12 +309,9 @@ std::string fish_quoted(std::string_view text) {
 std::string fish_condition(const ListedCommand& command) {
     if (command.name.empty()) return "__fish_use_subcommand";
     std::string condition;
-    std::size_t begin = 0;
-    while (begin <= command.name.size()) {
-        const std::size_t end = std::min(command.name.find(' ', begin), command.name.size());
-        condition += fmt::format("{}__fish_seen_subcommand_from {}", begin == 0 ? "" : "; and ",
-                                 command.name.substr(begin, end - begin));
-        begin = end + 1;
+    for (std::string_view rest = command.name; !rest.empty();) {
+        condition += fmt::format("{}__fish_seen_subcommand_from {}",
+                                 condition.empty() ? "" : "; and ", take_until(rest, ' '));
     }
     if (!command.inner.empty()) {
         condition +=
@@ -452,8 +449,7 @@ std::string roff_footer(std::string_view footer) {
         in_example = false;
     };
     while (!footer.empty()) {
-        const std::string_view line = footer.substr(0, footer.find('\n'));
-        footer.remove_prefix(std::min(line.size() + 1, footer.size()));
+        const std::string_view line = take_until(footer, '\n');
         if (line.starts_with("  ")) {
             if (!in_example) out += ".PP\n.RS 4\n.EX\n";
             in_example = true;

@@ -470,9 +470,7 @@ struct Found {
 Found find_place(std::string_view place) {
     Found found{&root_keys()};
     while (!place.empty()) {
-        const std::size_t end = std::min(place.find('.'), place.size());
-        std::string_view step = place.substr(0, end);
-        place.remove_prefix(std::min(end + 1, place.size()));
+        std::string_view step = take_until(place, '.');
         if (found.row != nullptr) {
             const std::string& steps = found.row->kind.steps;
             found.path.append(found.row->key).append(steps).append(".");

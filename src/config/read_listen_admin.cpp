@@ -31,11 +31,9 @@ void check_inherited(const Value& value, const std::string& name) {
     if (!listed) return;
     std::string shown;
     for (std::string_view rest = *listed; !rest.empty();) {
-        const std::size_t end = std::min(rest.find(':'), rest.size());
-        const std::string_view one = rest.substr(0, end);
+        const std::string_view one = take_until(rest, ':');
         if (one == name) return;
         shown += (shown.empty() ? "" : ", ") + quote(one);
-        rest.remove_prefix(std::min(end + 1, rest.size()));
     }
     value.fault("systemd passes no socket of the name " + quote(name) + ", but " + shown +
                 ": write one of these, or `FileDescriptorName=" + name + "` in the .socket unit");

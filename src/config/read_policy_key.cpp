@@ -43,13 +43,6 @@ constexpr std::string_view kParts =
     "`cookie:NAME`, `claim:NAME`, `path:NAME`, `body:/POINTER`, `body_lower:/POINTER` or "
     "`form:NAME`, joined by `+`; `|` comes before an alternative for a missing value";
 
-std::string_view cut(std::string_view& rest, char separator) {
-    const std::size_t end = std::min(rest.find(separator), rest.size());
-    const std::string_view first = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    return first;
-}
-
 // Its value is a credential, whatever it is called.
 bool holds_credential(std::string_view name, const Config& config) {
     return std::any_of(config.user_methods.begin(), config.user_methods.end(),
@@ -132,7 +125,7 @@ class KeyReader {
         Key key;
         for (std::size_t end = 0; end != text.npos;) {
             end = text.find('|');
-            const std::string_view written = cut(text, '|');
+            const std::string_view written = take_until(text, '|');
             auto choice = read_choice(written);
             if (!choice) return std::nullopt;
             if (std::find(key.choices.begin(), key.choices.end(), *choice) != key.choices.end()) {
@@ -151,7 +144,7 @@ class KeyReader {
         std::vector<KeyPart> parts;
         for (std::size_t end = 0; end != text.npos;) {
             end = text.find('+');
-            const std::string_view written = cut(text, '+');
+            const std::string_view written = take_until(text, '+');
             auto part = read_part(written);
             if (!part) return std::nullopt;
             if (std::find(parts.begin(), parts.end(), *part) != parts.end()) {
@@ -173,7 +166,7 @@ class KeyReader {
         if (text == "method") return KeyPart{Kind::method, {}};
         if (text == "host") return KeyPart{Kind::host, {}};
         const bool has_name = text.find(':') != text.npos;
-        const std::string_view kind = cut(text, ':');
+        const std::string_view kind = take_until(text, ':');
         if (has_name && kind == "claim") return read_claim(text);
         if (has_name && kind == "body") return read_member(Kind::body, whole, text);
         if (has_name && kind == "body_lower") return read_member(Kind::body_lower, whole, text);

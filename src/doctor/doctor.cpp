@@ -18,6 +18,7 @@
 #include "app/http_client.hpp"
 #include "app/jwks_fetcher.hpp"
 #include "base/doc.hpp"
+#include "base/text.hpp"
 #include "base/timestamp.hpp"
 #include "base/utf8.hpp"
 #include "config/config.hpp"
@@ -557,8 +558,7 @@ std::optional<QuestionCounts> read_question_counts(std::string_view metrics) {
     QuestionCounts counts;
     bool is_ours = false;
     while (!metrics.empty()) {
-        const std::string_view line = metrics.substr(0, metrics.find('\n'));
-        metrics.remove_prefix(std::min(line.size() + 1, metrics.size()));
+        const std::string_view line = take_until(metrics, '\n');
         const bool is_request = line.starts_with("tidegate_requests_total{") &&
                                 line.find("face=\"forward_auth\"") != line.npos;
         const bool is_without = line.starts_with("tidegate_questions_without_address_total ");

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "doctor/examinations.hpp"
@@ -41,9 +42,7 @@ constexpr EnumTexts<RedisNodeKind> kMoreRights({{RedisNodeKind::single, ""},
 
 RedisInfo::RedisInfo(std::string_view text) {
     while (!text.empty()) {
-        const std::size_t end = std::min(text.find('\n'), text.size());
-        std::string_view line = text.substr(0, end);
-        text.remove_prefix(std::min(end + 1, text.size()));
+        std::string_view line = take_until(text, '\n');
         if (line.ends_with('\r')) line.remove_suffix(1);
         const std::size_t colon = line.find(':');
         if (line.starts_with('#') || colon == line.npos) continue;

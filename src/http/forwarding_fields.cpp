@@ -1,6 +1,5 @@
 #include "http/forwarding_fields.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <limits>
@@ -112,9 +111,7 @@ std::uint16_t usual_port(std::string_view proto) {
 // have to be unescaped.
 std::string_view forwarded_parameter(std::string_view element, std::string_view name) {
     while (!element.empty()) {
-        const std::size_t end = std::min(element.find(';'), element.size());
-        std::string_view pair = element.substr(0, end);
-        element.remove_prefix(std::min(end + 1, element.size()));
+        std::string_view pair = take_until(element, ';');
         while (pair.starts_with(' ')) pair.remove_prefix(1);
         while (pair.ends_with(' ')) pair.remove_suffix(1);
         const std::size_t equals = pair.find('=');

@@ -242,13 +242,8 @@ FramingFault response_framing(ResponseHead& head, bool to_head, Framing& framing
 }
 
 bool next_list_item(std::string_view& list, std::string_view& item) {
-    const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
     while (!list.empty()) {
-        const std::size_t comma = std::min(list.find(','), list.size());
-        item = list.substr(0, comma);
-        list.remove_prefix(std::min(comma + 1, list.size()));
-        while (!item.empty() && is_space(item.front())) item.remove_prefix(1);
-        while (!item.empty() && is_space(item.back())) item.remove_suffix(1);
+        item = trimmed(take_until(list, ','));
         if (!item.empty()) return true;
     }
     return false;

@@ -82,13 +82,6 @@ std::string_view take_line(std::string_view& bytes) {
     return line;
 }
 
-std::string_view trimmed(std::string_view text) {
-    const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
-    while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-    while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-    return text;
-}
-
 // HTTP-version = "HTTP/" DIGIT "." DIGIT, whichever it is.
 bool is_version(std::string_view text) {
     return text.size() == 8 && text.starts_with("HTTP/") && is_digit(text[5]) && text[6] == '.' &&

@@ -142,9 +142,7 @@ Result<Htpasswd, HtpasswdFault> Htpasswd::parse(std::string_view text) {
     Htpasswd read;
     double longest = 0;
     for (int number = 1; !text.empty(); ++number) {
-        const std::string_view whole = text.substr(0, text.find('\n'));
-        text.remove_prefix(std::min(whole.size() + 1, text.size()));
-        const std::string_view line = trimmed_line(whole);
+        const std::string_view line = trimmed_line(take_until(text, '\n'));
         if (line.empty() || line.front() == '#') continue;
         const auto fault = [&](std::string message) {
             return HtpasswdFault{number, std::move(message)};

@@ -149,8 +149,7 @@ std::string_view without_quotes(std::string_view value) {
 bool find_in(std::string_view cookies, std::string_view name,
              std::optional<std::string_view>& value) {
     while (!cookies.empty()) {
-        const std::string_view pair = cookies.substr(0, cookies.find(';'));
-        cookies.remove_prefix(std::min(pair.size() + 1, cookies.size()));
+        const std::string_view pair = take_until(cookies, ';');
         const auto equals = pair.find('=');
         const std::string_view written = trimmed(pair.substr(0, equals));
         if (written != name) {

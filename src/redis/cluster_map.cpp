@@ -38,14 +38,6 @@ std::uint16_t crc16(std::string_view bytes) {
 
 namespace {
 
-// Takes what is before `separator` off the front of `text`; all of it when there is none.
-std::string_view take_until(char separator, std::string_view& text) {
-    const std::size_t end = std::min(text.find(separator), text.size());
-    const std::string_view taken = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    return taken;
-}
-
 std::optional<std::uint16_t> parse_slot(std::string_view text) {
     const auto slot = parse_number<std::uint16_t>(text);
     return slot && *slot < kSlots ? slot : std::nullopt;
@@ -64,7 +56,7 @@ std::optional<NodeAddress> parse_address(std::string_view text, const std::strin
 
 bool has_flag(std::string_view flags, std::string_view flag) {
     while (!flags.empty()) {
-        if (take_until(',', flags) == flag) return true;
+        if (take_until(flags, ',') == flag) return true;
     }
     return false;
 }
@@ -73,7 +65,7 @@ bool has_flag(std::string_view flags, std::string_view flag) {
 bool add_slots(std::string_view text, std::vector<SlotRange>& slots) {
     if (text.starts_with('[')) return true;
     const bool is_range = text.find('-') != std::string_view::npos;
-    const auto first = parse_slot(take_until('-', text));
+    const auto first = parse_slot(take_until(text, '-'));
     const auto last = is_range ? parse_slot(text) : first;
     if (!first || !last || *first > *last) return false;
     slots.push_back({*first, *last});
@@ -84,24 +76,24 @@ enum class Line : std::uint8_t { master, other, nonsense };
 
 // `id ip:port@bus,hostname,... flags master ping-sent pong-received epoch link-state slot slot ...`
 Line read_line(std::string_view line, const std::string& asked_host, ClusterNode& node) {
-    take_until(' ', line);
-    std::string_view place = take_until(' ', line);
-    const std::string_view flags = take_until(' ', line);
-    for (int i = 0; i < 4; ++i) take_until(' ', line);  // master, ping, pong, epoch
-    const std::string_view state = take_until(' ', line);
+    take_until(line, ' ');
+    std::string_view place = take_until(line, ' ');
+    const std::string_view flags = take_until(line, ' ');
+    for (int i = 0; i < 4; ++i) take_until(line, ' ');  // master, ping, pong, epoch
+    const std::string_view state = take_until(line, ' ');
     if (state != "connected" && state != "disconnected") return Line::nonsense;
     if (!has_flag(flags, "master") || has_flag(flags, "noaddr") || has_flag(flags, "handshake")) {
         return Line::other;
     }
-    std::string_view address = take_until(',', place);
-    const auto parsed = parse_address(take_until('@', address), asked_host);
+    std::string_view address = take_until(place, ',');
+    const auto parsed = parse_address(take_until(address, '@'), asked_host);
     if (!parsed) return Line::nonsense;
     node.address = *parsed;
-    node.name = take_until(',', place);
+    node.name = take_until(place, ',');
     // Without a host name, other facts may be in its place: `shard-id=...`.
     if (node.name == "?" || node.name.find('=') != std::string::npos) node.name.clear();
     while (!line.empty()) {
-        if (!add_slots(take_until(' ', line), node.slots)) return Line::nonsense;
+        if (!add_slots(take_until(line, ' '), node.slots)) return Line::nonsense;
     }
     return Line::master;
 }
@@ -112,7 +104,7 @@ Result<std::vector<ClusterNode>, std::string> parse_cluster_nodes(std::string_vi
                                                                   const std::string& asked_host) {
     std::vector<ClusterNode> nodes;
     while (!text.empty()) {
-        std::string_view line = take_until('\n', text);
+        std::string_view line = take_until(text, '\n');
         if (line.ends_with('\r')) line.remove_suffix(1);
         if (line.empty()) continue;
         ClusterNode node;
@@ -138,11 +130,11 @@ Result<std::vector<ClusterNode>, std::string> parse_cluster_nodes(std::string_vi
 std::optional<Redirection> parse_redirection(std::string_view error,
                                              const std::string& asked_host) {
     Redirection found;
-    const std::string_view word = take_until(' ', error);
+    const std::string_view word = take_until(error, ' ');
     if (word != "MOVED" && word != "ASK") return std::nullopt;
     found.is_ask = word == "ASK";
-    const auto slot = parse_slot(take_until(' ', error));
-    const auto target = parse_address(take_until(' ', error), asked_host);
+    const auto slot = parse_slot(take_until(error, ' '));
+    const auto target = parse_address(take_until(error, ' '), asked_host);
     if (!slot || !target) return std::nullopt;
     found.slot = *slot;
     found.target = *target;

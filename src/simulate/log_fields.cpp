@@ -193,15 +193,8 @@ std::string_view unescaped(std::string_view text, std::string& room) {
 
 std::optional<RecordedCharge> take_recorded_charge(std::string_view& rest) {
     constexpr std::size_t kDigestBytes = 32;
-    const std::size_t end = std::min(rest.find(';'), rest.size());
-    std::string_view text = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    const auto word = [&text] {
-        const std::size_t space = std::min(text.find(' '), text.size());
-        const std::string_view taken = text.substr(0, space);
-        text.remove_prefix(std::min(space + 1, text.size()));
-        return taken;
-    };
+    std::string_view text = take_until(rest, ';');
+    const auto word = [&text] { return take_until(text, ' '); };
     RecordedCharge charge;
     charge.policy = word();
     charge.identifier = word();

@@ -157,14 +157,6 @@ LoggedAddress address_in(std::string_view text) {
     return {parse_scoped_ip(text), text.substr(0, text.find('%'))};
 }
 
-// Cuts off what is before the next space, and the space.
-std::string_view cut_name(std::string_view& names) {
-    const std::size_t space = std::min(names.find(' '), names.size());
-    const std::string_view name = names.substr(0, space);
-    names.remove_prefix(std::min(space + 1, names.size()));
-    return name;
-}
-
 // `api.example:443` or `[2001:db8::1]:443`, and no address alone, which may be a client's.
 bool is_server_name(std::string_view text) {
     return !parse_scoped_ip(text) && std::all_of(text.begin(), text.end(), [](char c) {
@@ -314,16 +306,16 @@ struct LogReader::Impl {
     // behind the address of a client a user may have spaces: else these are words of another kind.
     std::string_view take_names(std::string_view names, LoggedRequest& out) {
         std::string_view user = names;
-        std::string_view client = cut_name(user);
+        std::string_view client = take_until(user, ' ');
         if (client.size() == names.size()) return kNotCommon;
-        std::string_view ident = cut_name(user);
+        std::string_view ident = take_until(user, ' ');
         if (user.find(' ') != user.npos) {
             bool is_clear = true;
             if (address_in(ident).address) {
                 is_clear = is_server_name(client);
                 if (is_clear && client != "-") take_server_name(client, out);
                 client = ident;
-                ident = cut_name(user);
+                ident = take_until(user, ' ');
             }
             const bool has_spaces = user.find(' ') != user.npos;
             if (has_spaces) is_clear = is_clear && ident == "-" && address_in(client).address;

@@ -12,14 +12,6 @@ namespace {
 constexpr unsigned char kSampled = 1;
 constexpr std::size_t kLongMemberBytes = 128;
 
-bool is_lower_letter(char c) {
-    return c >= 'a' && c <= 'z';
-}
-
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 // Returns the byte that two digits in lower case write, or -1.
 int lower_hex_byte(char high, char low) {
     const auto is_capital = [](char c) { return c >= 'A' && c <= 'F'; };
@@ -41,7 +33,7 @@ bool is_zero(std::span<const unsigned char> id) {
 
 bool is_key_rest(std::string_view text) {
     return std::all_of(text.begin(), text.end(), [](char c) {
-        return is_lower_letter(c) || is_digit(c) || c == '_' || c == '-' || c == '*' || c == '/';
+        return is_lower(c) || is_digit(c) || c == '_' || c == '-' || c == '*' || c == '/';
     });
 }
 
@@ -51,7 +43,7 @@ bool is_state_key(std::string_view key) {
     constexpr std::size_t kTenantMax = 241;
     constexpr std::size_t kSystemMax = 14;
     const auto begins_with_letter = [](std::string_view text) {
-        return !text.empty() && is_lower_letter(text.front());
+        return !text.empty() && is_lower(text.front());
     };
     const std::size_t at = key.find('@');
     if (at == std::string_view::npos) {
@@ -75,13 +67,6 @@ bool is_state_value(std::string_view value) {
 
 std::string_view key_of(std::string_view member) {
     return member.substr(0, member.find('='));
-}
-
-std::string_view without_white_space(std::string_view text) {
-    const auto is_white = [](char c) { return c == ' ' || c == '\t'; };
-    while (!text.empty() && is_white(text.front())) text.remove_prefix(1);
-    while (!text.empty() && is_white(text.back())) text.remove_suffix(1);
-    return text;
 }
 
 }  // namespace
@@ -116,9 +101,7 @@ void write_traceparent(const TraceParent& parent, char* to) {
 
 void TraceStateReader::add(std::string_view value) {
     while (!is_bad_ && !value.empty()) {
-        const std::size_t end = std::min(value.find(','), value.size());
-        is_bad_ = !add_member(without_white_space(value.substr(0, end)));
-        value.remove_prefix(std::min(end + 1, value.size()));
+        is_bad_ = !add_member(trimmed(take_until(value, ',')));
     }
 }
 
