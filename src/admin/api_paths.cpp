@@ -46,22 +46,17 @@ Result<std::chrono::microseconds, std::string> read_since(std::string_view text)
     return *since;
 }
 
-Task<AdminAnswer> reload(const AdminSources& sources) {
-    const ReloadReport report = co_await sources.reload();
+// Either AdminSources::reload or rollback.
+using Change = decltype(AdminSources::reload) AdminSources::*;
+
+Task<AdminAnswer> make_change(const AdminSources& sources, Change change) {
+    const ReloadReport report = co_await (sources.*change)();
     co_return answer_to_reload(report);
 }
 
-AdminAnswer ask_reload(const AdminSources& sources, const AdminRequest&, const AdminValues&) {
-    return answer_by([&sources] { return reload(sources); });
-}
-
-Task<AdminAnswer> roll_back(const AdminSources& sources) {
-    const ReloadReport report = co_await sources.rollback();
-    co_return answer_to_reload(report);
-}
-
-AdminAnswer ask_rollback(const AdminSources& sources, const AdminRequest&, const AdminValues&) {
-    return answer_by([&sources] { return roll_back(sources); });
+template <Change kChange>
+AdminAnswer ask_change(const AdminSources& sources, const AdminRequest&, const AdminValues&) {
+    return answer_by([&sources] { return make_change(sources, kChange); });
 }
 
 AdminAnswer ask_config(const AdminSources& sources, const AdminRequest& request,
@@ -289,7 +284,7 @@ constexpr auto kReloadPatience = 65s;
 // In the order of `--help`.
 constexpr auto kQuestions = std::to_array<AdminQuestion>({
     {.path = "/reload",
-     .answer = ask_reload,
+     .answer = ask_change<&AdminSources::reload>,
      .access = AdminQuestion::Access::change,
      .command = "reload",
      .what = "Have a running proxy read its configuration again",
@@ -297,7 +292,7 @@ constexpr auto kQuestions = std::to_array<AdminQuestion>({
      .patience = kReloadPatience,
      .member = "result"},
     {.path = "/api/rollback",
-     .answer = ask_rollback,
+     .answer = ask_change<&AdminSources::rollback>,
      .access = AdminQuestion::Access::change,
      .command = "rollback",
      .what = "Go back to the configuration before the last reload",

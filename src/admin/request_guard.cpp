@@ -92,32 +92,21 @@ AdminAnswer refused_field(std::string_view detail) {
     return answer;
 }
 
-// Why a request may not change anything, if it may not. A page does not know the token, so no name
-// that a page can make mean this machine gets past it. `takes_dashboard`: of all pages, the request
-// comes from the dashboard, and may.
-std::optional<AdminAnswer> objection_to_change(const AdminRequest& request, bool has_token,
-                                               bool takes_dashboard = false) {
-    if (request.method != "POST") return wrong_method("POST");
-    if (request.has_origin && !takes_dashboard) return refused_field(kNoPages);
-    if (!has_token && !is_own_name(request.host)) return refused_field(kOwnNameNeeded);
-    return std::nullopt;
-}
-
-// Why the listener refuses to show anything, if it does. Without a token, a page that a browser
-// takes for one of this host could read which clients are counted.
-std::optional<AdminAnswer> objection_to_look(const AdminRequest& request, bool has_token) {
-    if (request.method != "GET") return wrong_method("GET");
-    if (!has_token && !is_own_name(request.host)) return refused_field(kOwnNameNeeded);
-    return std::nullopt;
-}
-
+// Why the listener refuses to show or to change anything, if it does. Without a token, a page that
+// a browser takes for one of this host could read which clients are counted. A page does not know
+// the token, so no name that a page can make mean this machine gets past it. Of all pages, only the
+// dashboard may change what the question lets it.
 std::optional<AdminAnswer> objection_to(const AdminQuestion& question, const AdminRequest& request,
                                         bool has_token) {
-    if (question.access == AdminQuestion::Access::look)
-        return objection_to_look(request, has_token);
+    using Access = AdminQuestion::Access;
+    const bool changes = question.access != Access::look;
+    const std::string_view method = changes ? "POST" : "GET";
+    if (request.method != method) return wrong_method(method);
     const bool takes_dashboard =
-        question.access == AdminQuestion::Access::change_from_dashboard && is_of_dashboard(request);
-    return objection_to_change(request, has_token, takes_dashboard);
+        question.access == Access::change_from_dashboard && is_of_dashboard(request);
+    if (changes && request.has_origin && !takes_dashboard) return refused_field(kNoPages);
+    if (!has_token && !is_own_name(request.host)) return refused_field(kOwnNameNeeded);
+    return std::nullopt;
 }
 
 // The value of the parameter in the query of `target`.
