@@ -239,49 +239,22 @@ std::string host_meant(std::string_view body) {
 }
 
 bool makes(const limit::KeyPart& part, std::string_view text) {
+    const std::string_view kind = ask::kind_name(part.kind);
     std::string expected;
-    const auto is_named = [&](std::string_view kind) {
-        const std::string begin = std::string(kind) + ":";
-        if (!text.starts_with(begin)) return false;
-        if (is_hash(text.substr(begin.size()))) return true;
-        if (part.secret) {
-            identity::append_secret_identifier(kind, part.name, "", expected);
-            expected.resize(expected.rfind('#'));
-        } else {
-            identity::append_named_identifier(kind, part.name, "", expected);
-        }
-        return text.starts_with(expected);
-    };
-    switch (part.kind) {
-        case Kind::ip:
-            return text.starts_with("ip:");
-        case Kind::user:
-            return text.starts_with("user:");
-        case Kind::route:
-            return text.starts_with("route:");
-        case Kind::constant:
-            identity::append_identifier("constant", part.name, expected);
-            return text == expected;
-        case Kind::header:
-            return is_named("header");
-        case Kind::query:
-            return is_named("query");
-        case Kind::capture:
-            return is_named("path");
-        case Kind::claim:
-            return is_named("claim");
-        case Kind::cookie:
-            return is_named("cookie");
-        case Kind::method:
-            return text.starts_with("method:");
-        case Kind::host:
-            return text.starts_with("host:");
-        case Kind::body:
-        case Kind::body_lower:
-        case Kind::form:
-            return is_named(to_string(part.kind));
+    if (part.kind == Kind::constant) {
+        identity::append_identifier(kind, part.name, expected);
+        return text == expected;
     }
-    return false;
+    const std::string begin = std::string(kind) + ":";
+    if (!text.starts_with(begin)) return false;
+    if (part.name.empty() || is_hash(text.substr(begin.size()))) return true;
+    if (part.secret) {
+        identity::append_secret_identifier(kind, part.name, "", expected);
+        expected.resize(expected.rfind('#'));
+    } else {
+        identity::append_named_identifier(kind, part.name, "", expected);
+    }
+    return text.starts_with(expected);
 }
 
 bool makes(const std::vector<limit::KeyPart>& choice, std::string_view identifier) {

@@ -17,10 +17,6 @@ namespace {
 using http::RequestValue;
 using Kind = limit::KeyPart::Kind;
 
-std::string_view kind_name(Kind kind) {
-    return kind == Kind::capture ? "path" : to_string(kind);
-}
-
 }  // namespace
 
 std::string counted_query_value(std::string value) {
@@ -38,6 +34,10 @@ std::string_view counted_method(std::string_view method, const config::Config& c
 
 std::string counted_host(std::string_view host) {
     return std::string(routing::HostName(host).view());
+}
+
+std::string_view kind_name(Kind kind) {
+    return kind == Kind::capture ? "path" : to_string(kind);
 }
 
 std::string part_text(const limit::KeyPart& part) {

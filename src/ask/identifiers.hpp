@@ -19,6 +19,7 @@ namespace tidegate::ask {
 std::string key_text(const limit::Key& key);
 // Returns a part of a key as it is written in the configuration: `user`, `header:x-tenant`.
 std::string part_text(const limit::KeyPart& part);
+std::string_view kind_name(limit::KeyPart::Kind kind);
 // Whether part_text(part) is `text`.
 bool is_part_text(std::string_view text, const limit::KeyPart& part);
 
