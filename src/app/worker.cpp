@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "faces/faces.hpp"
 #include "net/connection.hpp"
 #include "proxy/request.hpp"
 #include "store/process_clock.hpp"
@@ -428,31 +429,24 @@ void Worker::add_listener(const ListenerGroup& group, int descriptor,
                      .configured = group.configured,
                      .credentials = {},
                      .tls = {},
-                     .forward_auth = {},
-                     .check = {},
-                     .envoy_grpc = {},
-                     .redirect = {},
+                     .face = {},
                      .clients = {}});
+    const auto serve_by = [&](client::ConnectionContext::Serve serve, auto face, auto& http2) {
+        listener->face = std::make_shared<decltype(face)>(std::move(face));
+        listener->clients = std::make_unique<client::ConnectionContext>(
+            connection_context(serve, listener->face.get(), http2));
+    };
     if (listener->settings.redirects) {
-        listener->redirect = std::make_unique<faces::RedirectFace>(
-            faces::RedirectFace{context_, listener->settings});
-        listener->clients = std::make_unique<client::ConnectionContext>(
-            connection_context(&faces::serve_redirect, listener->redirect.get(), http2_));
+        serve_by(&faces::serve_redirect, faces::RedirectFace{context_, listener->settings}, http2_);
     } else if (listener->settings.face == Face::forward_auth) {
-        listener->forward_auth = std::make_unique<faces::ForwardAuthFace>(
-            faces::ForwardAuthFace{context_, listener->settings, metrics_.faces});
-        listener->clients = std::make_unique<client::ConnectionContext>(
-            connection_context(&faces::serve_forward_auth, listener->forward_auth.get(), http2_));
+        serve_by(&faces::serve_forward_auth,
+                 faces::ForwardAuthFace{context_, listener->settings, metrics_.faces}, http2_);
     } else if (listener->settings.face == Face::check) {
-        listener->check = std::make_unique<faces::CheckFace>(
-            faces::CheckFace{context_, listener->settings, shared_.reservations});
-        listener->clients = std::make_unique<client::ConnectionContext>(
-            connection_context(&faces::serve_check, listener->check.get(), http2_));
+        serve_by(&faces::serve_check,
+                 faces::CheckFace{context_, listener->settings, shared_.reservations}, http2_);
     } else if (listener->settings.face == Face::envoy_grpc) {
-        listener->envoy_grpc = std::make_unique<faces::EnvoyGrpcFace>(
-            faces::EnvoyGrpcFace{context_, listener->settings});
-        listener->clients = std::make_unique<client::ConnectionContext>(
-            connection_context(&faces::serve_envoy_grpc, listener->envoy_grpc.get(), grpc_http2_));
+        serve_by(&faces::serve_envoy_grpc, faces::EnvoyGrpcFace{context_, listener->settings},
+                 grpc_http2_);
     }
     if (listener->clients) listener->clients->config = clients_.config;
     use_tls(*listener, make_tls(*listener, snapshot));

@@ -24,7 +24,6 @@
 #include "client/http2_connection.hpp"
 #include "client/tls_handshake.hpp"
 #include "client/unserved_connections.hpp"
-#include "faces/faces.hpp"
 #include "net/asio.hpp"
 #include "net/connection.hpp"
 #include "net/deadline.hpp"
@@ -102,10 +101,7 @@ class Worker {
         std::shared_ptr<const ServerCredentials> credentials;
         std::unique_ptr<TlsServer> tls;
         // Set if the face of the listener is not the proxy, or if it redirects.
-        std::unique_ptr<faces::ForwardAuthFace> forward_auth;
-        std::unique_ptr<faces::CheckFace> check;
-        std::unique_ptr<faces::EnvoyGrpcFace> envoy_grpc;
-        std::unique_ptr<faces::RedirectFace> redirect;
+        std::shared_ptr<void> face;
         std::unique_ptr<client::ConnectionContext> clients;
     };
 
