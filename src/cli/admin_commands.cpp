@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <ctime>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -293,30 +291,6 @@ int ask_once(const AskArguments& arguments, const FoundAdmin& place) {
                      : complain_of_refusal(place, *reply);
 }
 
-// SIGINT and SIGTERM wait until this asks for them.
-class StopSignals {
-  public:
-    StopSignals() {
-        sigemptyset(&signals_);
-        sigaddset(&signals_, SIGINT);
-        sigaddset(&signals_, SIGTERM);
-        pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-    }
-    ~StopSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    StopSignals(const StopSignals&) = delete;
-    StopSignals& operator=(const StopSignals&) = delete;
-
-    // True if one of them comes within a second, or has come.
-    bool come_within_a_second() const {
-        const timespec second{1, 0};
-        return sigtimedwait(&signals_, nullptr, &second) > 0;
-    }
-
-  private:
-    sigset_t signals_{};
-    sigset_t before_{};
-};
-
 // Reports once that the proxy does not answer, and once that it does again.
 class SilenceReport {
   public:
@@ -370,7 +344,7 @@ int follow(const AskArguments& arguments, const FoundAdmin& place) {
         // A wrong address ends the command; a proxy that has answered may come back.
         if (has_answered && (!reply || reply->status == kUnavailable)) {
             report.note_silence(reply ? refusal_text(place, *reply) : reply.error());
-            if (stop.come_within_a_second()) return exit_code::kDone;
+            if (stop.come_within(std::chrono::seconds(1))) return exit_code::kDone;
             continue;
         }
         if (!reply) return complain(exit_code::kNoAnswer, reply.error());
@@ -392,7 +366,7 @@ int follow(const AskArguments& arguments, const FoundAdmin& place) {
         }
         seen = std::move(now);
         if (std::fflush(stdout) != 0) return complain(exit_code::kNoAnswer, "cannot write");
-        if (stop.come_within_a_second()) return exit_code::kDone;
+        if (stop.come_within(std::chrono::seconds(1))) return exit_code::kDone;
     }
 }
 

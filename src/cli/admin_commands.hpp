@@ -1,8 +1,11 @@
-// How commands find the admin listener of a running proxy: in its configuration, or on the command
-// line.
+// How commands find the admin listener of a running proxy, in its configuration or on the command
+// line, and ask it until a signal stops them.
 #pragma once
 
+#include <signal.h>
+
 #include <chrono>
+#include <ctime>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -71,5 +74,30 @@ int complain_of_refusal(const FoundAdmin& place, const AdminReply& reply);
 // The word of the answer to `/readyz`: `ready`, `starting` or `draining`. Empty: not from
 // Tidegate's admin listener.
 std::string readiness_of(const std::string& body);
+
+// SIGINT and SIGTERM wait until this asks for them, and do not end the process.
+class StopSignals {
+  public:
+    StopSignals() {
+        sigemptyset(&signals_);
+        sigaddset(&signals_, SIGINT);
+        sigaddset(&signals_, SIGTERM);
+        pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+    }
+    ~StopSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    StopSignals(const StopSignals&) = delete;
+    StopSignals& operator=(const StopSignals&) = delete;
+
+    // True if one of them comes within that time, or has come.
+    bool come_within(std::chrono::milliseconds time) const {
+        const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+        const timespec wait{seconds.count(), std::chrono::nanoseconds(time - seconds).count()};
+        return sigtimedwait(&signals_, nullptr, &wait) > 0;
+    }
+
+  private:
+    sigset_t signals_{};
+    sigset_t before_{};
+};
 
 }  // namespace tidegate::cli

@@ -6,12 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -104,12 +102,6 @@ std::optional<simulate::LogFormat> format_of(const std::string& name) {
         if (to_string(format) == name) return format;
     }
     return std::nullopt;
-}
-
-std::shared_ptr<const config::Config> load_or_complain(const std::string& path) {
-    const config::Loaded loaded = load_config(path);
-    if (!loaded.config) fmt::print(stderr, "{}{}\n", report(loaded), summary(loaded));
-    return loaded.config;
 }
 
 // What is wrong with writing to `output`, which `option` names; empty: nothing is.
@@ -371,30 +363,6 @@ constexpr std::chrono::seconds kRecordPatience{5};
 // How often the lines are fetched: they wait in bounded memory.
 constexpr std::chrono::milliseconds kFetchEvery{200};
 
-// SIGINT and SIGTERM end the recording in place of the process.
-class RecordingSignals {
-  public:
-    RecordingSignals() {
-        sigemptyset(&signals_);
-        sigaddset(&signals_, SIGINT);
-        sigaddset(&signals_, SIGTERM);
-        pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-    }
-    ~RecordingSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    RecordingSignals(const RecordingSignals&) = delete;
-    RecordingSignals& operator=(const RecordingSignals&) = delete;
-
-    // True if one comes within that time, which is below a second, or has come.
-    bool come_within(std::chrono::milliseconds time) const {
-        const timespec wait{0, std::chrono::nanoseconds(time).count()};
-        return sigtimedwait(&signals_, nullptr, &wait) > 0;
-    }
-
-  private:
-    sigset_t signals_{};
-    sigset_t before_{};
-};
-
 // Where the lines go: a file, a pipe, or the output. A pipe that nothing reads does not hold up a
 // signal.
 class RecordingFile {
@@ -422,7 +390,7 @@ class RecordingFile {
     std::uint64_t lines() const { return lines_; }
 
     // False: they cannot be written, or a signal came while a pipe was full.
-    bool write(std::string_view lines, const RecordingSignals& stop) {
+    bool write(std::string_view lines, const StopSignals& stop) {
         while (!lines.empty()) {
             pollfd room{fd_, POLLOUT, 0};
             if (::poll(&room, 1, kPollMs) <= 0) {
@@ -514,7 +482,7 @@ class RemoteRecording {
 int record_requests(const RecordingOptions& options) {
     auto place = find_admin({options.config, options.admin, options.token_file});
     if (!place) return complain(exit_code::kWrongUse, place.error());
-    const RecordingSignals stop;
+    const StopSignals stop;
     RemoteRecording recording(std::move(*place));
     if (const auto code = recording.begin(options.per_million)) return *code;
     // Only now: a file that is there stays if the proxy refuses.
