@@ -219,12 +219,40 @@ class Stream {
     }
     // In each span of `patience` the client has to take WritePace::kBytesMin, or all that waits for
     // it; failed, too, when it did not.
-    Task<IoStatus> send_rest(std::chrono::milliseconds patience);
+    Task<IoStatus> send_rest(std::chrono::milliseconds patience) {
+        begin_rest(patience);
+        for (;;) {
+            const IoStatus status = try_rest();
+            if (status != IoStatus::would_block) co_return status;
+            co_await sleeper().sleep();
+        }
+    }
     // The same in steps, for a caller that looks at more than the client: try_rest() until it
     // returns something else than would_block, each time after sleeper() woke. The sleeper is the
     // stream's meanwhile.
-    void begin_rest(std::chrono::milliseconds patience);
-    IoStatus try_rest();
+    void begin_rest(std::chrono::milliseconds patience) {
+        patience_ = patience;
+        const SteadyTime now = sleeper().now();
+        const std::int64_t taken = taken_of(given_);
+        pace_.begin_wait(now, taken);
+        sleeper().allow(pace_.time_left(patience_, now, taken));
+    }
+    IoStatus try_rest() {
+        IoStatus status = http1_ ? http1_->try_rest() : http2_->try_rest();
+        if (status == IoStatus::would_block) {
+            if (!sleeper().expired()) return status;
+            const auto left = pace_.time_left(patience_, sleeper().now(), taken_of(given_));
+            if (left.count() > 0) {
+                sleeper().allow(left);
+                return status;
+            }
+            http1_ ? http1_->give_up() : http2_->give_up();
+            status = IoStatus::failed;
+        }
+        pace_.end_wait(sleeper().now());
+        if (status == IoStatus::ok) sleeper().allow_forever();
+        return status;
+    }
     // The client has all there is of the answer so far: the time that it took does not count
     // against what follows.
     void note_all_taken() { pace_.restart(); }

@@ -51,13 +51,24 @@ class Turn final : public asio::execution_context::service {
     };
 
     // The Turn of the loop of `executor`.
-    static Turn& of(const Executor& executor);
+    static Turn& of(const Executor& executor) {
+        return asio::use_service<Turn>(asio::query(executor, asio::execution::context));
+    }
     // For use_service() only.
-    explicit Turn(asio::execution_context& context);
+    explicit Turn(asio::execution_context& context)
+        : service(context), executor_(static_cast<asio::io_context&>(context).get_executor()) {}
 
     // Has `duty` done once, at the end of this turn or, outside of any and while one ends, of the
     // next. It may be added again from within itself.
-    void add(Duty& duty);
+    void add(Duty& duty) {
+        if (duty.is_linked()) return;
+        if (!is_running_ && duties_.empty()) {
+            asio::post(executor_, [this] {
+                if (!duties_.empty()) run([] {});
+            });
+        }
+        duties_.push_back(duty);
+    }
 
     // Sets the only source; null removes it.
     void set_source(Source* source) {
@@ -79,7 +90,17 @@ class Turn final : public asio::execution_context::service {
   private:
     using Duties = boost::intrusive::list<Duty, boost::intrusive::constant_time_size<false>>;
 
-    void end() noexcept;
+    // Duties that are added meanwhile are for another turn: other events get theirs.
+    void end() noexcept {
+        is_running_ = false;
+        Duties now;
+        now.swap(duties_);
+        while (!now.empty()) {
+            Duty& first = now.front();
+            now.pop_front();
+            first.end_of_turn();
+        }
+    }
     void shutdown() override { duties_.clear(); }
 
     Executor executor_;
