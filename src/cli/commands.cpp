@@ -202,8 +202,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 int wrong_use(const std::string& what) {
-    fmt::print(stderr, "tidegate: {}\n", what);
-    return exit_code::kWrongUse;
+    return complain(exit_code::kWrongUse, "tidegate: " + what);
 }
 
 int show_help(const CLI::App& app, const std::string& about) {

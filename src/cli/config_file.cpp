@@ -117,6 +117,12 @@ std::string summary(const config::Loaded& loaded) {
     return line;
 }
 
+std::shared_ptr<const config::Config> load_or_complain(const std::string& path) {
+    const config::Loaded loaded = load_config(path);
+    if (!loaded.config) complain(exit_code::kRefused, report(loaded) + summary(loaded));
+    return loaded.config;
+}
+
 // `tidegate check`: what the reader of a configuration has found, and its certificates.
 namespace {
 
@@ -200,10 +206,7 @@ there is a warning.
 // a fault (a warning, too, with `--strict`), 2 when there is no configuration.
 int check_configuration(const CheckArguments& arguments) {
     const auto file = find_config_file(arguments.config, "check");
-    if (!file) {
-        fmt::print(stderr, "tidegate: {}\n", file.error());
-        return exit_code::kWrongUse;
-    }
+    if (!file) return complain(exit_code::kWrongUse, "tidegate: " + file.error());
     const config::Loaded loaded = load_config(file->path);
     const Doc doc = check_result(loaded, arguments.is_strict, std::chrono::system_clock::now());
     if (arguments.as_json) return print(doc, true);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -53,6 +54,9 @@ std::string report(const config::Loaded& loaded);
 // `ok: 3 routes, 2 policies, 1 upstream, hash 0123456789abcdef`, or how many faults there are;
 // without newline.
 std::string summary(const config::Loaded& loaded);
+
+// Null: it has a fault, which is complained of.
+std::shared_ptr<const config::Config> load_or_complain(const std::string& path);
 
 // A line for each certificate: `listen 0.0.0.0:443: a.pem: ECDSA P-256, 41 days left (until
 // 2026-11-21), for a.example`. And one for each listener whose certificates are all RSA. In JSON

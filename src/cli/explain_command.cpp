@@ -188,7 +188,8 @@ std::string read_body_of(const ExplainArguments& arguments, ExplainQuestion& que
     return {};
 }
 
-int run_explain_call(const ExplainArguments& arguments, const config::Loaded& loaded,
+int run_explain_call(const ExplainArguments& arguments,
+                     const std::shared_ptr<const config::Config>& config,
                      const config::Listen& listen) {
     if (const std::string objection = objection_to_call(arguments); !objection.empty()) {
         return complain(exit_code::kWrongUse, objection);
@@ -201,7 +202,7 @@ int run_explain_call(const ExplainArguments& arguments, const config::Loaded& lo
     }
     const CallQuestion question{listen, parse_scoped_ip(arguments.from),
                                 arguments.question.target == "/v1/reserve", body->text};
-    return print_explanation(arguments, explain_call(loaded.config, question, fetch_keys));
+    return print_explanation(arguments, explain_call(config, question, fetch_keys));
 }
 
 // The first certificate of a file is the client's, as in its handshake.
@@ -216,20 +217,17 @@ Result<ClientCertificate, std::string> read_certificate(const std::string& path)
 // Prints the explanation. Returns the exit code: 1 when the configuration has a fault. What the
 // proxy would refuse is explained like anything else.
 int run_explain(const ExplainArguments& arguments) {
-    const config::Loaded loaded = load_config(arguments.file);
-    if (!loaded.config) {
-        fmt::print(stderr, "{}{}\n", report(loaded), summary(loaded));
-        return 1;
-    }
-    const ChosenListener listener = choose_listener(arguments, *loaded.config);
+    const auto config = load_or_complain(arguments.file);
+    if (!config) return exit_code::kRefused;
+    const ChosenListener listener = choose_listener(arguments, *config);
     if (!listener) return complain(exit_code::kWrongUse, listener.error());
     ExplainQuestion question = arguments.question;
     if (*listener) {
-        const config::Listen& listen = loaded.config->listen[**listener];
+        const config::Listen& listen = config->listen[**listener];
         const std::string objection = objection_to_peer_of(arguments, listen);
         if (!objection.empty()) return complain(exit_code::kWrongUse, objection);
-        if (listen.face == Face::check) return run_explain_call(arguments, loaded, listen);
-        if (listen.face == Face::envoy_grpc && loaded.config->routes.empty()) {
+        if (listen.face == Face::check) return run_explain_call(arguments, config, listen);
+        if (listen.face == Face::envoy_grpc && config->routes.empty()) {
             return complain(exit_code::kWrongUse,
                             fmt::format("{} has `rls` and no limits on requests, and descriptors "
                                         "are not explained: a call of ShouldRateLimit whose "
@@ -263,7 +261,7 @@ int run_explain(const ExplainArguments& arguments) {
     }
     if (!arguments.host.empty()) question.host = arguments.host;
     if (!arguments.from.empty()) question.from = parse_scoped_ip(arguments.from);
-    return print_explanation(arguments, explain(loaded.config, question, fetch_keys));
+    return print_explanation(arguments, explain(config, question, fetch_keys));
 }
 
 }  // namespace

@@ -93,10 +93,7 @@ struct KeysArguments {
 int make_key(const KeysArguments& arguments) {
     const std::string key = new_key();
     const auto line = key_line(key, arguments.user, arguments.tier);
-    if (!line) {
-        fmt::print(stderr, "tidegate: {}\n", line.error());
-        return exit_code::kWrongUse;
-    }
+    if (!line) return complain(exit_code::kWrongUse, "tidegate: " + line.error());
     fmt::print(stderr, "the key of {}, shown only now: {}\n", quote(arguments.user), key);
     // In a file or a pipe, the line is all that there is.
     if (::isatty(STDOUT_FILENO) != 0) fmt::print(stderr, "the line for the file of keys:\n");

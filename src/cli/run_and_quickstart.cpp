@@ -187,10 +187,7 @@ int run_quickstart_over_tls() {
     using config::kQuickstartCertificate;
     using config::kQuickstartKey;
     const auto files = ensure_quickstart_certificate(".", std::chrono::system_clock::now());
-    if (!files) {
-        fmt::print(stderr, "tidegate: {}\n", files.error());
-        return kFailure;
-    }
+    if (!files) return complain(kFailure, "tidegate: " + files.error());
     if (*files == QuickstartFiles::made) {
         fmt::print(stderr,
                    "made {} and {}: a certificate for localhost, 127.0.0.1 and ::1, valid for {} "
@@ -208,10 +205,7 @@ int run_quickstart_over_tls() {
 // there is no configuration. Throws std::system_error when the echo upstream cannot listen.
 int run_proxy(const RunArguments& arguments) {
     const auto file = find_config_file(arguments.config, "run");
-    if (!file) {
-        fmt::print(stderr, "tidegate: {}\n", file.error());
-        return exit_code::kWrongUse;
-    }
+    if (!file) return complain(exit_code::kWrongUse, "tidegate: " + file.error());
     const bool is_input = file->path == config::kStandardInput;
     if (is_input && arguments.is_watched) {
         return complain(exit_code::kWrongUse,

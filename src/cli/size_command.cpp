@@ -28,15 +28,6 @@ constexpr double kPercentMax = 100;
 struct SizeArguments {
     ConfigArguments config{};
     SizeQuestion question{};
-    std::string requests{};
-    std::string identifiers{};
-    std::string connections{};
-    std::string requests_a_connection{};
-    std::string resumed{};
-    std::string tls{};
-    std::string bytes{};
-    std::string response{};
-    std::string threads{};
     bool as_json = false;
 };
 
@@ -78,44 +69,26 @@ std::string objection_to_percent(const std::string& text) {
     return text == "0" ? "" : count_of(kPercentMax)(text);
 }
 
-double number_of(const std::string& text, double otherwise) {
-    return text.empty() ? otherwise : *parse_count(text, kIdentifiersMax);
-}
-
-SizeQuestion question_of(const SizeArguments& arguments) {
-    SizeQuestion question = arguments.question;
-    question.requests = number_of(arguments.requests, 0);
-    question.identifiers = number_of(arguments.identifiers, question.identifiers);
-    question.connections = number_of(arguments.connections, 0);
-    question.requests_a_connection =
-        number_of(arguments.requests_a_connection, question.requests_a_connection);
-    if (arguments.resumed == "0") {
-        question.resumed = 0;
-    } else {
-        question.resumed =
-            number_of(arguments.resumed, question.resumed * kPercentMax) / kPercentMax;
-    }
-    if (!arguments.tls.empty()) question.tls = arguments.tls == "on";
-    if (!arguments.bytes.empty()) {
-        question.body_bytes = static_cast<double>(*parse_size(arguments.bytes));
-    }
-    if (!arguments.response.empty()) question.response = *parse_duration(arguments.response);
-    question.threads = static_cast<unsigned>(number_of(arguments.threads, question.threads));
-    return question;
+// Adds an option that takes a number from 1 to `max`.
+template <class Number>
+CLI::Option* add_number(CLI::App& size, const char* name, const char* what, double max,
+                        Number& number) {
+    const auto set = [max, &number](const std::string& text) {
+        number = static_cast<Number>(*parse_count(text, max));
+    };
+    return size.add_option_function<std::string>(name, set, what)
+        ->option_text("NUMBER")
+        ->check(count_of(max));
 }
 
 int run_size(const SizeArguments& arguments) {
     const auto file = find_config_file(arguments.config, "size");
     if (!file) return complain(exit_code::kWrongUse, "tidegate: " + file.error());
-    const config::Loaded loaded = load_config(file->path);
-    if (!loaded.config) {
-        fmt::print(stderr, "{}{}\n", report(loaded), summary(loaded));
-        return exit_code::kRefused;
-    }
-    const SizeQuestion question = question_of(arguments);
-    const auto estimate = estimate_size(*loaded.config, question);
+    const auto config = load_or_complain(file->path);
+    if (!config) return exit_code::kRefused;
+    const auto estimate = estimate_size(*config, arguments.question);
     if (!estimate) return complain(exit_code::kWrongUse, "tidegate: size: " + estimate.error());
-    return print(doc_of(*estimate, question), arguments.as_json);
+    return print(doc_of(*estimate, arguments.question), arguments.as_json);
 }
 
 }  // namespace
@@ -146,44 +119,50 @@ Command size_command(CLI::App& app) {
     CLI::App* const size = app.add_subcommand(
         "size", "Estimate cores, memory, Redis and network for a rate of requests");
     add_config_file(*size, arguments->config);
-    size->add_option("--requests", arguments->requests, "Requests a second, such as 200k")
-        ->option_text("NUMBER")
-        ->required()
-        ->check(count_of(kRequestsMax));
-    size->add_option("--route", arguments->question.route,
+    SizeQuestion& question = arguments->question;
+    add_number(*size, "--requests", "Requests a second, such as 200k", kRequestsMax,
+               question.requests)
+        ->required();
+    size->add_option("--route", question.route,
                      "The route that they take; else the one that costs most")
         ->option_text("NAME");
-    size->add_option("--identifiers", arguments->identifiers,
-                     "Different clients in the longest window, for memory (100k)")
-        ->option_text("NUMBER")
-        ->check(count_of(kIdentifiersMax));
-    size->add_option("--connections", arguments->connections,
-                     "Open connections of clients (as many as requests a second)")
-        ->option_text("NUMBER")
-        ->check(count_of(kConnectionsMax));
-    size->add_option("--requests-per-connection", arguments->requests_a_connection,
-                     "Requests that a connection has before it ends (100)")
-        ->option_text("NUMBER")
-        ->check(count_of(kConnectionsMax));
-    size->add_option("--tls", arguments->tls,
-                     "Whether clients speak TLS with Tidegate: on or off (as the listeners)")
+    add_number(*size, "--identifiers", "Different clients in the longest window, for memory (100k)",
+               kIdentifiersMax, question.identifiers);
+    add_number(*size, "--connections", "Open connections of clients (as many as requests a second)",
+               kConnectionsMax, question.connections);
+    add_number(*size, "--requests-per-connection",
+               "Requests that a connection has before it ends (100)", kConnectionsMax,
+               question.requests_a_connection);
+    const auto set_tls = [&question](const std::string& text) { question.tls = text == "on"; };
+    size->add_option_function<std::string>(
+            "--tls", set_tls,
+            "Whether clients speak TLS with Tidegate: on or off (as the listeners)")
         ->option_text("SWITCH")
         ->check(CLI::IsMember({"on", "off"}));
-    size->add_option("--resumed", arguments->resumed,
-                     "TLS handshakes that resume a session, in percent (50)")
+    const auto set_resumed = [&question](const std::string& text) {
+        question.resumed = text == "0" ? 0 : *parse_count(text, kPercentMax) / kPercentMax;
+    };
+    size->add_option_function<std::string>("--resumed", set_resumed,
+                                           "TLS handshakes that resume a session, in percent (50)")
         ->option_text("PERCENT")
         ->check(objection_to_percent);
-    size->add_option("--bytes", arguments->bytes,
-                     "Bodies of a request and its answer together, such as 16KiB (4KiB)")
+    const auto set_bytes = [&question](const std::string& text) {
+        question.body_bytes = static_cast<double>(*parse_size(text));
+    };
+    size->add_option_function<std::string>(
+            "--bytes", set_bytes,
+            "Bodies of a request and its answer together, such as 16KiB (4KiB)")
         ->option_text("SIZE")
         ->check(objection_to_bytes);
-    size->add_option("--response", arguments->response,
-                     "How long an upstream takes to answer (50ms)")
+    const auto set_response = [&question](const std::string& text) {
+        question.response = *parse_duration(text);
+    };
+    size->add_option_function<std::string>("--response", set_response,
+                                           "How long an upstream takes to answer (50ms)")
         ->option_text("TIME")
         ->check(objection_to_response);
-    size->add_option("--threads", arguments->threads, "Threads of an instance, at most (8)")
-        ->option_text("NUMBER")
-        ->check(count_of(kThreadsMax));
+    add_number(*size, "--threads", "Threads of an instance, at most (8)", kThreadsMax,
+               question.threads);
     size->add_flag("--json", arguments->as_json, "Print an object for programs");
     size->footer(kSizeFooter);
     return {size, [arguments] { return run_size(*arguments); }};
