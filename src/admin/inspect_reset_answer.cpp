@@ -12,7 +12,6 @@
 #include "base/doc.hpp"
 #include "base/timestamp.hpp"
 #include "base/units.hpp"
-#include "base/utf8.hpp"
 
 namespace tidegate::admin {
 

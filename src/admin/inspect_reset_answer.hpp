@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +14,6 @@
 #include "admin/answer.hpp"
 #include "base/doc.hpp"
 #include "base/result.hpp"
-#include "base/units.hpp"
 #include "config/config.hpp"
 #include "limit/charge.hpp"
 #include "store/inspector.hpp"

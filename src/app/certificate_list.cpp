@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <set>
-#include <string_view>
 #include <utility>
 #include <variant>
 

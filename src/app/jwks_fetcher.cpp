@@ -8,7 +8,6 @@
 #include <random>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include <fmt/format.h>
 

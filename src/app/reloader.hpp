@@ -4,7 +4,6 @@
 // files or computes for long is done apart().
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>

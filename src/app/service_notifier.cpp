@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
-#include <cstring>
 #include <string>
 #include <utility>
 

@@ -26,7 +26,6 @@
 #include "config/policy_cost.hpp"
 #include "limit/charge.hpp"
 #include "net/descriptor.hpp"
-#include "store/charge_script.hpp"
 #include "store/redis_store.hpp"
 #include "store/replica_heartbeat.hpp"
 #include "store/scripts.hpp"

@@ -1,5 +1,4 @@
 // `tidegate explain`.
-#include <algorithm>
 #include <exception>
 #include <memory>
 #include <optional>

@@ -10,7 +10,6 @@
 
 #include "base/doc.hpp"
 #include "base/units.hpp"
-#include "base/utf8.hpp"
 #include "cli/commands.hpp"
 #include "cli/size.hpp"
 

@@ -2,7 +2,6 @@
 // says what each function means. One thread.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

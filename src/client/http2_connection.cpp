@@ -6,7 +6,6 @@
 #include <exception>
 #include <optional>
 #include <random>
-#include <span>
 #include <utility>
 
 #include "base/text.hpp"

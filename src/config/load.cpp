@@ -14,7 +14,6 @@
 
 #include "base/file_work.hpp"
 #include "base/text.hpp"
-#include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "config/config.hpp"
 #include "config/files.hpp"

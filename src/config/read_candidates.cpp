@@ -1,7 +1,6 @@
 // `enforce` and `candidate` of a policy: how a new limit, or a change of one, comes into force step
 // by step. Each becomes a policy of its own beside the one that has it.
 #include <algorithm>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>

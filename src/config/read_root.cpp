@@ -1,9 +1,6 @@
 // The top of a configuration: in which order its sections are read, how they fit together, and
 // `upstream` and `limits` there.
 #include <algorithm>
-#include <filesystem>
-#include <iterator>
-#include <tuple>
 #include <utility>
 
 #include "base/text.hpp"

@@ -1,7 +1,6 @@
 // The bounds on clients: `connections`, `limits_on_requests`, `timeouts` and `http2`.
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <string>
 
 #include "base/units.hpp"

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>
-#include <iterator>
 #include <string>
 #include <utility>
 

@@ -22,7 +22,6 @@
 #include "base/timestamp.hpp"
 #include "base/utf8.hpp"
 #include "config/config.hpp"
-#include "config/files.hpp"
 #include "doctor/examinations.hpp"
 #include "doctor/trial.hpp"
 #include "identity/client_ip.hpp"

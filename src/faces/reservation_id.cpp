@@ -1,5 +1,4 @@
 // The ids of reservations: what was taken, sealed.
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>

@@ -5,9 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <span>
-#include <string>
 #include <string_view>
-#include <utility>
 
 #include "ask/ruleset.hpp"
 #include "http/field.hpp"

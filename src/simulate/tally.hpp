@@ -7,7 +7,6 @@
 #include <deque>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -16,7 +16,6 @@
 #include <span>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "base/timestamp.hpp"

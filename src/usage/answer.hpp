@@ -2,8 +2,6 @@
 // events, of five providers, or members that the configuration names. Pure.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>

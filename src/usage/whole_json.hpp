@@ -2,7 +2,6 @@
 // is uncommon to that parser. Pure.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
