@@ -608,19 +608,12 @@ void read_check(const Value& value, Config& config) {
 
 namespace {
 
-bool has_limit(const PolicySettings& policy, bool (*is_it)(const limit::Limit&)) {
-    return std::any_of(policy.limits.begin(), policy.limits.end(), is_it) ||
-           std::any_of(policy.tiers.begin(), policy.tiers.end(), [&](const limit::Tier& tier) {
-               return std::any_of(tier.limits.begin(), tier.limits.end(), is_it);
-           });
-}
-
 // Why requests that are asked about at `face` cannot meet the policy. Empty: they can.
 std::string fault_at_face(const PolicySettings& policy, Face face) {
     const std::string of_face = "a listener has `face: " + std::string(to_string(face)) + "`: ";
     // The check API refuses only the calls that meet such a limit.
     const auto settles = [](const limit::Limit& limit) { return limit.settles(); };
-    if (face != Face::check && has_limit(policy, settles)) {
+    if (face != Face::check && limit::find_limit(policy, settles) != nullptr) {
         return "has a limit of concurrency, a leaky bucket or `count` by status, and " + of_face +
                "the caller does not say when or how a request ends, so Tidegate could give "
                "nothing back. Use another algorithm, or a Tidegate of its own for this route";

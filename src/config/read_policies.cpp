@@ -190,21 +190,12 @@ std::optional<limit::OnMissing> read_on_missing(Section& section) {
 // What a policy does with a request that is over a limit.
 enum class Mode : std::uint8_t { enforce, shadow, soft };
 
-// The first limit that cannot count what is above it: slots, places in a line and booked moments
-// are given or not.
-const limit::Limit* find_uncountable(const std::vector<limit::Limit>& limits) {
-    const auto found = std::find_if(limits.begin(), limits.end(), [](const limit::Limit& limit) {
+// Slots, places in a line and booked moments are given or not: none is counted above a limit.
+void check_soft(const Value& mode, const PolicySettings& policy) {
+    const auto* const wrong = limit::find_limit(policy, [](const limit::Limit& limit) {
         const auto& traits = limit.traits();
         return traits.has_slots || traits.queues || traits.has_moments;
     });
-    return found != limits.end() ? &*found : nullptr;
-}
-
-void check_soft(const Value& mode, const PolicySettings& policy) {
-    const limit::Limit* wrong = find_uncountable(policy.limits);
-    for (const limit::Tier& tier : policy.tiers) {
-        if (wrong == nullptr) wrong = find_uncountable(tier.limits);
-    }
     if (wrong == nullptr) return;
     mode.fault("`mode: soft` counts what is over a limit, which " + quote(wrong->traits().name) +
                " cannot: write `sliding_window`, `fixed_window`, `sliding_log` or `gcra`, or "
@@ -323,13 +314,6 @@ void warn_if_too_small(const Value& value, const PolicySettings& policy, std::in
     }
 }
 
-const limit::Limit* find_unleasable(const std::vector<limit::Limit>& limits) {
-    const auto found = std::find_if(limits.begin(), limits.end(), [](const limit::Limit& limit) {
-        return !limit.can_be_leased();
-    });
-    return found != limits.end() ? &*found : nullptr;
-}
-
 // What a policy may not have beside leases. Empty: nothing of it.
 std::string what_excludes_leases(Section& section, const PolicySettings& policy) {
     for (const char* const key : {"candidate", "enforce"}) {
@@ -345,10 +329,8 @@ std::string what_excludes_leases(Section& section, const PolicySettings& policy)
         return "leases are of policies that refuse requests: remove `lease`, or `mode: " +
                std::string(policy.soft ? "soft" : "shadow") + "`";
     }
-    const limit::Limit* wrong = find_unleasable(policy.limits);
-    for (const limit::Tier& tier : policy.tiers) {
-        if (wrong == nullptr) wrong = find_unleasable(tier.limits);
-    }
+    const auto* const wrong =
+        limit::find_limit(policy, [](const limit::Limit& limit) { return !limit.can_be_leased(); });
     if (wrong != nullptr && wrong->count != limit::Count::admitted) {
         return "leases are of limits that count admitted requests, and the limit " +
                quote(wrong->name) + " has `count`: remove one of the two";

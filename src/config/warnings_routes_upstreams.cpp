@@ -328,19 +328,10 @@ void warn_about_hashes(const Config& config, const Declared& declared, Context& 
 
 // The first status of gRPC that a limit of the policy counts by, as it is written; empty: none.
 std::string grpc_count_of(const PolicySettings& policy) {
-    const auto find = [](const std::vector<limit::Limit>& limits) -> std::string {
-        for (const limit::Limit& one : limits) {
-            // In order, and those of gRPC are above those of HTTP.
-            if (one.statuses.empty() || one.statuses.back() < limit::kGrpcStatuses) continue;
-            return "grpc:" + std::to_string(one.statuses.back() - limit::kGrpcStatuses);
-        }
-        return {};
-    };
-    std::string found = find(policy.limits);
-    for (const limit::Tier& tier : policy.tiers) {
-        if (found.empty()) found = find(tier.limits);
-    }
-    return found;
+    const auto counts_grpc = [](const limit::Limit& limit) { return limit.counts_grpc(); };
+    const auto* const found = limit::find_limit(policy, counts_grpc);
+    // In order, and those of gRPC are above those of HTTP.
+    return found != nullptr ? limit::status_text(found->statuses.back()) : std::string();
 }
 
 // How a message says that calls of gRPC take the route; empty: nothing says so.

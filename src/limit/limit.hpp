@@ -2,6 +2,7 @@
 // Immutable once made; owned by the configuration.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -364,6 +365,20 @@ struct Policy {
         return shadow ? "shadow" : soft ? "soft" : "enforce";
     }
 };
+
+// The first limit of the policy, then of its tiers, that passes `test`; null: none does.
+template <class Test>
+const Limit* find_limit(const Policy& policy, Test test) {
+    const auto find_in = [&](const std::vector<Limit>& limits) -> const Limit* {
+        const auto found = std::find_if(limits.begin(), limits.end(), test);
+        return found != limits.end() ? &*found : nullptr;
+    };
+    const Limit* found = find_in(policy.limits);
+    for (const Tier& tier : policy.tiers) {
+        if (found == nullptr) found = find_in(tier.limits);
+    }
+    return found;
+}
 
 // The name of a limit for everybody but metrics, which have two labels: `POLICY-LIMIT`. In one
 // configuration two limits never share it; in the tiers of a policy the same limit has another
