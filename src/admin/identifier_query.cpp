@@ -14,6 +14,7 @@
 #include "admin/inspect_reset_answer.hpp"
 #include "ask/charge_list.hpp"
 #include "ask/identifiers.hpp"
+#include "base/doc.hpp"
 #include "base/ip.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
@@ -482,15 +483,9 @@ std::string rule_text(const rls::Rule& rule) {
     return text;
 }
 
-std::string listed(const std::vector<std::string>& names) {
-    std::string text;
-    for (std::size_t i = 0; i < std::min(names.size(), kRulesNamedMax); ++i) {
-        text += (i == 0 ? "" : ", ") + quote(names[i]);
-    }
-    if (names.size() > kRulesNamedMax) {
-        text += " and " + std::to_string(names.size() - kRulesNamedMax) + " more";
-    }
-    return text;
+std::string listed(std::vector<std::string> names) {
+    for (std::string& name : names) name = quote(name);
+    return shown_names(names, kRulesNamedMax);
 }
 
 // ` Did you mean x? It has a, b and 3 more.`

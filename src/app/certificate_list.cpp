@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/doc.hpp"
 #include "base/timestamp.hpp"
 #include "config/files.hpp"
 
@@ -62,12 +63,7 @@ const std::string& ListedCertificate::name() const {
 
 std::string ListedCertificate::names_text() const {
     constexpr std::size_t kShown = 8;
-    std::string text;
-    for (std::size_t i = 0; i < std::min(kShown, names.size()); ++i) {
-        text += (i == 0 ? "for " : ", ") + names[i];
-    }
-    if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
-    return text;
+    return names.empty() ? "" : "for " + shown_names(names, kShown);
 }
 
 std::string ListedCertificate::time_left_text(system_clock::time_point now) const {

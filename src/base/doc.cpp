@@ -142,6 +142,15 @@ std::string counted(std::size_t count, std::string_view one) {
     return std::to_string(count).append(" ").append(one) + (count == 1 ? "" : "s");
 }
 
+std::string shown_names(std::span<const std::string> names, std::size_t most) {
+    std::string text;
+    for (std::size_t i = 0; i < std::min(most, names.size()); ++i) {
+        text += (i == 0 ? "" : ", ") + names[i];
+    }
+    if (names.size() > most) text += " and " + std::to_string(names.size() - most) + " more";
+    return text;
+}
+
 std::string escaped_text(std::string_view text) {
     std::string out;
     append_json_escaped(text, out);

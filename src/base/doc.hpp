@@ -70,6 +70,9 @@ Doc::Json amount_json(Amount amount);
 // `1 limit`, `2 limits`.
 std::string counted(std::size_t count, std::string_view one);
 
+// The first names, `most` of them: `a, b, c and 4 more`.
+std::string shown_names(std::span<const std::string> names, std::size_t most);
+
 // Text of a client within a line of text: quotes and what misleads a display are escaped.
 std::string escaped_text(std::string_view text);
 

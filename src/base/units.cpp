@@ -262,4 +262,11 @@ std::string shown_amount(Amount amount) {
     return {room.data(), write_amount(amount, room.data())};
 }
 
+std::string shortest_decimal(std::int64_t millionths) {
+    std::string text = shown_amount({millionths, true});
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.ends_with('.')) text.pop_back();
+    return text;
+}
+
 }  // namespace tidegate

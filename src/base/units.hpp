@@ -42,6 +42,8 @@ inline constexpr std::size_t kAmountBytesMax = 24;
 char* write_amount(Amount amount, char* out);
 // The same as a text.
 std::string shown_amount(Amount amount);
+// Millionths as the shortest decimal: `1.25`. Requires 0 or more.
+std::string shortest_decimal(std::int64_t millionths);
 
 // Decimal digits only: no sign, no leading zero, no base, no exponent, no separator, no space.
 // Returns nothing when `text` is anything else or the number does not fit.

@@ -87,19 +87,9 @@ std::string window_of(const limit::Limit& limit) {
     }
 }
 
-// Millionths as a decimal: `1.25`.
-std::string decimal(std::int64_t millionths) {
-    constexpr std::int64_t kUnit = usage::Rates::kUnit;
-    std::string text = std::to_string(millionths / kUnit);
-    if (millionths % kUnit == 0) return text;
-    std::string digits = std::to_string(kUnit + millionths % kUnit).substr(1);
-    while (digits.ends_with('0')) digits.pop_back();
-    return text + "." + digits;
-}
-
 // `in_money`: millionths of a dollar.
 std::string units_text(std::int64_t units, bool in_money) {
-    return in_money ? decimal(units) + " USD" : std::to_string(units);
+    return in_money ? shortest_decimal(units) + " USD" : std::to_string(units);
 }
 
 // `10 in 1s, sliding_window, burst 20`
@@ -402,10 +392,10 @@ void add_rates(const Explanation::Reserved& reserved, Doc& doc) {
     if (!reserved.rates || (!reserved.in_money && *reserved.rates == usage::Rates{})) return;
     const usage::Rates& rates = *reserved.rates;
     const std::string hour =
-        rates.cache_write_1h ? ", cache_write_1h " + decimal(*rates.cache_write_1h) : "";
+        rates.cache_write_1h ? ", cache_write_1h " + shortest_decimal(*rates.cache_write_1h) : "";
     const std::string text =
-        fmt::format("input {}, cached {}, cache_write {}{}, output {}", decimal(rates.input),
-                    decimal(rates.cached), decimal(rates.cache_write), hour, decimal(rates.output));
+        fmt::format("input {}, cached {}, cache_write {}{}, output {}", shortest_decimal(rates.input),
+                    shortest_decimal(rates.cached), shortest_decimal(rates.cache_write), hour, shortest_decimal(rates.output));
     if (!reserved.in_money) return doc.fact("  weights", text, "units a token");
     doc.fact("  prices", text,
              fmt::format("dollars for a million tokens of {}{}", shown(reserved.model),
@@ -415,7 +405,7 @@ void add_rates(const Explanation::Reserved& reserved, Doc& doc) {
 Json add_reserved(const Explanation::Reserved& reserved, Doc& doc) {
     using By = Explanation::Reserved::By;
     const std::string units =
-        reserved.in_money ? decimal(reserved.units) + " USD" : std::to_string(reserved.units);
+        reserved.in_money ? shortest_decimal(reserved.units) + " USD" : std::to_string(reserved.units);
     doc.fact("  reserves", units, why_reserved(reserved));
     add_rates(reserved, doc);
     doc.fact("  settles", reserved.settled_by.empty() ? "never" : "later",

@@ -71,19 +71,7 @@ std::optional<std::int64_t> read_weight(const Value& value) {
 
 // A member of a JSON body: a pointer as it is, or names with dots between them.
 std::optional<std::string> read_pointer(const Value& value, std::string_view written) {
-    std::string pointer(written);
-    if (!written.starts_with('/')) {
-        pointer = "/";
-        for (const char c : written) {
-            if (c == '~') {
-                pointer += "~0";
-            } else if (c == '/') {
-                pointer += "~1";
-            } else {
-                pointer += c == '.' ? '/' : c;
-            }
-        }
-    }
+    std::string pointer = usage::json_pointer_of(written);
     const bool has_empty_name = pointer.ends_with('/') || pointer.find("//") != pointer.npos;
     if (usage::is_json_pointer(pointer) && !has_empty_name && pointer.size() <= kMemberBytesMax) {
         return pointer;
@@ -634,7 +622,7 @@ void read_cost(const Value& value, Route& route) {
 bool check_cost_of(const Value& value, std::int64_t cost, const limit::Policy& policy,
                    const std::vector<limit::Limit>& limits, bool in_money) {
     const auto shown = [in_money](std::int64_t units) {
-        return in_money ? shown_dollars(units) + " USD" : std::to_string(units);
+        return in_money ? shortest_decimal(units) + " USD" : std::to_string(units);
     };
     for (const limit::Limit& limit : limits) {
         if (!can_never_pass(cost, limit)) continue;

@@ -144,12 +144,4 @@ std::optional<std::int64_t> read_dollars(const Value& value, std::int64_t dollar
     return std::nullopt;
 }
 
-std::string shown_dollars(std::int64_t millionths) {
-    std::string text = std::to_string(millionths / kDollar);
-    if (millionths % kDollar == 0) return text;
-    std::string decimals = std::to_string(kDollar + millionths % kDollar).substr(1);
-    while (decimals.ends_with('0')) decimals.pop_back();
-    return text + "." + decimals;
-}
-
 }  // namespace tidegate::config

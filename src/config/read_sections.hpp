@@ -357,8 +357,6 @@ void settle_bodies(Config& config, const Declared& declared);
 void read_prices(const Value& value, Config& config, Declared& declared);
 // An amount of dollars, such as `0.25`, as whole millionths of a dollar.
 std::optional<std::int64_t> read_dollars(const Value& value, std::int64_t dollars_max);
-// The other way round: `0.25`.
-std::string shown_dollars(std::int64_t millionths);
 
 // `users` of `identity`: the file with each user's tier.
 void read_users(const Value& value, Config& config, Declared& declared);

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/doc.hpp"
 #include "base/ip.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
@@ -81,15 +82,9 @@ std::vector<CertificateFacts> configured(const TlsServerSettings& settings) {
     return all;
 }
 
-// `a, b, c and 4 more`
 std::string list_of(const std::vector<std::string>& names) {
     constexpr std::size_t kShown = 3;
-    std::string text;
-    for (std::size_t i = 0; i < std::min(kShown, names.size()); ++i) {
-        text += (i == 0 ? "" : ", ") + names[i];
-    }
-    if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
-    return text;
+    return shown_names(names, kShown);
 }
 
 // The certificates that clients get who ask for `names`.

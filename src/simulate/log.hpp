@@ -34,6 +34,12 @@ using limit::Micros;
 BOOST_DEFINE_FIXED_ENUM_CLASS(LogFormat, std::uint8_t, common, combined, haproxy, alb, caddy,
                               traefik, tidegate, logfmt, json, recording)
 
+constexpr bool is_json(LogFormat format) {
+    return format == LogFormat::caddy || format == LogFormat::traefik ||
+           format == LogFormat::tidegate || format == LogFormat::recording ||
+           format == LogFormat::json;
+}
+
 // What a line says of a request, as the engine needs it.
 BOOST_DEFINE_FIXED_ENUM_CLASS(LogText, std::uint8_t, client,
                               forwarded_for,  // the field X-Forwarded-For

@@ -67,30 +67,6 @@ bool is_value_name(std::string_view name) {
     });
 }
 
-// `request.uri` as the pointer `/request/uri`.
-std::string pointer_of(std::string_view theirs) {
-    if (theirs.starts_with('/')) return std::string(theirs);
-    std::string pointer = "/";
-    for (const char c : theirs) {
-        if (c == '.') {
-            pointer += '/';
-        } else if (c == '~') {
-            pointer += "~0";
-        } else if (c == '/') {
-            pointer += "~1";
-        } else {
-            pointer += c;
-        }
-    }
-    return pointer;
-}
-
-bool is_json(LogFormat format) {
-    return format == LogFormat::caddy || format == LogFormat::traefik ||
-           format == LogFormat::tidegate || format == LogFormat::recording ||
-           format == LogFormat::json;
-}
-
 // `x-tenant` as Go writes names of fields: `X-Tenant`.
 std::string canonical(std::string_view name) {
     std::string out(name);
@@ -233,7 +209,7 @@ Result<LogMapping, std::string> parse_mapping(std::string_view text) {
         }
         return ErrorMessage{quote(mapping.ours) + " is no name that can be mapped: " + names};
     }
-    if (!usage::is_json_pointer(pointer_of(mapping.theirs))) {
+    if (!usage::is_json_pointer(usage::json_pointer_of(mapping.theirs))) {
         return ErrorMessage{quote(mapping.theirs) +
                             " names no member: write `request.uri` or `/request/uri`, or for "
                             "lines of text the number of a word"};
@@ -253,7 +229,7 @@ void LoggedRequest::reset(std::size_t value_count) {
 LogFields::LogFields(LogFormat format, const LogLayout& layout)
     : wanted_(layout.wanted), zone_(layout.zone), value_rooms_(layout.wanted.size()) {
     for (const LogMapping& one : layout.map) {
-        const std::string theirs = is_json(format) ? pointer_of(one.theirs) : one.theirs;
+        const std::string theirs = is_json(format) ? usage::json_pointer_of(one.theirs) : one.theirs;
         if (const MappedName* const name = find_name(one.ours)) {
             add(name->kind, name->index, theirs);
         } else if (one.ours == kForwardedFor) {

@@ -179,19 +179,13 @@ struct LogReader::Impl {
         : format(of), fields(of, layout), host(layout.host) {
         value_count = layout.wanted.size();
         needs_address = layout.needs_address;
-        if (is_json()) {
+        if (is_json(format)) {
             prepare_json();
             return;
         }
         for (const LogField& field : fields.all()) places.push_back(place_of(field.theirs));
         has_words = std::any_of(places.begin(), places.end(),
                                 [](const WordPlace& place) { return place.word > 0; });
-    }
-
-    bool is_json() const {
-        return format == LogFormat::caddy || format == LogFormat::traefik ||
-               format == LogFormat::tidegate || format == LogFormat::recording ||
-               format == LogFormat::json;
     }
 
     void prepare_json() {
@@ -621,7 +615,7 @@ bool LogReader::gives(LogNumber number) const {
     if (impl_->fields.gives(LogField::Kind::number, static_cast<std::size_t>(number))) return true;
     if (number == LogNumber::duration_us && impl_->fields.gives_duration()) return true;
     if (impl_->format_has_pairs) return true;
-    const bool is_text = !impl_->is_json() && impl_->format != LogFormat::logfmt;
+    const bool is_text = !is_json(impl_->format) && impl_->format != LogFormat::logfmt;
     if (number == LogNumber::status) return is_text;
     return number == LogNumber::duration_us &&
            (impl_->format == LogFormat::haproxy || impl_->format == LogFormat::alb);

@@ -118,6 +118,22 @@ class JsonPointers {
 // Whether `text` is a pointer of RFC 6901 to something inside of a document.
 bool is_json_pointer(std::string_view text);
 
+// `request.uri`, names with dots between them, as the pointer `/request/uri`; a pointer as it is.
+inline std::string json_pointer_of(std::string_view path) {
+    if (path.starts_with('/')) return std::string(path);
+    std::string pointer = "/";
+    for (const char c : path) {
+        if (c == '~') {
+            pointer += "~0";
+        } else if (c == '/') {
+            pointer += "~1";
+        } else {
+            pointer += c == '.' ? '/' : c;
+        }
+    }
+    return pointer;
+}
+
 // Not copied; owned by the reader of one request or one answer, on its thread.
 class JsonReader {
   public:
