@@ -71,9 +71,8 @@ constexpr std::string_view trimmed(std::string_view text) {
 // Takes what is before `separator` off the front of `text`, and the separator; all of `text` when
 // there is none.
 constexpr std::string_view take_until(std::string_view& text, char separator) {
-    const std::size_t end = std::min(text.find(separator), text.size());
-    const std::string_view taken = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view taken = text.substr(0, text.find(separator));
+    text = text.substr(std::min(taken.size() + 1, text.size()));
     return taken;
 }
 

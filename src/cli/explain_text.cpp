@@ -394,8 +394,9 @@ void add_rates(const Explanation::Reserved& reserved, Doc& doc) {
     const std::string hour =
         rates.cache_write_1h ? ", cache_write_1h " + shortest_decimal(*rates.cache_write_1h) : "";
     const std::string text =
-        fmt::format("input {}, cached {}, cache_write {}{}, output {}", shortest_decimal(rates.input),
-                    shortest_decimal(rates.cached), shortest_decimal(rates.cache_write), hour, shortest_decimal(rates.output));
+        fmt::format("input {}, cached {}, cache_write {}{}, output {}",
+                    shortest_decimal(rates.input), shortest_decimal(rates.cached),
+                    shortest_decimal(rates.cache_write), hour, shortest_decimal(rates.output));
     if (!reserved.in_money) return doc.fact("  weights", text, "units a token");
     doc.fact("  prices", text,
              fmt::format("dollars for a million tokens of {}{}", shown(reserved.model),
@@ -404,8 +405,8 @@ void add_rates(const Explanation::Reserved& reserved, Doc& doc) {
 
 Json add_reserved(const Explanation::Reserved& reserved, Doc& doc) {
     using By = Explanation::Reserved::By;
-    const std::string units =
-        reserved.in_money ? shortest_decimal(reserved.units) + " USD" : std::to_string(reserved.units);
+    const std::string units = reserved.in_money ? shortest_decimal(reserved.units) + " USD"
+                                                : std::to_string(reserved.units);
     doc.fact("  reserves", units, why_reserved(reserved));
     add_rates(reserved, doc);
     doc.fact("  settles", reserved.settled_by.empty() ? "never" : "later",

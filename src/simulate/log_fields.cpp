@@ -229,7 +229,8 @@ void LoggedRequest::reset(std::size_t value_count) {
 LogFields::LogFields(LogFormat format, const LogLayout& layout)
     : wanted_(layout.wanted), zone_(layout.zone), value_rooms_(layout.wanted.size()) {
     for (const LogMapping& one : layout.map) {
-        const std::string theirs = is_json(format) ? usage::json_pointer_of(one.theirs) : one.theirs;
+        const std::string theirs =
+            is_json(format) ? usage::json_pointer_of(one.theirs) : one.theirs;
         if (const MappedName* const name = find_name(one.ours)) {
             add(name->kind, name->index, theirs);
         } else if (one.ours == kForwardedFor) {
