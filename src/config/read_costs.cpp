@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.hpp"
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "config/keys.hpp"
@@ -71,6 +72,11 @@ std::optional<std::int64_t> read_weight(const Value& value) {
 
 // A member of a JSON body: a pointer as it is, or names with dots between them.
 std::optional<std::string> read_pointer(const Value& value, std::string_view written) {
+    constexpr std::string_view kRoot = "$.";  // of JSONPath
+    if (written.starts_with(kRoot) && written.size() > kRoot.size()) {
+        value.fault("`$` is a member's name here: write " + quote(written.substr(kRoot.size())));
+        return std::nullopt;
+    }
     std::string pointer = usage::json_pointer_of(written);
     const bool has_empty_name = pointer.ends_with('/') || pointer.find("//") != pointer.npos;
     if (usage::is_json_pointer(pointer) && !has_empty_name && pointer.size() <= kMemberBytesMax) {
@@ -140,14 +146,21 @@ std::size_t add_rule(const Value& value, EstimateRule rule, const PolicyCost& co
     return position;
 }
 
-void read_reserve(const Value& value, PolicyCost& cost, Declared& declared) {
-    EstimateRule rule;
-    if (value.is_scalar() && !value.is("auto")) {
-        const auto units = cost.in_money ? read_dollars(value, kReservedDollarsMax)
-                                         : value.integer({0, limit::kQuotaMax});
-        cost.reserved = units.value_or(cost.reserved);
+void read_fixed_reserve(const Value& value, PolicyCost& cost) {
+    const auto text = value.text(reserve_keys().wanted());
+    if (!text) return;
+    if (is_alphanumeric(text->front()) && !is_digit(text->front())) {
+        value.fault(quote(*text) + " is not a cost: write " + std::string(reserve_keys().wanted()));
         return;
     }
+    const auto units = cost.in_money ? read_dollars(value, kReservedDollarsMax)
+                                     : value.integer({0, limit::kQuotaMax});
+    cost.reserved = units.value_or(cost.reserved);
+}
+
+void read_reserve(const Value& value, PolicyCost& cost, Declared& declared) {
+    EstimateRule rule;
+    if (value.is_scalar() && !value.is("auto")) return read_fixed_reserve(value, cost);
     if (!value.is_scalar()) {
         Section section = reserve_keys().read(value, rule);
         if (rule.fallback > rule.max) {
@@ -187,6 +200,7 @@ void settle_by_json(const Value& value, PolicyCost& cost, Declared& declared) {
         const auto pointer = read_pointer(item, path);
         const auto weight = read_weight(item);
         if (!pointer || !weight) continue;
+        if (cost.in_money && *weight >= kWeightScale) warn_about_dear_tokens(item, path);
         members.push_back({*pointer, static_cast<double>(*weight) / kWeightScale});
         name.append(" ").append(*pointer).append(" ") += std::to_string(*weight);
     }
@@ -318,12 +332,33 @@ void read_weights(const Value& value, PolicyCost& cost) {
             "model");
     } else if (!counts_tokens(cost)) {
         value.warn("has no effect: this policy counts no tokens");
+    } else if (cost.weights.dearest() == 0) {
+        value.warn("no token costs anything: write a weight above 0");
     }
 }
 
 // `ask_usage` and `write_cap`, which change the request.
 
-void read_changes(Section& section, PolicyCost& cost) {
+void check_cap(const Value& value, const PolicyCost& cost, const Declared& declared) {
+    if (cost.cap < 1) {
+        value.fault(
+            "needs the maximum to write: `reserve: auto`, or `reserve: {default: 1000}` "
+            "with a default of at least 1");
+        return;
+    }
+    if (cost.rule >= declared.estimates.size()) return;
+    const auto& members = declared.estimates[cost.rule].output_max;
+    const bool lists_cap = members.empty() || std::find(members.begin(), members.end(),
+                                                        "/max_completion_tokens") != members.end();
+    if (lists_cap) return;
+    value.fault(
+        "writes `max_completion_tokens`, which `request_json` does not list: add "
+        "`/max_completion_tokens`, or remove `write_cap`");
+}
+
+// `reserve_is_broken`: it has a fault, of which others would only be the consequence.
+void read_changes(Section& section, bool reserve_is_broken, PolicyCost& cost,
+                  const Declared& declared) {
     section.toggle("ask_usage", cost.asks_usage);
     section.toggle("write_cap", cost.writes_cap);
     const auto settle = section.find("settle");
@@ -339,11 +374,8 @@ void read_changes(Section& section, PolicyCost& cost) {
             ->fault(
                 "only requests to OpenAI's API get a maximum written: write `settle: openai`, "
                 "or remove `write_cap`");
-    } else if (cost.writes_cap && cost.cap < 1) {
-        section.find("write_cap")
-            ->fault(
-                "needs the maximum to write: `reserve: auto`, or `reserve: {default: 1000}` "
-                "with a default of at least 1");
+    } else if (cost.writes_cap && !reserve_is_broken) {
+        check_cap(*section.find("write_cap"), cost, declared);
     }
 }
 
@@ -364,6 +396,8 @@ void read_parts(Section& section, PolicyCost& cost, Declared& declared) {
     const auto reserve = section.find("reserve");
     const auto settle = section.find("settle");
     if (settle) read_settle(*settle, cost, declared);
+    const std::vector<ConfigFault>& faults = section.value().context().faults;
+    const std::size_t faults_before = faults.size();
     if (reserve) {
         read_reserve(*reserve, cost, declared);
     } else if (!settle || settle->is_scalar()) {
@@ -372,8 +406,9 @@ void read_parts(Section& section, PolicyCost& cost, Declared& declared) {
     } else if (cost.in_money) {
         section.need("reserve", "`reserve: 0.01`, in dollars, or `reserve: auto`");
     }
+    const bool reserve_is_broken = faults.size() != faults_before;
     if (const auto weights = section.find("weights")) read_weights(*weights, cost);
-    read_changes(section, cost);
+    read_changes(section, reserve_is_broken, cost, declared);
     read_after_leaving(section, cost);
     if (cost.in_money && counts_tokens(cost) && !declared.has_prices) {
         unit->fault(
@@ -409,23 +444,6 @@ bool check_limits(const Value& value, const std::vector<limit::Limit>& limits) {
     return false;
 }
 
-// Not of money: prices differ by model.
-void warn_about_largest(const Value& value, const PolicyCost& cost, const limit::Policy& policy,
-                        const std::vector<limit::Limit>& limits, const Declared& declared) {
-    if (!cost.reads_body() || cost.in_money || cost.rule >= declared.estimates.size()) return;
-    const std::int64_t most =
-        usage::Estimate{.of_any = declared.estimates[cost.rule].max}.cost(cost.weights);
-    for (const limit::Limit& limit : limits) {
-        if (limit.quota == 0 || most <= limit.most_at_once()) continue;
-        value.warn("`max` reserves up to " + std::to_string(most) + " units, more than the " +
-                   std::to_string(limit.most_at_once()) + " of the limit " + quote(limit.name) +
-                   " in policy " + quote(policy.name) +
-                   ": it refuses requests that large, however little was used. Write a smaller "
-                   "`max`, or raise the quota");
-        return;
-    }
-}
-
 }  // namespace
 
 void check_fit(const Value& value, const Value& reserve, const PolicyCost& cost,
@@ -437,7 +455,7 @@ void check_fit(const Value& value, const Value& reserve, const PolicyCost& cost,
         if (cost.reads_body()) continue;
         if (!check_cost_of(reserve, cost.reserved, policy, *limits, cost.in_money)) return;
     }
-    warn_about_largest(reserve, cost, policy, policy.limits, declared);
+    warn_about_largest_reserve(reserve, cost, policy, policy.limits, declared);
 }
 
 const Rows& policy_cost_keys() {

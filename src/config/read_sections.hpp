@@ -346,6 +346,12 @@ std::shared_ptr<const PolicyCost> read_policy_cost(const Value& value, const lim
 // is reserved is written, else `value`.
 void check_fit(const Value& value, const Value& reserve, const PolicyCost& cost,
                const limit::Policy& policy, const Declared& declared);
+// Warns about a reservation that is larger than a limit of the policy. `value`: of `reserve`.
+void warn_about_largest_reserve(const Value& value, const PolicyCost& cost,
+                                const limit::Policy& policy,
+                                const std::vector<limit::Limit>& limits, const Declared& declared);
+// Warns about a member of answers that seems to count tokens, each of which costs a dollar or more.
+void warn_about_dear_tokens(const Value& weight, std::string_view member);
 // Whether the policy needs the bodies of requests, for its key or its cost.
 bool needs_body(const PolicySettings& policy);
 inline constexpr IntegerRange kInspectedBody{1, 67'108'864};
@@ -376,6 +382,8 @@ void warn_about(const Config& config, const Declared& declared, Context& context
 // Warns about policies that distinguish users, tiers and anonymous clients.
 void warn_about_clients(const Config& config, const Declared& declared, Context& context);
 void warn_about_routes(const Config& config, const Declared& declared, Context& context);
+// Warns about costs of policies that do not fit a route, or each other.
+void warn_about_costs(const Config& config, const Declared& declared, Context& context);
 // Warns about settings of one upstream that have no effect. `section`: of the upstream, which has
 // no fault.
 void warn_about_balancing(Section& section, const Upstream& upstream);

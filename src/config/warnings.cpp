@@ -1,5 +1,5 @@
 // Settings that are valid but probably a mistake, and names that do not exist. Warnings about
-// routes and upstreams are in warnings_routes_upstreams.cpp.
+// routes and upstreams are in warnings_routes_upstreams.cpp, about costs in warnings_costs.cpp.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -229,6 +229,7 @@ void warn_about(const Config& config, const Declared& declared, Context& context
     warn_about_readings(config, declared, context);
     warn_about_clients(config, declared, context);
     warn_about_routes(config, declared, context);
+    warn_about_costs(config, declared, context);
     warn_about_upstreams(config, declared, context);
     warn_about_rls(config, declared, context);
     warn_about_cors(config, declared, context);
