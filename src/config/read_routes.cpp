@@ -153,6 +153,23 @@ void note_options(const Value& place, const routing::Match& match, const Config&
     declared.cors.without_options[config.routes.size()] = place.place();
 }
 
+// Patterns that are valid, and hardly match what is meant.
+void warn_about_path(const Value& value, std::string_view path,
+                     const routing::PathPattern& pattern) {
+    const std::string& beginning = pattern.beginning();
+    // The target of `OPTIONS *` is no path.
+    if (!beginning.empty() && beginning.front() != '/' && beginning.front() != '*') {
+        path.remove_prefix(path.find(':') + 1);
+        path.remove_prefix(std::min(path.find_first_not_of(" ^"), path.size()));
+        value.warn("never matches: paths begin with `/`: write " +
+                   quote((path.starts_with('/') ? "regex:" : "regex:/") + std::string(path)));
+    } else if (pattern.kind() == routing::PathPattern::Kind::segments &&
+               path.find('(') != path.npos && path.find('|') != path.npos) {
+        value.warn("`(` and `|` stand for themselves here: write " +
+                   quote("regex:" + std::string(path)));
+    }
+}
+
 // The paths of a route; nothing when they are broken. `takes_everything`: whether it takes every
 // request.
 std::optional<routing::PathPattern> read_match(const Value& value, Config& config,
@@ -177,6 +194,7 @@ std::optional<routing::PathPattern> read_match(const Value& value, Config& confi
     add_match(path.value_or(value), match, config);
     auto pattern = routing::PathPattern::parse(match.path);
     if (!pattern) return std::nullopt;
+    if (path) warn_about_path(*path, match.path, *pattern);
     takes_everything = pattern->takes_everything() && match.methods.empty() && match.host.empty() &&
                        match.headers.empty();
     return std::move(*pattern);

@@ -68,6 +68,28 @@ Problem check_literal(std::string_view text) {
     return {};
 }
 
+// What each text that `regex` matches as a whole is known to begin with, as far as it is ASCII.
+std::string beginning_of(const RE2& regex) {
+    constexpr int kBytesMax = 64;
+    std::string min;
+    std::string max;
+    if (!regex.PossibleMatchRange(&min, &max, kBytesMax)) return {};
+    const auto last = std::mismatch(min.begin(), min.end(), max.begin(), max.end());
+    auto length = static_cast<std::size_t>(last.first - min.begin());
+    // Where more may follow, `max` is the text behind all that do: `/v10` for `/v1/.*`.
+    const auto byte_at = [&](const std::string& text) {
+        return static_cast<unsigned char>(text[length]);
+    };
+    if (length < min.size() && length + 1 == max.size() && byte_at(max) == byte_at(min) + 1 &&
+        !RE2::FullMatch(max, regex)) {
+        ++length;
+    }
+    min.resize(length);
+    const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+    min.erase(std::find_if_not(min.begin(), min.end(), is_ascii), min.end());
+    return min;
+}
+
 bool holds_more_than_ascii(std::string_view text) {
     return std::any_of(text.begin(), text.end(),
                        [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
@@ -150,6 +172,7 @@ Problem PathPattern::parse_regex(std::string_view expression) {
         return "a regular expression has at most " + std::to_string(kGroupsMax) + " groups";
     kind_ = Kind::regex;
     has_captures_ = !regex->NamedCapturingGroups().empty();
+    beginning_ = beginning_of(*regex);
     regex_ = std::move(regex);
     return {};
 }
@@ -203,6 +226,7 @@ Result<PathPattern, std::string> PathPattern::ignoring_case() const {
     for (Segment& segment : pattern.segments_)
         if (segment.kind == Segment::Kind::literal) segment.text = fold_case(segment.text);
     if (kind_ != Kind::regex) return pattern;
+    pattern.beginning_ = fold_case(beginning_);
     RE2::Options options = regex_options();
     options.set_case_sensitive(false);
     // RE2 reads bytes here and folds the letters of ASCII only. fold_beyond_ascii() folds the
@@ -283,6 +307,7 @@ std::vector<std::string> PathPattern::capture_names() const {
 
 bool PathPattern::covers(const PathPattern& other) const {
     if (takes_everything()) return true;
+    if (open_ended_ && other.kind_ == Kind::regex) return begins_each_of(other);
     if (kind_ != other.kind_) return false;
     if (kind_ == Kind::asterisk) return true;
     if (kind_ == Kind::regex) return regex_->pattern() == other.regex_->pattern();
@@ -298,6 +323,15 @@ bool PathPattern::covers(const PathPattern& other) const {
     // `/a` takes `/a/`.
     return other.segments_.size() == segments_.size() + 1 &&
            is_empty_literal(other.segments_.back());
+}
+
+bool PathPattern::begins_each_of(const PathPattern& regex) const {
+    std::string prefix = "/";
+    for (const Segment& segment : segments_) {
+        if (segment.kind == Segment::Kind::any) return false;
+        prefix.append(segment.text).append(1, '/');
+    }
+    return regex.beginning_.starts_with(prefix);
 }
 
 bool PathPattern::overlaps(const PathPattern& other) const {

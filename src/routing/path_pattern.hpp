@@ -50,6 +50,9 @@ class PathPattern {
     // Whether it takes every path, so that none has to be read closely.
     bool takes_everything() const { return open_ended_ && segments_.empty(); }
     bool has_captures() const { return has_captures_; }
+    // What every path that this matches begins with, as far as that is known of a regular
+    // expression; empty for other patterns.
+    const std::string& beginning() const { return beginning_; }
     // Whether a path that folding leaves as it is could match this and not ignoring_case(), or the
     // other way round. True also in doubt.
     bool asks_for_capitals() const;
@@ -77,6 +80,8 @@ class PathPattern {
     Result<void, std::string> parse_segments(std::string_view path);
     Result<void, std::string> add_segment(std::string_view text);
     bool matches_segments(std::string_view path) const;
+    // Whether every path that `regex` matches is known to begin with these segments and a slash.
+    bool begins_each_of(const PathPattern& regex) const;
 
     Kind kind_ = Kind::segments;
     bool open_ended_ = false;
@@ -84,6 +89,7 @@ class PathPattern {
     bool ignores_case_ = false;
     std::vector<Segment> segments_;
     std::shared_ptr<const re2::RE2> regex_;
+    std::string beginning_;
 };
 
 // Cuts the first segment off `rest`, which begins after a slash. `more`: whether another

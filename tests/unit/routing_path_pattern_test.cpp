@@ -159,5 +159,43 @@ TEST_CASE("path_pattern: which pattern covers another") {
     CHECK_FALSE(covers("*", "/"));
 }
 
+TEST_CASE("path_pattern: a prefix covers a regular expression that begins with it") {
+    const auto covers = [](std::string_view a, std::string_view b) {
+        return pattern_of(a).covers(pattern_of(b));
+    };
+    for (const char* regex :
+         {"regex:/v1/(chat/completions|completions)", "regex:/v1/.*", "regex:^/v1/x$",
+          "regex:(?:/v1/)(a|b).*", "regex:/v1/a|/v1/b", "regex:/v1/", "regex:(/v1/x)+"})
+        CHECK_MESSAGE(covers("/v1/**", regex), regex);
+    for (const char* regex : {"regex:/v1(/.*)?", "regex:/v1/?", "regex:/v1/a|/v2/b",
+                              "regex:/v1/.*|/v10", "regex:.*/v1/", "regex:/v[12]/.*",
+                              "regex:/v11/.*", "regex:(?i)/v1/.*", "regex:v1/.*", "regex:"})
+        CHECK_MESSAGE(!covers("/v1/**", regex), regex);
+    CHECK(covers("/a.b/c/**", R"(regex:/a\.b/c/\d+)"));
+    CHECK_FALSE(covers("/v1/c/**", "regex:/v1/.*"));
+    CHECK_FALSE(covers("/v1/*/**", "regex:/v1/a/.*"));
+    CHECK_FALSE(covers("/v1/", "regex:/v1/"));
+    CHECK_FALSE(covers("/v1/**", "*"));
+}
+
+TEST_CASE("path_pattern: a prefix covers a regular expression without regard to case") {
+    const auto covers = [](std::string_view a, std::string_view b) {
+        return pattern_of(a).ignoring_case()->covers(*pattern_of(b).ignoring_case());
+    };
+    CHECK(covers("/V1/**", "regex:/v1/(a|b)"));
+    CHECK(covers("/v1/**", "regex:/V1/.*"));
+    CHECK_FALSE(covers("/v1/**", "regex:/v2/.*"));
+}
+
+TEST_CASE("path_pattern: what all paths of a regular expression begin with") {
+    CHECK(pattern_of("regex:/v1/(a|b)").beginning() == "/v1/");
+    CHECK(pattern_of("regex:v1/.*").beginning() == "v1/");
+    CHECK(pattern_of("regex: /v1/a").beginning() == " /v1/a");
+    CHECK(pattern_of("regex:v?/.*").beginning().empty());
+    CHECK(pattern_of("regex:v1|/v1").beginning().empty());
+    CHECK(pattern_of("regex:/a\xc3\xa9").beginning() == "/a");
+    CHECK(pattern_of("/v1/**").beginning().empty());
+}
+
 }  // namespace
 }  // namespace tidegate::routing::path_pattern_test

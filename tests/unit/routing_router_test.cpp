@@ -378,6 +378,20 @@ TEST_CASE("router: a route that an earlier one takes all of is shadowed") {
     CHECK(router.shadowed_by(6) == Position(5));
 }
 
+TEST_CASE("router: a prefix shadows a regular expression below it, unless it takes less") {
+    Match get = path("/v2/**");
+    get.methods = {"GET"};
+    Match post = path("regex:/v2/(a|b)");
+    post.methods = {"POST"};
+    const Router router = router_of({path("/v1/**"), get, path("regex:/v1/(a|b)"), post,
+                                     path("regex:/v2/(a|b)"), path("regex:/v[1]/a")});
+    using Position = std::optional<std::size_t>;
+    CHECK(router.shadowed_by(2) == Position(0));
+    CHECK(router.shadowed_by(3) == Position());
+    CHECK(router.shadowed_by(4) == Position());
+    CHECK(router.shadowed_by(5) == Position(0));
+}
+
 // The obvious router: every pattern in turn.
 std::string route_plainly(const std::vector<PathPattern>& patterns, std::string_view target) {
     for (std::size_t i = 0; i < patterns.size(); ++i)
