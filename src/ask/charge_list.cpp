@@ -371,7 +371,9 @@ void refuse_without_price(const Facts& facts, Decision& decision) {
     std::string_view detail;
     if (decision.model.empty()) {
         const bool is_read = facts.body == nullptr || facts.body->is_whole;
-        detail = is_read ? "The request names no model, and its cost is counted in money."
+        detail = is_read ? "Tidegate finds no model in the request, and its cost is counted in "
+                           "money: the body has to be a JSON object with one member `model`, a "
+                           "text of at most 256 bytes."
                          : "The body is too long for Tidegate to read its model, and its cost is "
                            "counted in money.";
     }

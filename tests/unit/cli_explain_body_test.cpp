@@ -182,7 +182,13 @@ TEST_CASE("explain body: money names the model and its price") {
           (6 * static_cast<std::int64_t>(body.size()) + 3) / 4);
     CHECK(has(doc_of(hour).text(), "cache_write 3, cache_write_1h 6, output 15"));
     CHECK(explained(config, R"({"model": "other"})").refusal == 400);
-    CHECK(explained(config, "{}").refusal == 400);
+    for (const char* no_model :
+         {"{}", R"({"model": 5})", R"({"model": "gpt-x", "Model": "c"})", "[]", "text"}) {
+        const Explanation refused = explained(config, no_model);
+        CHECK(refused.refusal == 400);
+        CHECK_MESSAGE(refused.refusal_reason.starts_with("Tidegate finds no model in the request"),
+                      no_model);
+    }
 }
 
 TEST_CASE("explain body: a request that no limit could ever admit is refused, and why") {
