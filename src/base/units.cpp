@@ -100,6 +100,28 @@ Result<std::chrono::microseconds, TimeFault> time_of(std::string_view number, co
     return std::chrono::microseconds{whole_us};
 }
 
+// `1min` for `min` and `minute`; empty for other texts.
+std::string duration_of_unit(std::string_view text) {
+    const Unit* const unit = find_rate_unit(text);
+    return unit != nullptr ? format_duration(std::chrono::microseconds{unit->factor})
+                           : std::string();
+}
+
+// What to write for `40k/min` and `40,000/min`. Empty for other texts: a comma may be a decimal
+// one, too.
+std::string rate_of_thousands(std::string_view quota, std::string_view per) {
+    std::string digits;
+    for (std::size_t i = 0; i < quota.size(); ++i) {
+        const std::size_t left = quota.size() - i;
+        const bool separates = quota[i] == ',' && i != 0 && left % 4 == 0 && is_digit(quota.back());
+        const bool multiplies = left == 1 && (quota[i] == 'k' || quota[i] == 'K');
+        if (multiplies) digits += "000";
+        if (!separates && !multiplies) digits += quota[i];
+    }
+    std::string meant = digits + '/' + std::string(per);
+    return digits != quota && parse_rate(meant) ? meant : std::string();
+}
+
 // What to write for a rate as nginx writes it, `10r/s` or `10r/m`. Empty for other texts.
 std::string rate_of_nginx(std::string_view quota, std::string_view per) {
     if (!quota.ends_with('r')) return {};
@@ -116,6 +138,9 @@ std::string fault_of_rate(std::string_view text) {
         const std::string_view quota = text.substr(0, slash);
         const std::string_view per = text.substr(slash + 1);
         if (const std::string meant = rate_of_nginx(quota, per); !meant.empty()) {
+            return wrong + ": write " + quote(meant);
+        }
+        if (const std::string meant = rate_of_thousands(quota, per); !meant.empty()) {
             return wrong + ": write " + quote(meant);
         }
         if (is_month(per) && parse_decimal(quota)) {
@@ -173,6 +198,9 @@ Result<std::chrono::microseconds, std::string> parse_duration(std::string_view t
                quote(std::string(number) + "ms");
     }
     const Unit* unit = find_unit(kDurationUnits, name);
+    if (const std::string meant = duration_of_unit(text); !meant.empty()) {
+        return quote(text) + " has no number: write " + quote(meant);
+    }
     if (number.empty() || unit == nullptr) {
         return quote(text) + " is not a duration such as `100ms`, `1.5s`, `15min`, `1h` or `1day`";
     }

@@ -66,19 +66,24 @@ struct LimitNotes {
     std::optional<ClaimedQuota> claimed;  // of a `quota` that is a map; without its spec
 };
 
+constexpr std::string_view kDuration = "a duration such as `1s`, `15min` or `1h`";
+
 // Unlike Value::duration(), to the microsecond; make_limit() checks the bounds.
 std::optional<Micros> read_time(const Value& value) {
-    return value.parsed("a duration such as `1s`, `15min` or `1h`", parse_duration);
+    return value.parsed(kDuration, parse_duration);
 }
 
 std::optional<Micros> read_per(const Value& value) {
-    constexpr std::string_view kWanted = "a duration such as `1s`, `15min` or `1h`";
-    const auto text = value.text(kWanted);
+    const auto text = value.text(kDuration);
     if (!text) return std::nullopt;
-    if (!is_month(*text)) return read_time(value);
-    value.fault(
-        "months differ in length: remove `per`, and write `algorithm: fixed_window` and "
-        "`anchor: utc_month`");
+    if (is_month(*text)) {
+        value.fault("months differ in length: write `anchor: utc_month` in place of `per`");
+    } else if (text->starts_with("utc_")) {
+        value.fault(quote(*text) + " says where windows begin: write " + quote("anchor: " + *text) +
+                    " in place of `per`");
+    } else {
+        return read_time(value);
+    }
     return std::nullopt;
 }
 
@@ -455,11 +460,7 @@ std::optional<LimitSpec> read_limit_spec(const Value& value, LimitNotes& notes) 
     return read_rate(value);
 }
 
-}  // namespace
-
 // The lists of limits: of policies, of failed credentials and of preflights.
-
-namespace {
 
 using limit::kLimitsMax;
 

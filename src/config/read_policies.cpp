@@ -444,7 +444,7 @@ const Rows& policy_keys() {
                   "none", "at most 64"})
             .key("exempt", kind::one_or_more(kind::type("client"), {0, 10'000}),
                  {"clients that this policy does not count: "
-                  "[members](#soft-policies)",
+                  "[members](#exemptions-tiers-and-shadow)",
                   "none"})
             .key("deny", kind::one_or_more(kind::type("client"), {0, 10'000}),
                  {"clients that it refuses with 403", "none"})

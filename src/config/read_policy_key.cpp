@@ -93,6 +93,20 @@ bool is_query_name(std::string_view name) {
     });
 }
 
+// What the name in a key of this kind is of; empty: no name.
+std::string_view what_is_named_by(std::string_view kind) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kNamed{
+        {{"header", "a field"},
+         {"cookie", "a cookie"},
+         {"query", "a parameter"},
+         {"form", "a parameter"},
+         {"path", "a capture"},
+         {"constant", "a constant"}}};
+    const auto found = std::find_if(kNamed.begin(), kNamed.end(),
+                                    [&](const auto& entry) { return entry.first == kind; });
+    return found != kNamed.end() ? found->second : std::string_view();
+}
+
 bool is_capture_name(std::string_view name) {
     return is_identifier(name) && name.find('.') == name.npos;
 }
@@ -192,6 +206,9 @@ class KeyReader {
         if (has_name && kind == "cookie" && is_token(name)) {
             return KeyPart{Kind::cookie, std::move(name), true};
         }
+        const std::string_view named = has_name && !name.empty() ? what_is_named_by(kind) : "";
+        if (!named.empty())
+            return wrong(quote(name) + " cannot be the name of " + std::string(named));
         return wrong("unknown key " + quote(whole) + "; allowed here: " + std::string(kParts) +
                      (text_.find("body") == text_.npos
                           ? ""

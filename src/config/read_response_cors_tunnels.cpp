@@ -185,6 +185,13 @@ std::optional<AnswerBody> read_answer_body(const Value& value) {
     if (value.is("problem")) return out;
     if (value.is("openai")) return AnswerBody{AnswerBody::Form::openai};
     if (value.is("anthropic")) return AnswerBody{AnswerBody::Form::anthropic};
+    const auto word = value.is_scalar() ? value.text(answer_body_keys().wanted()) : std::nullopt;
+    const auto meant =
+        word ? nearest(*word, {"problem", "openai", "anthropic"}) : std::string_view();
+    if (!meant.empty()) {
+        value.fault("unknown value " + quote(*word) + "; did you mean " + quote(meant) + "?");
+        return std::nullopt;
+    }
     out.form = AnswerBody::Form::text;
     const std::size_t faults_before = value.context().faults.size();
     Section section(value, answer_body_keys());

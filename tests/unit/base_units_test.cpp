@@ -86,6 +86,9 @@ TEST_CASE("units: a text that is no duration is refused") {
         CHECK(us(text) == -1);
     }
     CHECK(parse_duration("10").error() == "`10` has no unit: write `10s` or `10ms`");
+    CHECK(parse_duration("minute").error() == "`minute` has no number: write `1min`");
+    CHECK(parse_duration("day").error() == "`day` has no number: write `1day`");
+    CHECK(parse_duration("week").error() == "`week` has no number: write `7day`");
     CHECK(parse_duration("0.1us").error() == "`0.1us` is finer than a microsecond");
 }
 
@@ -182,6 +185,14 @@ TEST_CASE("units: a text that is no rate gets advice on what to write") {
         {"10r/s", "`10r/s` is not a rate: write `10/s`"},
         {"10r/m", "`10r/m` is not a rate: write `10/min`"},
         {"10r/hour", "`10r/hour` is not a rate: write `10/hour`"},
+        {"40k/min", "`40k/min` is not a rate: write `40000/min`"},
+        {"40,000/min", "`40,000/min` is not a rate: write `40000/min`"},
+        {"1,000,000/2h", "`1,000,000/2h` is not a rate: write `1000000/2h`"},
+        {"1,5/s", "`1,5/s`" + like},
+        {",000/s", "`,000/s`" + like},
+        {"4,00k/s", "`4,00k/s`" + like},
+        {"k/s", "`k/s`" + like},
+        {"40k/x", "`40k/x`" + like},
         {"500/month", "`500/month`" + month},
         {"500/months", "`500/months`" + month},
         {"500/1month", "`500/1month`" + month},
