@@ -103,12 +103,16 @@ void read_price_list(const Value& value, const Value& prices, usage::PriceList& 
             date->fault(quote(*text) + " is not a date such as `2026-11-01`");
     }
     if (const auto currency = section.find("currency")) currency->choice<bool>({{"usd", true}});
-    if (const auto models =
-            section.need("models", "`models: {\"gpt-x*\": {input: 1.25, output: 10}}`")) {
-        read_models(*models, prices, list);
-    }
-    if (const auto unknown = section.find("unknown")) {
+    const auto models = section.need("models", "`models: {\"gpt-x*\": {input: 1.25, output: 10}}`");
+    if (models) read_models(*models, prices, list);
+    const auto unknown = section.find("unknown");
+    if (unknown) {
         if (const auto rates = read_rates(*unknown)) list.set_unknown(*rates);
+    }
+    if (models && models->is_map() && models->is_empty() && !unknown) {
+        models->fault(
+            "the map is empty, and there is no `unknown`: no model has a price. Write "
+            "`{\"gpt-x*\": {input: 1.25, output: 10}}`");
     }
     section.refuse_others();
 }
