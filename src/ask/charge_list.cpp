@@ -97,7 +97,10 @@ const limit::Tier* claimed_tier_of(const config::Config& config,
                                    const Decision& decision) {
     const std::string_view claims = decision.authentication->claims;
     if (claims.empty()) return tier;
-    const std::string_view space = config.user_methods[decision.authentication->method].space;
+    // A program that names claims in the check API needs no method of tokens.
+    const auto& methods = config.user_methods;
+    const std::string_view space =
+        methods.empty() ? std::string_view() : methods[decision.authentication->method].space;
     const std::size_t list =
         tier != nullptr ? static_cast<std::size_t>(tier - policy.tiers.data()) + 1 : 0;
     std::array<const config::ClaimedQuota*, limit::kLimitsMax> claimed{};

@@ -63,6 +63,8 @@ struct Facts {
     std::chrono::system_clock::time_point began_at;
     const InspectedBody* body = nullptr;  // null: not read, or not yet
     bool is_logged = false;               // a log tells of the request, without its body
+    // Where there is no route: what a path would have captured, in the order of its route's names.
+    std::vector<std::string> captures;
 
     // Forgets the request. Strings and vectors keep their capacity.
     void reset() {

@@ -156,7 +156,10 @@ void IdentifierMaker::keep_named(const Part& part, std::string_view value) {
 
 IdentifierMaker::Made IdentifierMaker::make_capture(const Part& part) {
     if (!captures_) {
-        captures_ = config_.router.captures(decision_.route_index, facts_.head.path);
+        // A face that asks for a policy alone has no route, and states the values.
+        const bool has_route = decision_.route_index != telemetry::kNoRoute;
+        captures_ = has_route ? config_.router.captures(decision_.route_index, facts_.head.path)
+                              : facts_.captures;
     }
     const auto& names = decision_.route->captures;
     const auto name = std::find(names.begin(), names.end(), part.name);

@@ -50,15 +50,11 @@ void read_head(const config::RequestBounds& limits, CheckQuestion& question,
     ask::check_framing(question.facts, framing, decision);
 }
 
-// The members that only a whole request has.
-bool needs_request(const limit::KeyPart& part) {
-    return part.kind == Kind::capture || part.kind == Kind::claim;
-}
-
 // Whether an identifier is made of it without a look at a head.
 bool needs_no_head(const limit::KeyPart& part) {
     return part.kind == Kind::ip || part.kind == Kind::user || part.kind == Kind::route ||
-           part.kind == Kind::constant || part.reads_body();
+           part.kind == Kind::constant || part.kind == Kind::capture || part.kind == Kind::claim ||
+           part.reads_body();
 }
 
 const config::PolicySettings* policy_of(const CheckItem& item, const config::Config& config) {
@@ -122,11 +118,6 @@ std::string fault_of_identifiers(const CheckItem& item, const config::PolicySett
     }
     for (const limit::Key& key : policy.key) {
         if (has_choice(item, key)) continue;
-        const auto& choice = key.choices.front();
-        if (std::any_of(choice.begin(), choice.end(), needs_request)) {
-            return "the policy " + quote(policy.name) + " counts by " + quote(ask::key_text(key)) +
-                   ", which only a request has: ask with `request`";
-        }
         return "identifiers: the policy " + quote(policy.name) + " counts by " +
                quote(ask::key_text(key)) + ": write each part with its value";
     }
@@ -139,6 +130,18 @@ void append_encoded(std::string_view text, std::string& out) {
         out += '%';
         out += kUpperHexDigits[byte >> 4];
         out += kUpperHexDigits[byte & 15];
+    }
+}
+
+// A `;` would end the value.
+void append_cookie(std::string_view name, std::string_view value, std::string& cookies) {
+    cookies.append(cookies.empty() ? "" : "; ").append(name) += '=';
+    for (const char c : value) {
+        if (c == ';') {
+            cookies += "%3B";
+        } else {
+            cookies += c;
+        }
     }
 }
 
@@ -166,9 +169,7 @@ std::string head_with(const CheckItem& item, const config::PolicySettings& polic
             query += '=';
             append_encoded(*value, query);
         }
-        if (part.kind == Kind::cookie) {
-            cookies += (cookies.empty() ? "" : "; ") + part.name + "=" + *value;
-        }
+        if (part.kind == Kind::cookie) append_cookie(part.name, *value, cookies);
     });
     if (!cookies.empty()) http::append_field("cookie", cookies, fields);
     return method + " /" + query + " HTTP/1.1\r\nHost: " + host + "\r\n" + fields + "\r\n";
@@ -197,6 +198,37 @@ void set_body(const CheckItem& item, const config::PolicySettings& policy,
     limit::for_each_part(policy.key, add);
     question.body.text = question.form;
     question.facts.body = &question.body;
+}
+
+// What the path and the token of a request would say.
+void set_captures_and_claims(const CheckItem& item, const config::PolicySettings& policy,
+                             const config::Config& config, CheckQuestion& question,
+                             ask::Decision& decision) {
+    std::vector<std::string> claims(config.claims.size());
+    const auto add = [&](const limit::KeyPart& part) {
+        const std::string* const value = value_of(item, part);
+        if (value == nullptr) return;
+        if (part.kind == Kind::capture) {
+            question.route.captures.push_back(part.name);
+            question.facts.captures.push_back(*value);
+        } else if (part.kind == Kind::claim) {
+            claims[part.claim] = *value;
+        }
+    };
+    limit::for_each_part(policy.key, add);
+    decision.authentication->claims = identity::pack_claims(config.claims, claims, {});
+}
+
+// Says which key makes no identifier of its own, though each of its parts has a value: it must not
+// be skipped, nor counted as one that all requests share.
+std::string fault_of_counting(const ask::ChargeNotes& notes) {
+    using Outcome = ask::KeyOutcome;
+    for (const ask::ChargeNotes::Key& key : notes.policies.back().keys) {
+        if (key.outcome == Outcome::counted || key.outcome == Outcome::unclear) continue;
+        return "identifiers: nothing can be counted by " + quote(ask::key_text(*key.key)) +
+               " with these values";
+    }
+    return {};
 }
 
 std::string set_client(const CheckItem& item, CheckQuestion& question, ask::Decision& decision) {
@@ -252,10 +284,18 @@ std::string list_policy_item(const CheckItem& item, const config::Config& config
     if (limit::any_part(policy->key, &limit::KeyPart::reads_body)) {
         set_body(item, *policy, config, question);
     }
+    if (limit::any_part(policy->key, [](const limit::KeyPart& part) {
+            return part.kind == Kind::capture || part.kind == Kind::claim;
+        })) {
+        set_captures_and_claims(item, *policy, config, question, decision);
+    }
     decision.route = &question.route;
     decision.tier = identity::tier_of(decision.user, config.user_tiers);
+    ask::ChargeNotes own_notes;
+    if (notes == nullptr) notes = &own_notes;
     ask::list_policy_charges(config, *policy, question.facts, decision, notes);
     decision.route = nullptr;  // it lives shorter than the decision
+    if (std::string fault = fault_of_counting(*notes); !fault.empty()) return fault;
     const auto is_not_for_here = [](const limit::Limit& limit) {
         return limit.settles() || limit.traits().has_moments;
     };

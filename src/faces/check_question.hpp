@@ -35,10 +35,12 @@ struct CheckQuestion {
         facts.reset();
         facts.peer = {};
         facts.body_bytes = 0;
+        facts.captures.clear();
         head.clear();
         form.clear();
         body.reset();
         route.name.clear();
+        route.captures.clear();
         user.clear();
     }
 };

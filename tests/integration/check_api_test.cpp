@@ -153,6 +153,32 @@ TEST_CASE("check API: a malformed call is refused with a sentence, and takes not
     CHECK(api.post("/v2/check", "{}").status() == 404);
 }
 
+TEST_CASE(
+    "check API: captures and claims are named as other parts are, and none passes uncounted") {
+    const CheckApi api(
+        "policies: {cap: {key: [\"path:id\"], limits: [2/h]}, claim: {key: [\"claim:org\"], "
+        "on_missing: skip, limits: [2/h]}, shared: {key: [\"claim:org\"], on_missing: shared, "
+        "limits: [2/h]}}\n");
+    const auto ask = [&](const std::string& policy, const std::string& part,
+                         const std::string& value) {
+        return R"({"policy":")" + policy + R"(","identifiers":{")" + part + R"(":")" + value +
+               R"("},"cost":2})";
+    };
+    for (const auto& [policy, part] : std::vector<std::pair<std::string, std::string>>{
+             {"cap", "path:id"}, {"claim", "claim:org"}, {"shared", "claim:org"}}) {
+        CAPTURE(policy);
+        const Message first = api.check(ask(policy, part, "x"));
+        CHECK(first.status() == 200);
+        CHECK(json::parse(first.body).at("limits").at(0).at("identifier") == part + "=x");
+        CHECK(api.check(ask(policy, part, "x")).status() == 429);
+        CHECK(api.post("/v1/reserve", ask(policy, part, "x")).status() == 429);
+        CHECK(api.post("/v1/reserve", ask(policy, part, "y")).status() == 200);
+        CHECK(api.check("{\"each\":[" + ask(policy, part, "z") + "]}").status() == 200);
+        CHECK(api.check(ask(policy, part, "z")).status() == 429);
+        CHECK(api.check(ask(policy, part, "")).status() == 400);
+    }
+}
+
 TEST_CASE("check API: one call charges tiers, many identifiers, and names that are alike") {
     const TemporaryFolder folder;
     const CheckApi api(

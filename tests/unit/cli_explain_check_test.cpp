@@ -25,6 +25,7 @@ policies:
   per-user: {key: [user], limits: [5/h, 50/day]}
   both: {key: ["user+header:x-tenant"], limits: [3/h]}
   per-ip: {key: [ip], limits: [2/h], deny: [198.51.100.0/24]}
+  teams: {key: ["claim:team+path:id"], limits: [2/h]}
   mails: {key: [user], limits: [{algorithm: schedule, quota: 5, per: 1h, at: {header: x-at}}]}
 routes:
   - {name: api, match: {path: /v1/**}, policies: [per-ip], cost: 2}
@@ -71,6 +72,13 @@ TEST_CASE("explain check: a policy with its identifiers, limits and cost") {
     CHECK(object.at("cost").at("units") == 3);
     CHECK(object.at("result").at("outcome") == "limited");
     CHECK(asked(R"({"policy":"per-user","identifiers":{"user":"a"}})").items[0].cost->units == 1);
+}
+
+TEST_CASE("explain check: an item names captures and claims") {
+    const auto told =
+        asked(R"({"policy":"teams","identifiers":{"claim:team":"ops","path:id":"7"}})");
+    REQUIRE(told.items.size() == 1);
+    CHECK(contains(doc_of(told).text(), "14:claim:team=ops+9:path:id=7"));
 }
 
 TEST_CASE("explain check: a request takes its route, and is not forwarded") {

@@ -415,6 +415,111 @@ TEST_CASE("check question: a policy that estimates by the body is asked with a c
     CHECK(listed.charged() == Units{7});
 }
 
+namespace {
+
+const std::string kParts =
+    "listen: {address: '127.0.0.1:8181', face: check}\n"
+    "policies:\n"
+    "  capture: {key: [\"path:id\"], on_missing: skip, limits: [9/h]}\n"
+    "  captures: {key: [\"path:b+path:a\", \"path:a\"], limits: [9/h]}\n"
+    "  claim: {key: [\"claim:org\"], on_missing: skip, limits: [9/h]}\n"
+    "  claims: {key: [\"claim:/app/team+claim:a%2Bb\", \"claim:org\"], on_missing: shared, limits: "
+    "[9/h]}\n"
+    "  other: {key: [\"claim:other|ip\"], limits: [9/h]}\n"
+    "  quota: {key: [\"claim:org\"], limits: [{quota: {claim: org, default: 5, max: 9}, per: "
+    "1h}]}\n"
+    "  query: {key: [\"query:q\"], on_missing: skip, limits: [9/h]}\n"
+    "  form: {key: [\"form:f\"], on_missing: shared, limits: [9/h]}\n"
+    "  cookie: {key: [\"cookie:c\"], on_missing: skip, limits: [9/h]}\n"
+    "  header: {key: [\"header:x-a\"], on_missing: skip, limits: [9/h]}\n"
+    "  body: {key: [\"body:/a\"], on_missing: skip, limits: [9/h]}\n"
+    "  lower: {key: [\"body_lower:/b\"], on_missing: skip, limits: [9/h]}\n"
+    "  words: {key: [method, host, route], on_missing: skip, limits: [9/h]}\n";
+
+// What a call that names a policy counts, or the sentence that refuses it.
+std::string counted(const std::string& policy, const std::string& identifiers) {
+    const auto config = ask::load(kParts);
+    const CheckCall call =
+        read(R"({"policy":")" + policy + R"(","identifiers":{)" + identifiers + "}}");
+    CheckQuestion question;
+    ask::Decision decision;
+    const std::string fault = list_policy_item(call.items[0], *config, question, decision);
+    if (!fault.empty()) return fault;
+    if (!decision.goes_on()) return "status " + std::to_string(status_of(decision));
+    std::string all;
+    for (const auto& item : decision.charge.items) {
+        all.append(all.empty() ? "" : " ").append(item.identifier);
+    }
+    return all;
+}
+
+}  // namespace
+
+TEST_CASE("check question: a value for each kind of part makes its identifier") {
+    const std::vector<std::vector<std::string>> cases{
+        {"capture", R"("path:id":"7")", "path:id=7"},
+        {"captures", R"("path:a":"1","path:b":"2")", "8:path:b=2+8:path:a=1 path:a=1"},
+        {"claim", R"("claim:org":" acme ")", "claim:org=acme"},
+        {"claims", R"("claim:org":"acme","claim:a%2Bb":"x","claim:/app/team":"y")",
+         "17:claim:/app/team=y+11:claim:a+b=x claim:org=acme"},
+        {"other", R"("claim:other":"x")", "claim:other=x"},
+        {"other", R"("ip":"192.0.2.1")", "ip:192.0.2.1"},
+        {"quota", R"("claim:org":"7")", "claim:org=7"},
+        {"query", R"("query:q":"a b")", "query:q=a b"},
+        {"form", R"("form:f":"a&f=b")", "form:f=a&f=b"},
+        {"header", R"("header:x-a":"1")", "header:x-a=1"},
+        {"body", R"("body:/a":"1")", "body:/a=1"},
+        {"lower", R"("body_lower:/b":"A")", "body_lower:/b=a"},
+        {"words", R"("method":"PUT","host":"A.example","route":"r")",
+         "method:PUT host:a.example route:r"},
+    };
+    for (const auto& one : cases) {
+        CAPTURE(one[0]);
+        CHECK(counted(one[0], one[1]) == one[2]);
+    }
+}
+
+TEST_CASE("check question: a value that makes no identifier is refused, whatever on_missing says") {
+    const std::vector<std::pair<std::string, std::string>> cases{
+        {"capture", "path:id"}, {"claim", "claim:org"},    {"query", "query:q"},
+        {"form", "form:f"},     {"cookie", "cookie:c"},    {"header", "header:x-a"},
+        {"body", "body:/a"},    {"lower", "body_lower:/b"}};
+    for (const auto& [policy, part] : cases) {
+        CAPTURE(part);
+        CHECK(counted(policy, "").find("write each part with its value") != std::string::npos);
+        CHECK(counted(policy, "\"" + part + R"(":" ")").find("write each part with its value") !=
+              std::string::npos);
+    }
+    // What is left of these once they are decoded is blank.
+    const std::string nothing = "identifiers: nothing can be counted by `";
+    CHECK(counted("query", R"("query:q":"+")") == nothing + "query:q` with these values");
+    CHECK(counted("form", R"("form:f":"+")") == nothing + "form:f` with these values");
+    CHECK(counted("cookie", R"("cookie:c":"%20")") == nothing + "cookie:c` with these values");
+    CHECK(counted("cookie", R"("cookie:c":"\"\"")") == nothing + "cookie:c` with these values");
+    CHECK(counted("cookie", R"("cookie:c":"a b")") == "status 400");
+    // The cookie ends where the value does.
+    CHECK(counted("cookie", R"("cookie:c":"a; d=e")") == "status 400");
+    CHECK(counted("cookie", R"("cookie:c":"a;b")") != counted("cookie", R"("cookie:c":"a")"));
+}
+
+TEST_CASE("check question: a question that is used again has nothing of the one before") {
+    const auto config = ask::load(kParts);
+    CheckQuestion question;
+    ask::Decision decision;
+    const auto ask = [&](const std::string& body) {
+        question.reset();
+        decision.reset();
+        return list_policy_item(read(body).items[0], *config, question, decision);
+    };
+    CHECK(ask(R"({"policy":"capture","identifiers":{"path:id":"7"}})").empty());
+    CHECK(ask(R"({"policy":"captures","identifiers":{"path:a":"1","path:b":"2"}})").empty());
+    CHECK(decision.charge.items[1].identifier == "path:a=1");
+    CHECK(ask(R"({"policy":"claim","identifiers":{"claim:org":"7"}})").empty());
+    CHECK(ask(R"({"policy":"other","identifiers":{"ip":"192.0.2.1"}})").empty());
+    REQUIRE(decision.charge.items.size() == 1);
+    CHECK(decision.charge.items[0].identifier == "ip:192.0.2.1");
+}
+
 TEST_CASE("check question: a request has a cost of its route and one of each policy with its own") {
     const Listing one(kChat);
     CHECK(one.fault.empty());
