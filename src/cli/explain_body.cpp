@@ -87,6 +87,10 @@ void explain_body(const std::optional<std::string>& text, const config::Config& 
     if (!is_needed) return;
     const std::size_t bytes = text ? text->size() : 0;
     if (bytes > 0 && proxy::is_coded(facts.head.fields)) return decision.refuse(Fault::coded_body);
+    const bool is_utf8 = bytes == 0 || proxy::is_in_utf8(facts.head.fields);
+    if (!is_utf8 && route.needs_whole_body) {
+        return decision.refuse(Fault::coded_body, proxy::kOtherCharset);
+    }
     into.is_whole = bytes <= route.inspected_bytes;
     if (bytes > route.body_bytes || (!into.is_whole && route.needs_whole_body)) {
         return decision.refuse(Fault::body_too_large);
@@ -94,8 +98,8 @@ void explain_body(const std::optional<std::string>& text, const config::Config& 
     if (into.is_whole && text) {
         into.text = *text;
         into.bytes = bytes;
-        into.is_form = proxy::is_form(facts.head.fields);
-        if (bytes > 0) config.body_reader->read(into.text, facts.head.path, into.json);
+        into.is_form = is_utf8 && proxy::is_form(facts.head.fields);
+        if (bytes > 0 && is_utf8) config.body_reader->read(into.text, facts.head.path, into.json);
     }
     if (out.body) {
         out.body->is_whole = into.is_whole;

@@ -1,6 +1,7 @@
 #include "proxy/request.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -359,6 +360,30 @@ bool is_form(const http::Fields& fields) {
     return http::equal_ignoring_case(trimmed(type.substr(0, type.find(';'))), kForm);
 }
 
+bool is_in_utf8(const http::Fields& fields) {
+    static constexpr std::string_view kName = "charset";
+    constexpr std::array<std::string_view, 4> kSame{"utf-8", "utf8", "us-ascii", "ascii"};
+    if (http::is_unclear_in_fields(fields, "content-type")) return false;
+    // Some servers find the name at any place, such as in a quoted text.
+    const std::string_view type = http::single_value(fields, "content-type");
+    const auto find_name = [](std::string_view text) {
+        return std::search(text.begin(), text.end(), kName.begin(), kName.end(),
+                           [](char a, char b) { return to_lower(a) == b; });
+    };
+    const auto* const found = find_name(type);
+    if (found == type.end()) return true;
+    const auto at = static_cast<std::size_t>(found - type.begin());
+    std::string_view value = type.substr(at + kName.size());
+    if (!trimmed(type.substr(0, at)).ends_with(';') || !value.starts_with('=')) return false;
+    if (find_name(value) != value.end()) return false;  // twice
+    value = trimmed(value.substr(1, value.find(';') - 1));
+    const bool is_quoted = value.size() >= 2 && value.front() == '"' && value.back() == '"';
+    if (is_quoted) value = value.substr(1, value.size() - 2);
+    return std::any_of(kSame.begin(), kSame.end(), [&](std::string_view charset) {
+        return http::equal_ignoring_case(value, charset);
+    });
+}
+
 bool is_coded(const http::Fields& fields) {
     return std::any_of(fields.begin(), fields.end(), [](const http::Field& field) {
         if (!http::equal_ignoring_case(field.name, "content-encoding")) return false;
@@ -385,6 +410,10 @@ Task<> decide_with_body(WorkerContext& worker, Exchange& x, const ask::Question&
     if (!is_readable && decision.route->refuses_coded_body) {
         co_return decision.refuse(Fault::coded_body);
     }
+    const bool is_utf8 = !has_body || is_in_utf8(x.facts.head.fields);
+    if (!is_utf8 && decision.route->needs_whole_body) {
+        co_return decision.refuse(Fault::coded_body, kOtherCharset);
+    }
     // A client without room under the limits of its address need not send the body.
     if (has_body && !x.client->has_whole_body()) {
         co_await worker.engine.look_at_address(question);
@@ -398,8 +427,9 @@ Task<> decide_with_body(WorkerContext& worker, Exchange& x, const ask::Question&
     if (body.is_whole) {
         body.text = x.upstream->held_body;
         body.bytes = body.text.size();
-        body.is_form = is_form(x.facts.head.fields);
-        if (!body.text.empty()) {
+        body.is_form = is_utf8 && is_form(x.facts.head.fields);
+        // The server may read another text than the bytes are in UTF-8.
+        if (!body.text.empty() && is_utf8) {
             x.config().body_reader->read(body.text, x.facts.head.path, body.json);
         }
     }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "ask/engine.hpp"
 #include "ask/fault.hpp"
@@ -39,11 +40,17 @@ void finish(WorkerContext& worker, std::unique_ptr<Exchange> exchange);
 
 // Takes a request whose decision awaits its body to the verdict: reads the body,
 // up to the route's `inspect_body`, and has the engine go on. The upload sends what was read.
-// Refuses a body that is compressed, longer than the route or a key of a policy takes, malformed or
-// late, and one for which there is no room.
+// Refuses a body that is compressed or of another charset than UTF-8, longer than the route or a
+// key of a policy takes, malformed or late, and one for which there is no room.
 Task<> decide_with_body(WorkerContext& worker, Exchange& x, const ask::Question& question);
 // Says whether the fields of a request say that its body is a form.
 bool is_form(const http::Fields& fields);
+// Says whether the body of a request is UTF-8 for every server: the type is there once at most, and
+// names no other charset. ASCII is a part of UTF-8.
+bool is_in_utf8(const http::Fields& fields);
+inline constexpr std::string_view kOtherCharset =
+    "A limit of this route counts by the body, which must be UTF-8: name no other charset, and one "
+    "Content-Type.";
 // Says whether a field of a request or of an answer names a coding of its body other than
 // `identity`.
 bool is_coded(const http::Fields& fields);

@@ -507,6 +507,13 @@ TEST_CASE("costs: members of a body are keys, and one that is there twice is ref
     CHECK(post("/mcp", R"({"params":{"name":"a","Name":"b"}})") == 400);
     CHECK(post("/mcp", R"({"Params":{"name":"a"}})") == 400);
     CHECK(post("/mcp", "{\"param\u017F\":{\"name\":\"a\"},\"params\":{\"name\":\"b\"}}") == 400);
+    // Express reads `victim` here, and another name each time.
+    const std::string utf_7 = "application/json; charset=utf-7";
+    CHECK(post("/mcp", R"({"params":{"name":"v+AGk-ctim"}})", utf_7) == 415);
+    CHECK(post("/form", "user=c", form + "; charset=iso-2022-jp") == 415);
+    CHECK(post("/form", "user=c", form + "; charset=UTF-8") == 200);
+    CHECK(post("/mcp", R"({"params":{"name":"d"}})", "text/plain\r\nContent-Type: " + utf_7) ==
+          415);
     const std::string longer = R"({"email":"b@example.com","x":")" + std::string(1'100'000, 'x');
     CHECK(post("/login", longer + "\"}") == 413);
 }

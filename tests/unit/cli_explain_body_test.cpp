@@ -131,6 +131,47 @@ TEST_CASE("explain body: a compressed body is refused, and one that is not neede
     CHECK_FALSE(told.body->is_needed);
 }
 
+TEST_CASE("explain body: a body of another charset is not read, and a key refuses it") {
+    const std::string body = R"({"model": "gpt-x", "messages": [], "max_tokens": 300})";
+    const std::vector<std::vector<std::string>> read{
+        {},
+        {"Content-Type: application/json"},
+        {"Content-Type: application/json; charset=utf-8"},
+        {"Content-Type: application/json;CHARSET=\"UTF-8\" ; x=y"},
+        {"Content-Type: text/plain; x=y; charset= utf8"},
+        {"Content-Type: text/plain; charset=US-ASCII"}};
+    for (const auto& fields : read) {
+        CAPTURE(fields.empty() ? "" : fields.front());
+        CHECK(explained(kTokens, body, fields).refusal == 0);
+        CHECK(explained(with_cost("{settle: auto}"), body, fields).policies.at(0).reserved->units <
+              400);
+    }
+    const std::vector<std::vector<std::string>> refused{
+        {"Content-Type: application/json; charset=utf-7"},
+        {"Content-Type: application/json; charset=utf-16"},
+        {"Content-Type: application/json; charset=iso-8859-1"},
+        {"Content-Type: application/json; charset="},
+        {"Content-Type: application/json; charset"},
+        {"Content-Type: application/json; charset = utf-8"},
+        {"Content-Type: application/json; charset*=utf-8''utf-7"},
+        {"Content-Type: application/json; charset=utf-8; charset=utf-7"},
+        {"Content-Type: application/json; x=\"; charset=utf-7\""},
+        {"Content-Type: application/json; charset=\"utf-8"},
+        {"Content-Type: application/json; charset=utf-8, text/plain"},
+        {"Content-Type: application/json charset=utf-8"},
+        {"Content-Type: application/json", "Content-Type: application/json; charset=utf-7"},
+        {"Content-Type: application/json", "Content_Type: application/json"}};
+    for (const auto& fields : refused) {
+        CAPTURE(fields.back());
+        CHECK(explained(kTokens, body, fields).refusal == 415);
+        CHECK(explained(with_cost("{}"), body, fields).policies.at(0).reserved->units == 32'000);
+    }
+    // Without a body, nothing is read.
+    CHECK(explained(with_cost("{}"), std::nullopt, {refused.front()})
+              .policies.at(0)
+              .reserved->units == 1'000);
+}
+
 TEST_CASE("explain body: a request without a body has none of its members") {
     const Explanation told = explained(kTokens, std::nullopt);
     CHECK(told.refusal == 400);
