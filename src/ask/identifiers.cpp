@@ -17,6 +17,21 @@ namespace {
 using http::RequestValue;
 using Kind = limit::KeyPart::Kind;
 
+// The first name of a JSON pointer (RFC 6901).
+std::string first_name(std::string_view pointer) {
+    std::string name(pointer.substr(1, pointer.find('/', 1) - 1));
+    for (std::size_t at = name.find('~'); at != name.npos; at = name.find('~', at + 1)) {
+        name.replace(at, 2, name.substr(at, 2) == "~0" ? "~" : "/");
+    }
+    return name;
+}
+
+// Whether a server that goes by the type finds the member in a form, and another one in JSON.
+bool is_in_form_too(const InspectedBody& body, std::string_view pointer) {
+    return body.is_form && body.json.is_json &&
+           http::could_have_parameter(body.text, first_name(pointer));
+}
+
 }  // namespace
 
 std::string counted_query_value(std::string value) {
@@ -209,7 +224,7 @@ IdentifierMaker::Made IdentifierMaker::make_member(const Part& part) {
         return Made::missing;
     }
     const usage::JsonMember& member = facts_.body->json.members[part.claim];
-    if (member.ambiguous) return unclear_in_body(part);
+    if (member.ambiguous || is_in_form_too(*facts_.body, part.name)) return unclear_in_body(part);
     if (!member.is_scalar() || without_outer_blanks(member.text).empty()) return Made::missing;
     std::string room;
     if (part.kind == Kind::body_lower) room = to_lower(member.text);
@@ -221,7 +236,9 @@ IdentifierMaker::Made IdentifierMaker::make_form_field(const Part& part) {
     if (facts_.body == nullptr || !facts_.body->is_form) return Made::missing;
     RequestValue stated = http::value_in_query(facts_.body->text, part.name);
     if (stated.how == RequestValue::How::absent) return Made::missing;
-    if (stated.how == RequestValue::How::unclear) return unclear_in_body(part);
+    // A server that does not go by the type reads JSON, and no form.
+    const bool is_json = facts_.body->json.is_json;
+    if (stated.how == RequestValue::How::unclear || is_json) return unclear_in_body(part);
     stated.value = counted_query_value(std::move(stated.value));
     if (stated.value.empty()) return Made::missing;
     keep_named(part, stated.value);

@@ -204,6 +204,15 @@ bool could_be_read_as(std::string_view written, std::string_view name) {
     return decoded_could_be(written.substr(0, written.find('%')), name);
 }
 
+bool could_have_parameter(std::string_view query, std::string_view name) {
+    while (!query.empty()) {
+        const std::string_view parameter = query.substr(0, query.find_first_of("&;"));
+        if (could_be_read_as(parameter.substr(0, parameter.find('=')), name)) return true;
+        query.remove_prefix(std::min(parameter.size() + 1, query.size()));
+    }
+    return false;
+}
+
 RequestValue value_in_query(std::string_view query, std::string_view name) {
     if (query.starts_with('?')) query.remove_prefix(1);
     QueryReader reader(name);

@@ -85,4 +85,7 @@ RequestValue value_in_query(std::string_view query, std::string_view name);
 // `name`: it is decoded, and cut where it cannot be.
 bool could_be_read_as(std::string_view written, std::string_view name);
 
+// Whether some server could find a parameter `name` in `query`, with or without its `?`.
+bool could_have_parameter(std::string_view query, std::string_view name);
+
 }  // namespace tidegate::http

@@ -357,7 +357,8 @@ bool is_form(const http::Fields& fields) {
     const std::string_view type = http::single_value(fields, "content-type");
     // Most other types are shorter.
     if (type.size() < kForm.size()) return false;
-    return http::equal_ignoring_case(trimmed(type.substr(0, type.find(';'))), kForm);
+    // PHP ends it at any of these.
+    return http::equal_ignoring_case(type.substr(0, type.find_first_of("; ,\t")), kForm);
 }
 
 bool is_in_utf8(const http::Fields& fields) {

@@ -190,6 +190,29 @@ TEST_CASE("explain body: a form is read as one") {
     CHECK(explained(form, "user=alice").refusal == 400);
 }
 
+TEST_CASE("explain body: what is JSON and a form at once is unclear where both have the name") {
+    const auto refused = [](const std::string& key, const std::string& body,
+                            const std::string& more = "") {
+        const std::string type = "Content-Type: application/x-www-form-urlencoded" + more;
+        return explained(kBegin + "policies: {p: {key: [\"" + key +
+                             "\"], limits: [9/s]}}\nroutes: [{policies: [p]}]\n",
+                         body, {type})
+            .refusal;
+    };
+    // Express with json() and urlencoded() takes `victim`.
+    CHECK(refused("body:/id", R"({"id":"rand","x":"&id=victim&"})") == 400);
+    CHECK(refused("body:/id", R"({"id":"rand","x":"&id=victim&"})", ", text/plain") == 400);
+    CHECK(refused("body:/user/id", R"({"user":{"id":"rand"},"x":"&user[id]=victim&"})") == 400);
+    CHECK(refused("body:/a~1b~0", R"({"a/b~":"rand","x":"&a%2Fb~=victim&"})") == 400);
+    CHECK(refused("body_lower:/id", R"({"id":"rand","x":"&ID=victim&"})") == 400);
+    // What reads JSON whatever the type says takes `victim` here.
+    CHECK(refused("form:id|body:/id", R"({"id":"victim","x":"&id=rand&"})") == 400);
+    // `curl -d` sends JSON with this type.
+    CHECK(refused("body:/id", R"({"id":"a","x":"5% & more; =[1]"})") == 0);
+    CHECK(refused("form:id|body:/id", R"({"id":"a","x":"y&z"})") == 0);
+    CHECK(refused("body:/id", R"({"id":"a","x":"&id=b&"})", "x") == 0);
+}
+
 TEST_CASE("explain body: money names the model and its price") {
     std::string folder = std::filesystem::temp_directory_path() / "tidegate-explain-XXXXXX";
     REQUIRE(mkdtemp(folder.data()) != nullptr);
@@ -267,8 +290,11 @@ TEST_CASE("explain body: a body that has not what a key wants says what is wrong
             .refusal_reason;
     };
     const std::string behind = ", and a limit of this route counts by it.";
-    CHECK(reason("body:/model", R"({"model":"a","model":"b"})") ==
-          "The body has the member `/model` more than once, or in another case" + behind);
+    CHECK(
+        reason("body:/model", R"({"model":"a","model":"b"})") ==
+        "The body has the member `/model` more than once, in another case, or as a field of a form "
+        "as well" +
+            behind);
     CHECK(reason("body:/model", "model=a") ==
           "The body is not a JSON object, which should have the member `/model`" + behind);
     CHECK(reason("body:/model", R"({"model":{}})") ==

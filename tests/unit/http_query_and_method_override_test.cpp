@@ -164,6 +164,17 @@ TEST_CASE("stated: other names pass beside the one that is counted") {
     }
 }
 
+TEST_CASE("stated: a parameter that some server could find is seen in every spelling") {
+    for (const char* text : {"a_b", "a_b=1", "?a_b=1", "x&a_b=1", "x;a_b=1", "%61_b=1", "A_B=1",
+                             "+a_b=1", "a_b[]=1", "a_b[x]=1", "a.b=1", "a_b%=1", "%&a_b=1"}) {
+        CHECK_MESSAGE(could_have_parameter(text, "a_b"), text);
+    }
+    for (const char* text : {"", "?", "x=a_b", "a_bc=1", "x[a_b]=1", R"({"a_b":"1"})",
+                             R"({"x":"5%","a_b":"1&2;c"})", R"({"x":[1],"a_b":"=1"})"}) {
+        CHECK_MESSAGE(!could_have_parameter(text, "a_b"), text);
+    }
+}
+
 TEST_CASE("method: a field that overrides method or target is known in every spelling") {
     for (const std::string name :
          {"X-HTTP-Method-Override", "x-http-method-override", "X-HTTP-Method", "X-Method-Override",
