@@ -236,9 +236,12 @@ IdentifierMaker::Made IdentifierMaker::make_form_field(const Part& part) {
     if (facts_.body == nullptr || !facts_.body->is_form) return Made::missing;
     RequestValue stated = http::value_in_query(facts_.body->text, part.name);
     if (stated.how == RequestValue::How::absent) return Made::missing;
-    // A server that does not go by the type reads JSON, and no form.
-    const bool is_json = facts_.body->json.is_json;
-    if (stated.how == RequestValue::How::unclear || is_json) return unclear_in_body(part);
+    // A server that does not go by the type reads JSON, and no form. Servlets take the parameter of
+    // the query first.
+    if (stated.how == RequestValue::How::unclear || facts_.body->json.is_json ||
+        http::could_have_parameter(facts_.head.query, part.name)) {
+        return unclear_in_body(part);
+    }
     stated.value = counted_query_value(std::move(stated.value));
     if (stated.value.empty()) return Made::missing;
     keep_named(part, stated.value);

@@ -246,7 +246,9 @@ std::string text_of_body_part(const Facts& facts, const Decision& decision) {
     std::string text;
     if (decision.fault == Fault::ambiguous_name) {
         // Some servers match names of members without their case.
-        text = is_of_form ? "The form has the field " + name + " more than once"
+        text = is_of_form ? "The form's field " + name +
+                                " can be read in more than one way: it is there twice, in another "
+                                "spelling or in the query as well, or is not UTF-8"
                           : "The body has the member " + name +
                                 " more than once, in another case, or as a field of a form as well";
     } else if (body == nullptr || body->bytes == 0) {

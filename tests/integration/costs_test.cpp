@@ -503,6 +503,10 @@ TEST_CASE("costs: members of a body are keys, and one that is there twice is ref
     CHECK(post("/form", "user=a%20b&x=1", form) == 200);
     CHECK(post("/form", "x=2&user=a+b", form) == 429);
     CHECK(post("/form", "user=a&user=b", form) == 400);
+    // Servlets take the one of the query.
+    CHECK(post("/form?user=victim", "user=d", form) == 400);
+    CHECK(post("/form?a&%75ser[]", "user=d", form) == 400);
+    CHECK(post("/form?users=1&x=user", "user=d", form) == 200);
     // An upstream that ignores the case of names may take the other one.
     CHECK(post("/mcp", R"({"params":{"name":"a","Name":"b"}})") == 400);
     CHECK(post("/mcp", R"({"Params":{"name":"a"}})") == 400);

@@ -303,7 +303,11 @@ TEST_CASE("explain body: a body that has not what a key wants says what is wrong
           "The request has no body, which should have `/model`" + behind);
     const std::vector<std::string> form{"Content-Type: application/x-www-form-urlencoded"};
     CHECK(reason("form:name", "name=a&name=b", form) ==
-          "The form has the field `name` more than once" + behind);
+          "The form's field `name` can be read in more than one way: it is there twice, in another "
+          "spelling or in the query as well, or is not UTF-8" +
+              behind);
+    CHECK(reason("form:name", "name=%E9", form) == reason("form:name", "name=a&name=b", form));
+    CHECK(reason("form:name", "NAME=a", form) == reason("form:name", "name=a&name=b", form));
     CHECK(reason("form:name", "other=b", form) == "The form has no field `name`" + behind);
     CHECK(reason("form:name", "name=a") ==
           "The body is not a form (application/x-www-form-urlencoded), which should have the field "
