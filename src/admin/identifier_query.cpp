@@ -14,6 +14,7 @@
 #include "admin/inspect_reset_answer.hpp"
 #include "ask/charge_list.hpp"
 #include "ask/identifiers.hpp"
+#include "base/case_folding.hpp"
 #include "base/doc.hpp"
 #include "base/ip.hpp"
 #include "base/result.hpp"
@@ -166,7 +167,7 @@ std::optional<std::string> stated_meant(std::string_view kind, std::string_view 
     if (part->kind == Kind::query || part->kind == Kind::form) {
         value = ask::counted_query_value(std::move(value));
     }
-    if (part->kind == Kind::body_lower) value = to_lower(std::move(value));
+    if (part->kind == Kind::body_lower) value = fold_case(value);
     if (part->kind == Kind::cookie) {
         std::string room;
         value = std::string(identity::counted_cookie_value(value, room));

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/case_folding.hpp"
 #include "base/utf8.hpp"
 #include "http/query_and_method_override.hpp"
 #include "identity/credentials.hpp"
@@ -227,7 +228,7 @@ IdentifierMaker::Made IdentifierMaker::make_member(const Part& part) {
     if (member.ambiguous || is_in_form_too(*facts_.body, part.name)) return unclear_in_body(part);
     if (!member.is_scalar() || without_outer_blanks(member.text).empty()) return Made::missing;
     std::string room;
-    if (part.kind == Kind::body_lower) room = to_lower(member.text);
+    if (part.kind == Kind::body_lower) room = fold_case(member.text);
     keep_named(part, part.kind == Kind::body_lower ? room : member.text);
     return Made::some;
 }

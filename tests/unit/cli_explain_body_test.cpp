@@ -213,6 +213,23 @@ TEST_CASE("explain body: what is JSON and a form at once is unclear where both h
     CHECK(refused("body:/id", R"({"id":"a","x":"&id=b&"})", "x") == 0);
 }
 
+TEST_CASE("explain body: `body_lower` has one identifier for letters that servers take for one") {
+    const auto identifier = [](const std::string& email) {
+        return explained(kBegin +
+                             "policies: {p: {key: [\"body_lower:/email\"], limits: [9/s]}}\n"
+                             "routes: [{policies: [p]}]\n",
+                         R"({"email":")" + email + "\"}")
+            .policies.at(0)
+            .keys.at(0)
+            .identifiers.at(0);
+    };
+    CHECK(identifier("Mike@KK.org") == "body_lower:/email=mike@kk.org");
+    CHECK(identifier("mi\u212ae@kk.org") == identifier("mike@kk.org"));
+    CHECK(identifier("M\u0130KE@kk.org") == identifier("mike@kk.org"));
+    CHECK(identifier("\u00c9@kk.org") == identifier("\u00e9@kk.org"));
+    CHECK(identifier("e@kk.org") != identifier("\u00e9@kk.org"));
+}
+
 TEST_CASE("explain body: money names the model and its price") {
     std::string folder = std::filesystem::temp_directory_path() / "tidegate-explain-XXXXXX";
     REQUIRE(mkdtemp(folder.data()) != nullptr);
