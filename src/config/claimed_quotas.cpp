@@ -2,15 +2,48 @@
 #include "config/claimed_quotas.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
+#include <system_error>
 
+#include "base/text.hpp"
 #include "base/units.hpp"
 
 namespace tidegate::config {
 
+namespace {
+
+// Decimals without those behind the first `digits`. A text that is no number is left as it is.
+std::string_view without_finer(std::string_view text, std::size_t digits) {
+    const std::size_t dot = text.find('.');
+    if (dot == text.npos || text.find_first_not_of("0123456789", dot + 1) != text.npos) return text;
+    return text.substr(0, dot + 1 + digits);
+}
+
+// A number with an exponent, or with more digits than are counted. Nothing: the text is none.
+std::optional<double> number_of(std::string_view text) {
+    if (text.empty() || !is_digit(text.front())) return std::nullopt;
+    double number = 0;
+    const char* const end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, number);
+    if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
+    return number;
+}
+
+}  // namespace
+
 std::int64_t ClaimedQuota::quota_for(std::string_view text) const {
-    constexpr int kMoneyDigits = 6;
-    const auto stated = parse_fixed(text, in_money ? kMoneyDigits : 0);
-    return stated ? std::min(*stated, max) : spec.quota;
+    constexpr int kDollarDigits = 6;
+    constexpr double kMicrodollars = 1e6;
+    const auto stated = in_money ? parse_fixed(without_finer(text, kDollarDigits), kDollarDigits)
+                                 : parse_fixed(text, 0);
+    if (stated) return std::min(*stated, max);
+    const auto number = number_of(text);
+    if (!number) return spec.quota;
+    const double units = in_money ? *number * kMicrodollars : *number;
+    if (units >= static_cast<double>(max)) return max;
+    const bool is_rounded_to_none = in_money && units > 0 && units < 1;
+    return is_rounded_to_none ? 0 : spec.quota;
 }
 
 const limit::Tier* ClaimedTiers::find(const limit::Policy& policy, const limit::Tier* tier,

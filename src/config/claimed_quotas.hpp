@@ -27,8 +27,8 @@ struct ClaimedQuota {
         false;  // the claim states dollars, which `max` and the quota count in millionths
     limit::LimitSpec spec;  // its quota is the default
 
-    // The quota for a claim of this text (identity::claim_value()): the default where it is not a
-    // number.
+    // The quota for a claim of this text (identity::claim_value()), at most `max`. The default
+    // where it is no number, or no whole one and no dollars, which are rounded down to a millionth.
     std::int64_t quota_for(std::string_view text) const;
 };
 

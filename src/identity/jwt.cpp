@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -216,6 +218,15 @@ std::string_view tier_in(const JsonValue& claim, const JwtMethod& method) {
 
 constexpr double kExactMax = 9'007'199'254'740'992.0;  // doubles hold all integers up to here
 
+// Without an exponent, as quotas are written, unless that takes many digits.
+void append_decimal(double value, std::string& out) {
+    char digits[32];
+    const auto written =
+        std::to_chars(digits, digits + sizeof digits, value, std::chars_format::fixed);
+    if (written.ec != std::errc()) return append_number(value, out);
+    out.append(digits, static_cast<std::size_t>(written.ptr - digits));
+}
+
 // Writes a number in one way, however the token writes it: `7`, `7.0` and `7e0` are one number.
 std::string text_of_number(const JsonValue& number) {
     std::string out;
@@ -228,7 +239,7 @@ std::string text_of_number(const JsonValue& number) {
         if (std::abs(value) <= kExactMax && std::floor(value) == value) {
             append_number(static_cast<std::int64_t>(value), out);
         } else {
-            append_number(value, out);
+            append_decimal(value, out);
         }
     }
     return out;

@@ -302,6 +302,17 @@ TEST_CASE("quotas in tokens: the limit has the default, and the claim is kept of
     CHECK(claimed.quota_for("700") == 700);
     CHECK(claimed.quota_for("7000") == 1000);
     CHECK(claimed.quota_for("") == 60);
+    for (const std::string_view many : {"9223372036854775807", "9223372036854775808",
+                                        "18446744073709551616", "1e16", "1e+16", "1e+300"}) {
+        CAPTURE(many);
+        CHECK(claimed.quota_for(many) == 1000);
+    }
+    for (const std::string_view none : {"7.5", "-7", "-1e+300", "inf", "nan", "7x", "x", "7.", "1e",
+                                        "1e999", "0x7", "1e-7", "7 "}) {
+        CAPTURE(none);
+        CHECK(claimed.quota_for(none) == 60);
+    }
+    CHECK(claimed.quota_for("7.00") == 7);
     // The burst follows the quota where none is written.
     const config::ClaimedQuota* const one = &claimed;
     const std::int64_t quota = 700;
@@ -327,6 +338,18 @@ TEST_CASE("quotas in tokens: dollars have decimals, and `max` is what the algori
     CHECK(config->policies.at(0)->limits.at(0).quota == 5'000'000);
     CHECK(dollars.quota_for("12.5") == 12'500'000);
     CHECK(dollars.quota_for("12") == 12'000'000);
+    CHECK(dollars.quota_for("0.0001") == 100);
+    CHECK(dollars.quota_for("0.000001") == 1);
+    CHECK(dollars.quota_for("0.1234567") == 123'456);
+    CHECK(dollars.quota_for("0.99999999") == 999'999);
+    CHECK(dollars.quota_for("0.0000009") == 0);
+    CHECK(dollars.quota_for("1e-300") == 0);
+    CHECK(dollars.quota_for("18446744073709551615") == dollars.max);
+    CHECK(dollars.quota_for("1e+16") == dollars.max);
+    for (const std::string_view none : {"", "x", "-1", "0.1234567x", "0.", ".5", "1.5.5"}) {
+        CAPTURE(none);
+        CHECK(dollars.quota_for(none) == 5'000'000);
+    }
     CHECK(config->policies.at(1)->claimed_quotas.at(0).quota_for("99999") == 1'000);
 }
 

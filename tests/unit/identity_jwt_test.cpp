@@ -446,6 +446,12 @@ TEST_CASE("JWT: of the claims only those that policies count by are kept, as tex
     }
     CHECK(counted("-0.0") == "0");
     CHECK(counted("0.5") == "0.5");
+    // As quotas are written.
+    CHECK(counted("0.0001") == "0.0001");
+    CHECK(counted("1e-6") == "0.000001");
+    CHECK(counted("0.1234567") == "0.1234567");
+    CHECK(counted("1e16") == "10000000000000000");
+    CHECK(counted("9223372036854775808") == "9223372036854775808");
     CHECK(counted("1e300") == "1e+300");
     for (const std::string_view none :
          {"null", "true", "{}", "[]", R"("")", R"([""])", R"([["acme"]])", "[null,1]"}) {
