@@ -19,6 +19,10 @@ void* operator new(std::size_t size) {
     if (void* const memory = std::malloc(size > 0 ? size : 1)) return memory;
     throw std::bad_alloc();
 }
+// A library that calls it would bring the one of failing_memory.cpp, and with it all others.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+    return std::malloc(size > 0 ? size : 1);
+}
 void operator delete(void* memory) noexcept {
     std::free(memory);
 }
