@@ -376,7 +376,7 @@ void refuse_without_price(const Facts& facts, Decision& decision) {
         const bool is_read = facts.body == nullptr || facts.body->is_whole;
         detail = is_read ? "Tidegate finds no model in the request, and its cost is counted in "
                            "money: the body has to be a JSON object with one member `model`, a "
-                           "text of at most 256 bytes."
+                           "text of at most 256 bytes without commas, in UTF-8."
                          : "The body is too long for Tidegate to read its model, and its cost is "
                            "counted in money.";
     }

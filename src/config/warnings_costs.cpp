@@ -33,7 +33,7 @@ void warn_about_largest_reserve(const Value& value, const PolicyCost& cost,
 }
 
 void warn_about_dear_tokens(const Value& weight, std::string_view member) {
-    if (member.find("token") == member.npos) return;
+    if (member.find("token") == member.npos || member.find("cost") != member.npos) return;
     const std::string dollars = weight.text().value_or("");
     weight.warn("one " + quote(member) + " costs " + dollars +
                 (dollars == "1" ? " dollar" : " dollars") +
@@ -65,6 +65,7 @@ void warn_about_caps(const Config& config, const Declared& declared, Context& co
         for (const PolicySettings* policy : config.routes[i].policies) {
             const PolicyCost* const cost = policy->cost.get();
             if (cost == nullptr || cost->rule >= declared.estimates.size()) continue;
+            if (!cost->needs_price() && cost->weights.output == 0) continue;
             const std::int64_t reserved = declared.estimates[cost->rule].fallback;
             if (reserved >= cap || !known.emplace(writing, policy).second) continue;
             context.warnings.push_back(
@@ -99,10 +100,11 @@ bool needs_body_for_key(const PolicySettings& policy) {
     });
 }
 
-// Why the policy refuses each request without a body, and what to write; empty: it does not.
+// Why the policy refuses requests without a body, and what to write; empty: it does not.
 std::string why_refused(const PolicySettings& policy, const Route& route) {
     const std::string name = quote(policy.name);
-    const std::string take_off = ": it refuses them all (400). Take " + name + " off the route, ";
+    const std::string take_off =
+        ": it refuses requests without one (400). Take " + name + " off the route, ";
     if (policy.shadow) return {};
     if (needs_body_for_key(policy)) {
         return name + " counts by the body" + take_off + "or write `on_missing: skip`";
@@ -119,7 +121,8 @@ std::string shown_methods(const std::vector<std::string>& methods) {
     for (std::size_t i = 1; i < methods.size(); ++i) {
         text.append(i + 1 == methods.size() ? " and " : ", ").append(methods[i]);
     }
-    return text + (methods.size() == 1 ? ", which has no body" : ", which have no body");
+    return text +
+           (methods.size() == 1 ? ", which rarely has a body" : ", which rarely have a body");
 }
 
 // Routes whose requests a policy refuses, as none of them has a body.

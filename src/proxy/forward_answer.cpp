@@ -63,7 +63,10 @@ Task<Fault> Forwarder::relay_interim() {
         write_interim_head(client_, stream_.head());
         const IoStatus status = client_.send_interim();
         const Fault fault = status == IoStatus::would_block ? co_await send_rest() : unsent(status);
-        if (fault != Fault::none) co_return fault;
+        if (fault != Fault::none) {
+            stream_.drop_interim();  // the final head may be read on
+            co_return fault;
+        }
     }
     if (stream_.head().status == kContinue) upload_.go_on();
     if (!upload_.is_running()) sleeper_.allow(upload_.response_timeout());

@@ -16,6 +16,12 @@ using Members = JsonReader::Members;
 // Of the model's name. Names are up to about 60 bytes long.
 constexpr std::size_t kTextMax = 128;
 
+// What the event in a chunk of Bedrock's InvokeModel may have. Those with usage are short.
+constexpr std::size_t kChunkMax = std::size_t{64} * 1024;
+
+// The last chunk says the usage in this member.
+constexpr std::string_view kInvocationMark = "\"amazon-bedrock-invocationMetrics\"";
+
 constexpr int kNowhere = -1;
 
 // Where one kind of answer says what it took. Places are indexes of kPointers; kNowhere: it has
@@ -107,6 +113,8 @@ constexpr std::string_view kPointers[] = {
     "/usage/citation_tokens",
     "/usage/reasoning_tokens",
     "/choices",
+    "/embedding",
+    "/embeddings",
     "/response/status",
 };
 
@@ -295,14 +303,17 @@ bool has_any_count(const Shape& shape, const Members& members) {
 }
 
 // Whether a count is there that is no count, such as 7.5, or may have been left out: a client of
-// Gemini chooses by `fields` what the answer has, but the total has what it leaves out.
+// Gemini chooses by `fields` what the answer has, but the total has what it leaves out. Embeddings
+// have no total.
 bool hides_a_count(const Shape& shape, const Members& members) {
     for (const int place : {shape.input, shape.further_input, shape.output, shape.further_output}) {
         if (place == kNowhere || count_at(members, place)) continue;
         const JsonMember::Kind kind = members[static_cast<std::size_t>(place)].kind;
         if (kind != JsonMember::Kind::absent && kind != JsonMember::Kind::null) return true;
     }
-    return shape.provider == Provider::gemini && !count_at(members, shape.total);
+    const bool embeds = members[at("/embedding")].kind == JsonMember::Kind::object ||
+                        members[at("/embeddings")].kind == JsonMember::Kind::array;
+    return shape.provider == Provider::gemini && !embeds && !count_at(members, shape.total);
 }
 
 // What Anthropic's names beside OpenAI's say of the cache. Where the total has room for them, they
@@ -404,15 +415,12 @@ std::optional<Tokens> tokens_beside_message(const Members& members) {
 
 // What OpenAI's server took to make images: the Responses API leaves that out of `usage`.
 std::optional<Tokens> tokens_of_image_tool(const Members& members) {
-    Tokens tokens;
-    tokens.input =
-        largest_at(members, std::array<int, 2>{at("/tool_usage/image_gen/input_tokens"),
-                                               at("/response/tool_usage/image_gen/input_tokens")})
-            .value_or(0);
-    tokens.output =
-        largest_at(members, std::array<int, 2>{at("/tool_usage/image_gen/output_tokens"),
-                                               at("/response/tool_usage/image_gen/output_tokens")})
-            .value_or(0);
+    constexpr std::array kInput{at("/tool_usage/image_gen/input_tokens"),
+                                at("/response/tool_usage/image_gen/input_tokens")};
+    constexpr std::array kOutput{at("/tool_usage/image_gen/output_tokens"),
+                                 at("/response/tool_usage/image_gen/output_tokens")};
+    const Tokens tokens{.input = largest_at(members, kInput).value_or(0),
+                        .output = largest_at(members, kOutput).value_or(0)};
     return tokens == Tokens{} ? std::nullopt : std::optional(tokens);
 }
 
@@ -422,8 +430,8 @@ std::optional<Tokens> tokens_of_search(const Members& members) {
     const auto count = [&members](int place) { return count_at(members, place).value_or(0); };
     const std::int64_t output = count(at("/usage/completion_tokens"));
     const std::int64_t reasoning = count(at("/usage/reasoning_tokens"));
-    std::int64_t beside = count(at("/usage/citation_tokens"));
-    if (reasoning > output) beside += reasoning;
+    const std::int64_t beside =
+        count(at("/usage/citation_tokens")) + (reasoning > output ? reasoning : 0);
     const bool is_in_total =
         count(at("/usage/total_tokens")) > count(at("/usage/prompt_tokens")) + output;
     if (beside == 0 || is_in_total) return std::nullopt;
@@ -455,8 +463,11 @@ bool ends_response(const Members& members) {
 bool says_usage(const Members& members, bool has_any) {
     const auto output = count_at(members, at("/usage/output_tokens"));
     if (has_any) {
-        return !count_at(members, at("/message/usage/input_tokens")) &&
-               !count_at(members, at("/message/usage/output_tokens")) && output.value_or(1) > 0;
+        // Some gateways write the names of Anthropic's API with 0 beside OpenAI's.
+        const bool is_openai = count_at(members, at("/usage/prompt_tokens")).value_or(0) > 0;
+        const bool is_start = count_at(members, at("/message/usage/input_tokens")) ||
+                              count_at(members, at("/message/usage/output_tokens"));
+        return !is_start && (is_openai || output.value_or(1) > 0);
     }
     const JsonMember& list = members[at("/choices")];
     const bool is_empty = list.kind == JsonMember::Kind::array && list.size == 0;
@@ -485,13 +496,6 @@ std::vector<std::string> marks_of(const std::vector<UsageSource::Member>& member
     return marks;
 }
 
-// `lower` has no capitals.
-bool folds_to_type(std::string_view text, std::string_view lower) {
-    if (text == lower) return true;
-    return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
-                      [](char a, char b) { return to_lower(a) == b; });
-}
-
 }  // namespace
 
 UsageSource::UsageSource(Provider provider)
@@ -512,13 +516,17 @@ std::optional<AnswerReader::Form> AnswerReader::form_of(std::string_view content
     if (content_type == "application/json") return Form::json;
     const std::string_view type = trimmed(content_type.substr(0, content_type.find(';')));
     constexpr std::string_view kSuffix = "+json";
-    const auto is = [type](std::string_view name) { return folds_to_type(type, name); };
+    const auto folds_to = [](std::string_view text, std::string_view lower) {
+        return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
+                          [](char a, char b) { return to_lower(a) == b; });
+    };
+    const auto is = [&](std::string_view name) { return folds_to(type, name); };
     if (is("application/json")) return Form::json;
     if (is("text/event-stream")) return Form::server_sent_events;
     if (is("application/vnd.amazon.eventstream")) return Form::amazon_events;
     if (is("application/x-ndjson")) return Form::json_lines;
     const std::size_t stem = type.size() - std::min(type.size(), kSuffix.size());
-    if (folds_to_type(type.substr(stem), kSuffix)) return Form::json;
+    if (folds_to(type.substr(stem), kSuffix)) return Form::json;
     return std::nullopt;
 }
 
@@ -619,16 +627,6 @@ void AnswerReader::read_event(const EventPart& part) {
     }
 }
 
-namespace {
-
-// What the event in a chunk of Bedrock's InvokeModel may have. Those with usage are short.
-constexpr std::size_t kChunkMax = std::size_t{64} * 1024;
-
-// The last chunk says the usage in this member.
-constexpr std::string_view kInvocationMark = "\"amazon-bedrock-invocationMetrics\"";
-
-}  // namespace
-
 bool AnswerReader::is_chunk() const {
     return form_ == Form::amazon_events && std::get<AmazonEvents>(events_).is_further();
 }
@@ -680,8 +678,7 @@ void AnswerReader::take(const Members& members) {
     }
     const Provider provider = source_.provider_;
     // A list that is no stream of Gemini has a whole answer in each element.
-    const bool adds =
-        form_ == Form::json && !count_at(members, at("/usageMetadata/totalTokenCount"));
+    const bool adds = form_ == Form::json && !members[at("/usageMetadata/totalTokenCount")].whole;
     const auto tokens = tokens_in(members, provider, adds ? Tokens{} : message_);
     const auto beside = tokens_beside(members, provider);
     if (!tokens && !beside) return;
@@ -692,7 +689,7 @@ void AnswerReader::take(const Members& members) {
     has_said_usage_ = has_said_usage_ || form_ == Form::json || says_usage(members, has_any);
     if (!usage_) usage_.emplace();
     if (tokens && *tokens != Tokens{}) message_ = adds ? sum_of(message_, *tokens) : *tokens;
-    if (beside) beside_message_ = *beside;
+    if (beside) beside_message_ = adds ? sum_of(beside_message_, *beside) : *beside;
     usage_->tokens = sum_of(message_, beside_message_);
     if (const auto name = model_of(members); !name.empty()) usage_->model = name;
 }

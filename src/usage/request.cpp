@@ -131,8 +131,8 @@ std::int64_t answers_of(const MemberOf& further) {
 }
 
 // LiteLLM asks each model of a list with commas, and answers with a list.
-std::int64_t models_in(const JsonMember& model) {
-    return 1 + std::count(model.text.begin(), model.text.end(), ',');
+std::int64_t models_in(std::string_view model) {
+    return 1 + std::count(model.begin(), model.end(), ',');
 }
 
 std::string without_percents(std::string_view text) {
@@ -341,14 +341,18 @@ void RequestReader::take(const Reading& reading, RequestFacts& facts) const {
     if (reading(Further::document).kind != JsonMember::Kind::object) return;
     facts.is_json = true;
     for (const std::size_t place : wanted_) facts.members.push_back(reading.members[place]);
-    facts.answers = std::min(answers_of(reading) * models_in(reading(Further::model)), kTokensMax);
+    const JsonMember& model = reading(Further::model);
+    const std::string_view path = reading.path;
+    const std::int64_t models =
+        std::max(models_in(model.text),
+                 path.find('%') == path.npos ? models_in(path) : models_in(without_percents(path)));
+    facts.answers = std::min(answers_of(reading) * models, kTokensMax);
     for (std::size_t rule = 0; rule < rules_.size(); ++rule) {
         facts.output_max.push_back(output_max_of_rule(rule, reading, facts.answers));
     }
     // Which of two names the upstream takes is not known, and no model has so long a name.
-    const JsonMember& model = reading(Further::model);
     if (model.kind == JsonMember::Kind::text && !model.ambiguous &&
-        model.text.size() <= kModelBytesMax && models_in(model) == 1) {
+        model.text.size() <= kModelBytesMax && models_in(model.text) == 1) {
         facts.model = model.text;
     }
     const JsonMember& messages = reading(Further::messages);
@@ -447,7 +451,8 @@ std::string model_of_path(std::string_view path) {
         name = path.substr(kBedrock.size());
         name = name.substr(0, name.find('/'));
     }
-    return without_percents(name);
+    std::string model = without_percents(name);
+    return models_in(model) == 1 ? model : std::string();
 }
 
 bool path_decides_model(std::string_view path) {

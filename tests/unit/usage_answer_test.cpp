@@ -577,6 +577,10 @@ TEST_CASE("usage: what begins a stream is a placeholder until an event says more
         CHECK_FALSE(is_placeholder(
             chunk + event(R"({"choices":[{}],"usage":{"prompt_tokens":1,"completion_tokens":0}})"),
             openai));
+        CHECK_FALSE(is_placeholder(
+            event(
+                R"({"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":5,"input_tokens":0,"output_tokens":0}})"),
+            openai));
         CHECK(is_placeholder(created, openai));
         CHECK_FALSE(is_placeholder(
             created +
@@ -604,6 +608,9 @@ TEST_CASE("usage: what a client can hide, or a server says in another form, is n
         CAPTURE(body);
         CHECK_FALSE(found_in(UsageSource(Provider::automatic), Form::json, body).usage);
     }
+    check_tokens(Provider::gemini, Form::json,
+                 R"({"embedding":{"values":[1]},"usageMetadata":{"promptTokenCount":5}})",
+                 {5, 0, 0, 0}, "");
     check_tokens(
         Provider::gemini, Form::json,
         R"({"modelVersion":"m-1","usageMetadata":{"promptTokenCount":5,"totalTokenCount":4005}})",
@@ -615,6 +622,10 @@ TEST_CASE("usage: an answer that is a list of answers took what all of them did"
         Provider::openai, Form::json,
         R"([{"model":"m-1","usage":{"prompt_tokens":10,"completion_tokens":9000,"total_tokens":9010}},{"model":"m-1","usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}])",
         {20, 0, 0, 9005});
+    check_tokens(
+        Provider::openai, Form::json,
+        R"([{"model":"m-1","usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"citation_tokens":7000}},{"model":"m-1","usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"citation_tokens":10}}])",
+        with_any({20, 0, 0, 7020}, 7010));
 }
 
 TEST_CASE("usage: perplexity counts what it read and thought beside the total") {

@@ -73,6 +73,8 @@ TEST_CASE("request: of several maxima the largest counts, and each is multiplied
     CHECK(output_max(R"({"max_tokens":0,"max_completion_tokens":5})") == 5);
     // LiteLLM asks each model of a list.
     CHECK(output_max(R"({"model":"a,b,c","max_tokens":100})") == 300);
+    CHECK(model_of_path("/openai/deployments/a,b/chat/completions").empty());
+    CHECK(model_of_path("/openai/deployments/a%2Cb/chat/completions").empty());
 }
 
 TEST_CASE(
