@@ -1,7 +1,5 @@
 // The dashboard: asks /api/ once a second and shows what it answers. Everything is bounded: rows are
 // made once and used again, and charts.js keeps the history.
-//
-// Names are clients' words: they are written as text only, see charts.js.
 
 import {
   byId, range, setRange, shown, whole, NONE, isKnown, numberText, rateText, shareText, timeParts,

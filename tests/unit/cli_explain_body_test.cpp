@@ -256,11 +256,11 @@ TEST_CASE("explain body: money names the model and its price") {
     CHECK(doc.json["policies"][0]["limits"][0]["quota"] == 5);
     CHECK(doc.json["policies"][0]["limits"][0]["unit"] == "usd");
     CHECK(doc.json["policies"][0]["reserved"]["model"] == "gpt-x-1");
-    const std::string body = R"({"model": "c", "messages": [], "max_tokens": 0})";
+    const std::string body = R"({"model": "c", "messages": [], "max_tokens": 1})";
     const Explanation hour = explained(config, body);
     // Each token of input may be written to the cache for an hour.
     CHECK(hour.policies.at(0).reserved->units ==
-          (6 * static_cast<std::int64_t>(body.size()) + 3) / 4);
+          15 + (6 * static_cast<std::int64_t>(body.size()) + 3) / 4);
     CHECK(has(doc_of(hour).text(), "cache_write 3, cache_write_1h 6, output 15"));
     CHECK(explained(config, R"({"model": "other"})").refusal == 400);
     for (const char* no_model :
