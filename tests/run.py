@@ -26,10 +26,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 LOGS = "build/test-logs"
-# Two cores serve eight parts, as most wait. Builds take what processor time three leave.
+# Two cores serve eight parts, as most wait. Builds take what processor time five leave.
 AT_ONCE = 8
-AT_ONCE_BESIDE_BUILDS = 3
-AT_ONCE_OPTIMISED = 5  # what is left of the builds then has little to do
+AT_ONCE_BESIDE_BUILDS = 5
+AT_ONCE_OPTIMISED = 6  # what is left of the builds then has little to do
 PART_SECONDS_MAX = 600
 SKIPPED = 77  # the exit code of a step that this machine cannot run
 FAULT = re.compile(r"^FAIL |^not ok |ERROR: |runtime error: |FATAL|Sanitizer|: error:")
