@@ -5,8 +5,8 @@ if(TIDEGATE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     # Precompiled headers hide behind macros and times; without this sloppiness ccache never hits. Without
     # the comments it takes a header precompiled before a comment changed for one of today, and GCC, which
     # compares the bytes of each file, then reads what is marked `#pragma once` a second time.
-    # Paths below the root are compared as relative ones: one cache serves every checkout. A debugger finds
-    # sources by where they were compiled first.
+    # Paths below the root are compared as relative ones, so that checkouts can share a cache. A debugger
+    # finds sources by where they were compiled first.
     set(CMAKE_CXX_COMPILER_LAUNCHER
         ${CMAKE_COMMAND} -E env CCACHE_COMMENTS=1 CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
         CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime

@@ -116,9 +116,8 @@ class TicketKeyReader {
     std::shared_ptr<const TicketKeySet> seen_;
 };
 
-// Which versions, ciphers, groups and habits a listener has in TLS. There is no setting for them
-// but the oldest version, and which versions of HTTP are spoken over it.
-// Makes a context without a certificate, tickets or client authentication. Throws std::bad_alloc
+// Makes a context with the ciphers and groups of all listeners, for which there is no setting, and
+// without a certificate, tickets or client authentication. Throws std::bad_alloc
 // when OpenSSL has no memory.
 TlsContextPtr make_server_context(TlsVersion min_version, HttpVersions http);
 

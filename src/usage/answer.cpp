@@ -457,7 +457,7 @@ bool ends_response(const Members& members) {
            status != "queued";
 }
 
-// Whether an event of a stream says more than what stands there until the usage is known. Streams
+// Whether the server says more in this event than a placeholder before it knows the usage. Streams
 // of Anthropic's API begin with an output of 1, or of 0 for all behind a relay, and other relays
 // write 0 into each event before the last.
 bool says_usage(const Members& members, bool has_any) {

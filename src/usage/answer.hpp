@@ -94,7 +94,8 @@ class AnswerReader {
 
     // What was found so far; of a stream that is cut, too.
     const std::optional<Usage>& usage() const { return usage_; }
-    // The usage so far is what stands in a stream until its true usage comes, which did not come.
+    // Whether the server has sent a placeholder alone: the numbers that it writes into a stream
+    // before it knows the usage.
     bool is_placeholder() const;
     // The last event of the stream was read, as providers mark it: `[DONE]`, `message_stop`, or the
     // event of the Responses API that says the usage. What may follow of the body says nothing.

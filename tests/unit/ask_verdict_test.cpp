@@ -126,7 +126,8 @@ TEST_CASE("verdict: the answer has each limit once, for the identifier with leas
     CHECK(told[1].reset_seconds == 4);
 }
 
-TEST_CASE("verdict: a soft policy is over, and clients are told only of the limits that refuse") {
+TEST_CASE(
+    "verdict: a soft policy is over, and the fields of answers show only limits that refuse") {
     World world(
         "upstream: http://127.0.0.1:3000\npolicies:\n"
         "  advice: {key: [ip], limits: [100/min], mode: soft}\n"
