@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 // How long anything may take before the test gives up on it.
-inline constexpr milliseconds kPatience{10'000};
+inline constexpr milliseconds kPatience{30'000};
 
 class TlsLayer;
 

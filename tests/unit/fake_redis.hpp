@@ -23,7 +23,7 @@ using Words = std::vector<std::string>;
 // Runs `io` until `done()`; false when that takes longer than anything here may.
 template <class Done>
 bool run_until(asio::io_context& io, Done done,
-               std::chrono::milliseconds patience = std::chrono::seconds{10}) {
+               std::chrono::milliseconds patience = std::chrono::seconds{30}) {
     const auto deadline = std::chrono::steady_clock::now() + patience;
     while (!done()) {
         if (std::chrono::steady_clock::now() >= deadline) return false;

@@ -271,8 +271,9 @@ namespace {
 
 // A worker that reports to Redis what it admitted.
 struct Rig : test::RedisFixture {
-    Rig()
-        : report(std::make_unique<LocalReport>(RedisStore{client, "tg:"},
+    explicit Rig(std::chrono::milliseconds timeout = 10s)
+        : RedisFixture(all_scripts(), 100, timeout),
+          report(std::make_unique<LocalReport>(RedisStore{client, "tg:"},
                                                LocalReport::Options{.at_once = 4}, metrics)) {
         run();
     }
@@ -363,7 +364,7 @@ TEST_CASE("local_report: reports under way are bounded while Redis does not answ
 }
 
 TEST_CASE("local_report: a report that was sent and not answered is not sent again") {
-    Rig rig;
+    Rig rig(500ms);
     rig.await_connected();
     rig.server.evalsha = [](const Words&) { return ""; };
     rig.admit("user:a");

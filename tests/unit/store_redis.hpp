@@ -19,7 +19,7 @@ namespace tidegate::test {
 struct RedisFixture {
     explicit RedisFixture(std::vector<const redis::Script*> scripts = store::all_scripts(),
                           std::size_t max_in_flight = 100,
-                          std::chrono::milliseconds timeout = std::chrono::milliseconds{60}) {
+                          std::chrono::milliseconds timeout = std::chrono::seconds{10}) {
         redis::ClientOptions options;
         options.host = "127.0.0.1";
         options.port = server.port();
