@@ -454,7 +454,7 @@ Result<WantedDenials, std::string> wanted_denials(const ActivityRequest& request
     wanted.of_candidates = request.kind == ActivityRequest::Kind::candidate_denials;
     if (!filter.identifier.empty()) {
         auto meant = identifiers_meant(filter.identifier, config);
-        if (!meant && !is_of_descriptor(filter.identifier)) return std::move(meant.error());
+        if (!meant && !is_of_descriptor(filter.identifier)) return meant.error();
         if (meant) wanted.identifiers = std::move(*meant);
         wanted.identifiers.push_back(filter.identifier);
     }

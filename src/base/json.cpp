@@ -405,7 +405,7 @@ Result<JsonTree, std::string> read_json_tree(std::string_view text) {
     JsonTree tree;
     if (JsonTree::PlainReader(text, tree).read()) return tree;
     auto parsed = parse_json_object(text);
-    if (!parsed) return {boost::system::in_place_error, std::move(parsed.error())};
+    if (!parsed) return {boost::system::in_place_error, parsed.error()};
     tree.nodes_.clear();
     tree.slow_ = std::make_shared<const nlohmann::json>(std::move(*parsed));
     tree.root_ = tree.node_of(*tree.slow_);

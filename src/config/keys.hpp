@@ -232,7 +232,7 @@ class Keys : public RowRules<Keys<T>> {
     Keys&& toggle(std::string_view key, bool T::*member, const KeyText& text) && {
         return std::move(*this).row(
             key, kind::toggle(), text, shown_default(T{}.*member),
-            [member](const Value& value) { return value.toggle(); }, member);
+            [](const Value& value) { return value.toggle(); }, member);
     }
     template <class N>
     Keys&& integer(std::string_view key, N T::*member, IntegerRange range, const KeyText& text) && {

@@ -212,7 +212,7 @@ struct LogReader::Impl {
         if (line.size() > kLineBytesMax) return kTooLong;
         out.reset(value_count);
         if (has_words) {
-            if (const auto fault = read_words(line, out); !fault.empty()) return fault;
+            if (const auto wrong = read_words(line, out); !wrong.empty()) return wrong;
         }
         switch (format) {
             case LogFormat::common:

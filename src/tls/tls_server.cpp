@@ -396,7 +396,7 @@ Result<std::shared_ptr<const ServerCredentials>, std::string> parse_credentials(
     }
     if (!fault.empty()) return {in_place_error, std::move(fault)};
     auto client_auth = parse_client_auth(settings.client_auth);
-    if (!client_auth) return {in_place_error, std::move(client_auth.error())};
+    if (!client_auth) return {in_place_error, client_auth.error()};
     made->client_auth_ = std::move(*client_auth);
     made->choose_first();
     return std::shared_ptr<const ServerCredentials>(made);
