@@ -145,7 +145,14 @@ void RedisServer::resume() {
 }
 
 Reply RedisServer::command(const std::vector<std::string>& words) const {
-    return RedisConnection(port_).command(words);
+    for (int tries = 1;; ++tries) {
+        RedisConnection connection(port_);
+        try {
+            return connection.command(words);
+        } catch (const std::runtime_error&) {
+            if (tries == 3) throw;
+        }
+    }
 }
 
 std::string RedisServer::text(const std::vector<std::string>& words) const {

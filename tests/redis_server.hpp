@@ -57,7 +57,8 @@ class RedisServer {
     void pause();  // it keeps its connections and answers nothing
     void resume();
 
-    // One command over a connection of its own.
+    // One command over a connection of its own; over another where that is cut off before the
+    // reply, as a sentinel does to the clients of a server that it makes a replica.
     Reply command(const std::vector<std::string>& words) const;
     // The same, as text: a string, a status or an error as it is, an integer in decimal, "" for
     // nil.

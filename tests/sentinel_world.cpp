@@ -147,8 +147,12 @@ std::size_t SentinelWorld::next_master(std::size_t old, std::size_t asked) const
 
 void SentinelWorld::await_replica(std::size_t server) const {
     await("a replica", [&] {
-        const auto role = ask(*servers_[server], shape_.password, {"ROLE"});
-        return !role.empty() && role[0] == "slave";
+        try {
+            const auto role = ask(*servers_[server], shape_.password, {"ROLE"});
+            return !role.empty() && role[0] == "slave";
+        } catch (const std::runtime_error&) {
+            return false;  // cut off by a sentinel
+        }
     });
 }
 

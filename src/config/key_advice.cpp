@@ -127,8 +127,6 @@ constexpr MisplacedKey kGeneralKeys[] = {
     {"upstreams.*.queue", "size", "`max: 128`"},
     {"", "encoded_slash", "it on a route: `routes: [{match: {...}, encoded_slash: pass}]`"},
     {"routes[].match", "encoded_slash", "it beside `match`: `{match: {...}, encoded_slash: pass}`"},
-    {"forwarding", "method_override", "it at the top: `method_override: pass`"},
-    {"routes[]", "method_override", "it at the top, for all routes: `method_override: pass`"},
     {"", "upgrade", kUpgrade},
     {"", "websocket", kUpgrade},
     {"", "websockets", kUpgrade},
@@ -214,6 +212,10 @@ constexpr std::string_view kHttpBesideTls = "it beside `tls`: `http: [h2, http1]
 constexpr std::string_view kHttpOfListener =
     "it for a listener: `listen: {address: 8443, http: [h2, http1], tls: {...}}`";
 constexpr std::string_view kStreams = "`streams: 100`";
+constexpr std::string_view kClientAuth =
+    "it in `tls`: `tls: {..., client_auth: require, client_ca: clients-ca.pem}`";
+constexpr std::string_view kNamesOfCertificate =
+    "`names: [example.com]`, of a certificate that does not state them itself";
 constexpr std::string_view kStreamsAtTop =
     "it at the top, for all listeners: `http2: {streams: 100}`";
 constexpr std::string_view kStreamWindow = "`stream_window: 256KiB`";
@@ -314,12 +316,9 @@ constexpr MisplacedKey kTlsKeys[] = {
     {"listen[]", "ssl_certificate_key", kTls},
     {"listen[]", "https", kTls},
     {"listen[]", "hsts", kHstsInTls},
-    {"listen[]", "client_ca",
-     "it in `tls`: `tls: {..., client_auth: require, client_ca: clients-ca.pem}`"},
-    {"listen[]", "client_auth",
-     "it in `tls`: `tls: {..., client_auth: require, client_ca: clients-ca.pem}`"},
-    {"listen[]", "client_crl",
-     "it in `tls`: `tls: {..., client_auth: require, client_ca: clients-ca.pem}`"},
+    {"listen[]", "client_ca", kClientAuth},
+    {"listen[]", "client_auth", kClientAuth},
+    {"listen[]", "client_crl", kClientAuth},
     {"listen[]", "http2", kHttp},
     {"listen[]", "h2", kHttp},
     {"listen[]", "h2c", kHttp},
@@ -390,12 +389,9 @@ constexpr MisplacedKey kTlsKeys[] = {
     {"listen[].tls", "ssl_stapling", kNoStapling},
     {"listen[].tls", "strict_sni", "`unknown_names: refuse`"},
     {"listen[].tls", "sni_strict", "`unknown_names: refuse`"},
-    {"listen[].tls", "server_name",
-     "`names: [example.com]`, of a certificate that does not state them itself"},
-    {"listen[].tls", "domains",
-     "`names: [example.com]`, of a certificate that does not state them itself"},
-    {"listen[].tls", "sni",
-     "`names: [example.com]`, of a certificate that does not state them itself"},
+    {"listen[].tls", "server_name", kNamesOfCertificate},
+    {"listen[].tls", "domains", kNamesOfCertificate},
+    {"listen[].tls", "sni", kNamesOfCertificate},
     {"listen[].tls", "alpn", kHttpBesideTls},
     {"listen[].tls", "http2", kHttpBesideTls},
     {"listen[].tls", "http", kHttpBesideTls},

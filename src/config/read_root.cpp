@@ -329,6 +329,7 @@ void read_root(const Value& value, Config& config, Declared& declared) {
                         : "the configuration is empty: " + std::string(kWhereTo));
         return;
     }
+    value.context().top_keys = &root_keys();
     Section root(value, root_keys());
     read_listeners(root, config);
     if (const auto check = root.find("check")) read_check(*check, config);

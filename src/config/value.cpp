@@ -506,17 +506,20 @@ std::string shown_key(std::string_view key) {
 }
 
 // The words between an unknown key and the list of known ones.
-std::string advice_for(std::string_view section, std::string_view key,
+std::string advice_for(const Value& section, std::string_view key,
                        const std::vector<std::string_view>& known) {
     const std::string_view before_colon = key.substr(0, key.find(':'));
     if (before_colon != key && std::find(known.begin(), known.end(), before_colon) != known.end()) {
         return "; write a space behind the colon: " + quote(std::string(before_colon) + ": ...") +
                ". Allowed here: ";
     }
-    const std::string_view instead = advice_for_key(section, key);
+    const std::string_view instead = advice_for_key(section.name(), key);
     if (!instead.empty()) return "; write " + std::string(instead) + ". Allowed here: ";
     const std::string_view meant = nearest(key, known);
     if (!meant.empty()) return "; did you mean " + quote(meant) + "? Allowed here: ";
+    if (const KeyRows* const top = section.context().top_keys; top && top->find(key)) {
+        return "; write it at the top of the file: `" + std::string(key) + ": ...`. Allowed here: ";
+    }
     return "; allowed here: ";
 }
 
@@ -578,7 +581,7 @@ void Section::refuse_others() const {
         if (is_in(known_, entry.key) || is_in(later_, entry.key)) continue;
         std::string message = "unknown key " + shown_key(entry.key);
         if (!value_.name().empty()) message += " in " + value_.name();
-        message += advice_for(value_.name(), entry.key, known_) + one_of(known_);
+        message += advice_for(value_, entry.key, known_) + one_of(known_);
         value_.context().faults.push_back({entry.place, message});
     }
 }

@@ -49,6 +49,8 @@ inline constexpr std::string_view kWriteTheSecret =
     "`***` stands for a secret where `tidegate config` shows a configuration: write the secret, "
     "`file:` and a path, or a variable";
 
+class KeyRows;
+
 // Holds what the reader of one file needs and collects. Outlives every Value.
 struct Context {
     std::string file;    // as messages name it
@@ -64,7 +66,8 @@ struct Context {
         const IdleRule* rule;
     };
     std::vector<MaybeIdle> maybe_idle;
-    std::vector<std::string> files;  // for Config::files, in the order they were read
+    const KeyRows* top_keys = nullptr;  // of the whole file, for a section that has one of them
+    std::vector<std::string> files;     // for Config::files, in the order they were read
     std::vector<FileRead> files_read;
     std::vector<std::string> included;     // paths, see Place::file
     std::vector<const TreeNode*> secrets;  // the values that rows of secrets read
@@ -218,9 +221,6 @@ bool is_identifier(std::string_view text);
 
 // A map whose keys Tidegate defines, such as `identity` or one upstream. The code that reads a
 // section lists its keys like the documentation.
-
-class KeyRows;
-
 // Call find() or need() for every allowed key, then refuse_others(): its message lists these keys.
 class Section {
   public:

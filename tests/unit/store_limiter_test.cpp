@@ -2,20 +2,15 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
-#include "store/charge_script.hpp"
 #include "store/limiter.hpp"
 #include "store/process_clock.hpp"
 #include "unit/script_reply.hpp"
-#include "unit/store_asking.hpp"
-#include "unit/store_redis.hpp"
+#include "unit/store_limiter_rig.hpp"
 
 namespace tidegate::store::limiter_test {
 namespace {
@@ -26,74 +21,7 @@ using test::mixed_reply;
 using test::script_reply;
 using test::Words;
 using Result = LimitDecision::Result;
-
-limit::Policy policy_of(const limit::LimitSpec& spec, std::string name = "p") {
-    return test::policy(std::move(name), {test::made(spec)});
-}
-
-limit::Policy policy(std::string name, std::int64_t quota, OnStoreFailure on_store_failure) {
-    limit::Policy policy = test::policy(std::move(name), {test::window(quota, 1h)});
-    policy.on_store_failure = on_store_failure;
-    return policy;
-}
-
-limit::Policy slots(std::int64_t quota) {
-    return policy_of(test::spec_of(limit::Algorithm::concurrency, quota, {}));
-}
-
-// Answers to a charge of slots of concurrency, and to all later commands about them.
-std::string answer_to_slots(const Words& words) {
-    return words.at(2) == "2" ? script_reply(true, 0, {0}) : std::string(":0\r\n");
-}
-
-// The timeout where Redis is to be silent: long enough for what it does answer on a busy machine.
-constexpr std::chrono::milliseconds kSoon{500};
-
-// A limiter on a Redis that answers charges with `server.evalsha`.
-struct Rig : test::RedisFixture {
-    explicit Rig(std::size_t max_in_flight = 100, std::chrono::milliseconds timeout = 10s)
-        : RedisFixture(all_scripts(), max_in_flight, timeout) {
-        limiter.emplace(
-            memory, Limiter::RedisParts{.store = {client, "tg:"}, .replicas = &replicas}, metrics);
-    }
-    ~Rig() { stop(); }
-
-    void run_without_redis() {
-        server.refuse();
-        run();
-        await_up(false);
-    }
-    // One unit of each policy for one client.
-    Result decide(const std::vector<const limit::Policy*>& policies) {
-        decision.items.clear();
-        for (const limit::Policy* one : policies) decision.items.push_back({one, "ip:192.0.2.1"});
-        limiter->decide(decision, sleeper);
-        CHECK(wait([&] { return decision.result != Result::pending; }));
-        return decision.result;
-    }
-    // Whether the store failed so often for this reason.
-    bool counted(const std::string& reason, int times) const {
-        return metrics_have("tidegate_store_failures_total{reason=\"" + reason + "\"} " +
-                            std::to_string(times));
-    }
-    // How often it failed, for all reasons.
-    int failures() const {
-        const std::string text = test::text_of(metrics);
-        const std::string name = "\ntidegate_store_failures_total{";
-        int sum = 0;
-        for (std::size_t at = text.find(name); at != std::string::npos;
-             at = text.find(name, at + 1)) {
-            sum += std::stoi(text.substr(text.find(' ', at + 1)));
-        }
-        return sum;
-    }
-
-    Replicas replicas{0};
-    MemoryStore memory{MemoryStore::Options{}};
-    std::optional<Limiter> limiter;
-    Wakeup sleeper{io.get_executor()};
-    LimitDecision decision;
-};
+using Rig = LimiterRig;
 
 // A limiter without Redis.
 struct InProcess {
@@ -605,174 +533,6 @@ TEST_CASE("limiter: decisions of one command fail together, each by its own poli
     for (const LimitDecision& one : decisions) CHECK(one.result == Result::admitted);
     CHECK(rig.server.count("EVALSHA") == 2);  // 64 at most in one
     CHECK(rig.counted("refused", 70));
-}
-
-TEST_CASE("limiter: units are given back unless the answer has a status that counts") {
-    Rig rig;
-    rig.run();
-    limit::LimitSpec spec;
-    spec.quota = 5;
-    spec.duration = 1h;
-    spec.count = limit::Count::by_status;
-    spec.statuses = {401, 403};
-    const auto login = policy_of(spec);
-    rig.server.evalsha = [](const Words& words) {
-        return words.size() > 5 ? script_reply(true, 0, {0}) : std::string(":0\r\n");
-    };
-    rig.decision.needs_settling = true;
-    CHECK(rig.decide({&login}) == Result::admitted);
-    rig.limiter->settle(rig.decision, 401);
-    CHECK(rig.decide({&login}) == Result::admitted);
-    CHECK(rig.server.count("EVALSHA") == 2);
-    rig.limiter->settle(rig.decision, 200);
-    rig.limiter->settle(rig.decision, 200);  // once
-    CHECK(rig.wait([&] { return rig.server.count("EVALSHA") == 3; }));
-    CHECK(rig.server.seen.back().at(1) == give_back_script().sha1);
-    CHECK(rig.server.seen.back().at(3) == "tg:4:p:{ip:192.0.2.1}");
-}
-
-TEST_CASE("limiter: a request that goes on for long gives units back by its status, once") {
-    Rig rig;
-    rig.run();
-    limit::LimitSpec spec;
-    spec.quota = 5;
-    spec.duration = 1h;
-    spec.count = limit::Count::by_status;
-    spec.statuses = {401};
-    const auto login = policy_of(spec);
-    rig.server.evalsha = [](const Words& words) {
-        return words.size() > 5 ? script_reply(true, 0, {0}) : std::string(":0\r\n");
-    };
-    rig.decision.needs_settling = true;
-    for (std::size_t i = 1; i <= 2; ++i) {
-        CHECK(rig.decide({&login}) == Result::admitted);
-        rig.limiter->note_status(rig.decision, 101);
-        rig.limiter->note_status(rig.decision, 101);
-        CHECK(rig.wait([&] { return rig.server.count("EVALSHA") == 2 * i; }));
-        CHECK(rig.server.seen.back().at(1) == give_back_script().sha1);
-        rig.limiter->settle(rig.decision, 101);
-    }
-    CHECK(rig.decide({&login}) == Result::admitted);
-    CHECK(rig.server.count("EVALSHA") == 5);
-    // Its status counts.
-    rig.limiter->note_status(rig.decision, 401);
-    rig.limiter->settle(rig.decision, 401);
-    CHECK(rig.decide({&login}) == Result::admitted);
-    CHECK(rig.server.count("EVALSHA") == 6);
-}
-
-TEST_CASE("limiter: a slot is held after the status was noted, and given up at the end") {
-    Rig rig;
-    rig.run();
-    const auto few = slots(5);
-    rig.server.evalsha = answer_to_slots;
-    rig.server.other = [](const Words& words) {
-        return words.front() == "ZREM" ? ":1\r\n" : "+OK\r\n";
-    };
-    rig.decision.needs_settling = true;
-    CHECK(rig.decide({&few}) == Result::admitted);
-    rig.limiter->note_status(rig.decision, 101);
-    rig.limiter->renew_slots(std::chrono::steady_clock::now() + 4s);
-    CHECK(rig.wait([&] { return rig.server.count("EVALSHA") == 2; }));
-    CHECK(rig.server.seen.back().at(1) == renew_script().sha1);
-    CHECK(rig.server.count("ZREM") == 0);
-    rig.limiter->settle(rig.decision, 101);
-    CHECK(rig.wait([&] { return rig.server.count("ZREM") == 1; }));
-}
-
-TEST_CASE("limiter: what was admitted without Redis is reported to it, less what was given back") {
-    Rig rig;
-    rig.replicas = 1;
-    limit::LimitSpec spec;
-    spec.quota = 9;
-    spec.duration = 1h;
-    spec.count = limit::Count::by_status;
-    spec.statuses = {401};
-    const auto guesses = policy_of(spec);
-    rig.run_without_redis();
-    rig.decision.needs_settling = true;
-    for (const int status : {401, 200, 401}) {
-        CHECK(rig.decide({&guesses}) == Result::admitted);
-        CHECK(rig.decision.decided_by == StoreKind::local);
-        rig.limiter->settle(rig.decision, status);
-    }
-    rig.server.listen();
-    rig.await_up(true);
-    rig.limiter->report_local(std::chrono::steady_clock::now());
-    CHECK(rig.wait([&] { return rig.server.count("EVALSHA") == 1; }));
-    const Words& told = rig.server.seen.back();
-    REQUIRE(told.size() == 6);
-    CHECK(told[1] == report_script().sha1);
-    CHECK(told[3] == "tg:4:p:{ip:192.0.2.1}");
-    // The time, how many portions, when the first began, and its units.
-    REQUIRE(told[5].size() == 8 + 2 + 8 + 4);
-    CHECK(told[5].substr(18) == std::string("\2\0\0\0", 4));
-}
-
-TEST_CASE("limiter: a slot is renewed while it is held and given up at the end") {
-    Rig rig;
-    rig.run();
-    const auto few = slots(5);
-    rig.server.evalsha = answer_to_slots;
-    rig.server.other = [](const Words& words) {
-        return words.front() == "ZREM" ? ":1\r\n" : "+OK\r\n";
-    };
-    rig.decision.needs_settling = true;
-    CHECK(rig.decide({&few}) == Result::admitted);
-    const auto now = std::chrono::steady_clock::now();
-    rig.limiter->renew_slots(now);  // fresh
-    rig.limiter->renew_slots(now + 4s);
-    rig.limiter->renew_slots(now + 5s);
-    CHECK(rig.wait([&] { return rig.server.count("EVALSHA") == 2; }));
-    CHECK(rig.server.seen.back().at(1) == renew_script().sha1);
-    rig.limiter->settle(rig.decision, 200);
-    CHECK(rig.wait([&] { return rig.server.count("ZREM") == 1; }));
-    rig.limiter->renew_slots(now + 1h);
-    rig.limiter->settle(rig.decision, 200);
-    CHECK(rig.decide({&few}) == Result::admitted);
-    CHECK(rig.server.count("ZREM") == 1);
-    CHECK(rig.server.count("EVALSHA") == 3);
-}
-
-TEST_CASE("limiter: a slot that is held after its request is left to Redis, and renewed no more") {
-    Rig rig;
-    rig.run();
-    const auto few = slots(5);
-    rig.server.evalsha = answer_to_slots;
-    rig.decision.needs_settling = true;
-    CHECK(rig.decide({&few}) == Result::admitted);
-    rig.limiter->settle(rig.decision, 0, 30s);
-    CHECK(rig.wait([&] { return rig.server.count("EVALSHA") == 2; }));
-    CHECK(rig.server.seen.back().at(1) == hold_script().sha1);
-    CHECK(rig.server.seen.back().at(5) == "30000000");
-    rig.limiter->renew_slots(std::chrono::steady_clock::now() + 5s);
-    rig.limiter->settle(rig.decision, 0, 30s);
-    CHECK(rig.decide({&few}) == Result::admitted);
-    CHECK(rig.server.count("EVALSHA") == 3);
-    CHECK(rig.server.count("ZREM") == 0);
-}
-
-TEST_CASE("limiter: a slot that a late answer may have taken is given up") {
-    Rig rig(100, kSoon);
-    rig.replicas = 1;
-    rig.run();
-    const auto few = slots(5);
-    rig.server.evalsha = [](const Words&) { return std::string(); };
-    rig.decision.needs_settling = true;
-    CHECK(rig.decide({&few}) == Result::admitted);
-    CHECK(rig.decision.decided_by == StoreKind::local);
-    rig.limiter->renew_slots(std::chrono::steady_clock::now());
-    CHECK(rig.wait([&] { return rig.server.count("ZREM") == 1; }));
-    // The slot that was taken here is given up here.
-    rig.limiter->settle(rig.decision, 200);
-    for (int i = 0; i < 5; ++i) {
-        LimitDecision one;
-        one.items = rig.decision.items;
-        one.needs_settling = true;
-        rig.client->stop();
-        rig.limiter->decide(one, rig.sleeper);
-        CHECK(one.result == Result::admitted);
-    }
 }
 
 TEST_CASE("limiter: no decision joins a command that Redis did not take") {
