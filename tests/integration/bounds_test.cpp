@@ -1,5 +1,6 @@
 // Every bound and every deadline: what the client sees, and what metrics and log say. No two look
 // alike there.
+#include <atomic>
 #include <string>
 #include <thread>
 
@@ -199,16 +200,18 @@ TEST_CASE("bounds: a server that does not answer in time is 504, `upstream: slow
 }
 
 TEST_CASE("bounds: a server that does not take the body is 504, `upstream: slow`") {
-    const Upstream upstream([](Conversation& conversation) {
+    std::atomic<bool> is_answered{false};
+    const Upstream upstream([&](Conversation& conversation) {
         Message request;
         if (!conversation.read_head(request)) return;
-        std::this_thread::sleep_for(milliseconds{1500});
+        conversation.hold_until([&] { return is_answered.load(); });
     });
     const Tidegate tidegate(unlimited({upstream.url()}, "timeouts: {response: 300ms}"));
     auto client = tidegate.client();
     std::thread sender([&] { client.send(post_request("/", std::string(48 * kMebibyte, 'x'))); });
     check_told(tidegate, "upstream: slow", 504, "failed");
     CHECK(client.response().status() == 504);
+    is_answered = true;
     sender.join();
 }
 

@@ -23,9 +23,10 @@ namespace {
 
 using nlohmann::json;
 
+// A decision that came too late would be counted here and there.
 std::string redis_at(std::uint16_t port) {
     return "store: {redis: {url: \"redis://127.0.0.1:" + std::to_string(port) +
-           "/0\", breaker: {probe_every: 20ms}}}\n";
+           "/0\", timeout: 2s, breaker: {probe_every: 20ms}}}\n";
 }
 
 std::string counting(const Upstream& upstream) {
