@@ -129,9 +129,9 @@ TEST_CASE("limiter: only charges that are needed at about one time share a comma
     const auto open = policy("open", 5, OnStoreFailure::allow);
     const auto now = std::chrono::steady_clock::now();
     std::array<LimitDecision, 4> decisions;
-    decisions[0].needed_by = now + 20ms;
-    decisions[1].needed_by = now + 20ms + 300us;
-    decisions[2].needed_by = now + 40ms;
+    decisions[0].needed_by = now + 200ms;
+    decisions[1].needed_by = now + 200ms + 300us;
+    decisions[2].needed_by = now + 400ms;
     for (LimitDecision& one : decisions) {
         one.items = {{&open, "ip:192.0.2.1"}};
         rig.limiter->decide(one, rig.sleeper, now);
