@@ -51,9 +51,6 @@ OVER_H2 = ("messages:*,fields:*,both sides:*,streams:*,bounds:*,slow clients:*,a
            "leaky_bucket: a*,concurrency:*,count by status:*,costs:*,clients:*,keys:*,shadow:*,"
            "identity:*,forward_as:*,invalid:*,guesses: h*,guesses: at once*,tokens:*,address:*,"
            "tiers:*,cors:*,routes:*,access log:*,explain: it decides*")
-# Over TLS and HTTP/2 the search for leaks at the end of each process is left to the units of these rooms: it is
-# a quarter of a case's time.
-NO_LEAKS = {"ASAN_OPTIONS": "strict_string_checks=1:detect_leaks=0"}
 # Beside those, cases of many clients and tight times, for which sanitizers and TLS leave no time.
 OVER_H2C = OVER_H2 + (",upstream:*,queue:*,algorithms:*,leaky_bucket:*,count all:*,batching:*,"
                       "redis:*,redis failure:*")
@@ -320,9 +317,9 @@ def some(report, beside=None):
     run_programs(report, [
         integration("integration", "sanitize", {"TIDEGATE_SANITIZED": "1"}),
         integration("integration-tls", "sanitize",
-                    {"TIDEGATE_SANITIZED": "1", "TIDEGATE_TRANSPORT": "tls", **NO_LEAKS}, cases=OVER_TLS),
+                    {"TIDEGATE_SANITIZED": "1", "TIDEGATE_TRANSPORT": "tls"}, cases=OVER_TLS),
         integration("integration-h2", "sanitize",
-                    {"TIDEGATE_SANITIZED": "1", "TIDEGATE_TRANSPORT": "h2", **NO_LEAKS}, cases=OVER_H2),
+                    {"TIDEGATE_SANITIZED": "1", "TIDEGATE_TRANSPORT": "h2"}, cases=OVER_H2),
         # Each kind of trace, not every one of them: --all plays the others.
         Program("store_conformance", "build/sanitize/store_conformance", part=4, settings={
             "TIDEGATE_CHARGES": "100000", "TIDEGATE_TRACES": "1000",
