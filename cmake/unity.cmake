@@ -2,8 +2,8 @@
 # once a unit and not once a file, and a cold build takes less time.
 #   ON     the optimised program and the one under the thread sanitizer: up to 24 files a unit (64
 #          where no request waits for them)
-#   SMALL  the one under the address sanitizer: up to 12, so that a change compiles little as well
-#   OFF    for the debugger and for fuzzing: each file by itself
+#   SMALL  the one under the address sanitizer, and fuzz targets: up to 12, so that a change compiles little as well
+#   OFF    for the debugger: each file by itself
 # With ON and SMALL, a unit has up to 8 files of tests.
 #
 # So a name in an anonymous namespace, and an alias at the top of a file, is the room's only one: the
